@@ -1,5 +1,6 @@
 """The command line of ``deviceshare bench``."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -61,8 +62,10 @@ def bus(
     read the same number of messages of the same mean size on each stream, with plain nats-py. ratio: pods_per_second
     divided by floor_pods_per_second.
     """
-    from deviceshare_cli.bench.bus import command, measure
+    from deviceshare_cli.bench.bus import command, measure, stages
 
+    if rate and pods < (least := math.ceil(stages.LEAST_SECONDS * rate)):
+        raise typer.BadParameter(f"at {rate:g} pods/s expected at least {least} pods, {stages.LEAST_SECONDS:g} s")
     load = measure.Load(nodes, devices, pods, rate, fill, queues)
     run_and_exit(command.bench_bus(load, timeout, replicas, as_json=json, with_floor=floor))
 

@@ -45,7 +45,7 @@ def report(run: Run, load: Load, floor_seconds: float | None) -> dict[str, Any]:
         "fill": load.fill,
         "queues": load.queues,
         "rate": load.rate or None,
-        "not_kept_up": judgement(arrivals, rate) if arrivals is not None else "",
+        "not_kept_up": judgement(arrivals, run.moments, rate) if arrivals is not None else "",
         "open_after_last_creation": arrivals.open if arrivals is not None else None,
         "creation_delay_seconds": _rounded(arrivals.late) if arrivals is not None else None,
         "bound": run.bound,

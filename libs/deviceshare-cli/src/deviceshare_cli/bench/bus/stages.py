@@ -10,8 +10,18 @@ from deviceshare_bus.messages import Events
 STAGES = ("seen", "claimed", "bound")
 """Inventory has read the pod, its claim is in the ledger, a watch of the cluster has shown it bound."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-KEPT_UP = 1.0
+LEAST_SECONDS = 10.0
+"""Seconds of arrivals that a judgement of the system needs, at least."""
+OPEN_SECONDS = 1.0
 """Seconds of arrivals that may be open after the last arrival. A system that is slower has more after some seconds."""
+OPEN_SHARE = 0.05
+"""The share of the pods that may be open after the last arrival, also if they are less than the above."""
+FEW_SECONDS = 0.1
+"""Seconds of arrivals that may always be open."""
+GROWTH = 2.0
+"""How many times as long as that of the second fifth of the pods the median latency of the last fifth may be."""
+SHORT = 0.05
+"""Seconds of a median latency that is not looked at for growth."""
 LATE = 0.25
 """Seconds by which the benchmark itself may be late with a creation, for its latencies to count."""
 
@@ -79,13 +89,21 @@ def quantile(values: Sequence[float], share: float) -> float | None:
     return values[max(0, math.ceil(share * len(values)) - 1)] if values else None
 
 
-def judgement(arrivals: Arrivals, bound_per_second: float) -> str:
+def judgement(arrivals: Arrivals, pods: Sequence[Moments], bound_per_second: float) -> str:
     """Return in a sentence why the measurement is not one of a system that keeps up; '' if it is."""
-    if arrivals.open > KEPT_UP * max(arrivals.rate, 1.0):
+    few = max(OPEN_SHARE * len(pods), FEW_SECONDS * arrivals.rate)
+    if arrivals.open > min(few, OPEN_SECONDS * max(arrivals.rate, 1.0)):
         return (
             f"the system did not keep up with {arrivals.rate:g} pods/s: it bound {bound_per_second:.0f} pods/s, and "
             f"{arrivals.open} pods, {arrivals.open / arrivals.rate:.1f} s of arrivals, were not bound when the last "
             "one arrived: the latencies depend on the number of pods"
+        )
+    second, last = _medians(pods)
+    if last > max(GROWTH * second, SHORT):
+        return (
+            f"the system did not keep up with {arrivals.rate:g} pods/s: the median latency grew from "
+            f"{second * 1000:.0f} ms of the second fifth of the pods to {last * 1000:.0f} ms of the last fifth: the "
+            "latencies depend on the number of pods"
         )
     if arrivals.late > LATE:
         return (
@@ -93,6 +111,15 @@ def judgement(arrivals: Arrivals, bound_per_second: float) -> str:
             "late: the latencies contain this delay"
         )
     return ""
+
+
+def _medians(pods: Iterable[Moments]) -> tuple[float, float]:
+    """Return the median latencies of the second and the last fifth of the bound pods, by their creation."""
+    created = sorted((pod.created, pod.bound) for pod in pods if pod.bound)
+    seconds = [bound - at for at, bound in created]
+    fifth = len(seconds) // 5
+    second, last = seconds[fifth : 2 * fifth], seconds[len(seconds) - fifth :]
+    return quantile(sorted(second), 0.5) or 0.0, quantile(sorted(last), 0.5) or 0.0
 
 
 def _rounded(value: float | None) -> float | None:
