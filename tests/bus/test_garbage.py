@@ -2,10 +2,18 @@
 
 import asyncio
 import gc
+import weakref
 
 import pytest
 from deviceshare_bus import garbage
 from deviceshare_bus.garbage import IDLE, LONGEST, FullCollections, collect_when_idle
+
+
+class State:
+    """What a service has read: part of a cycle."""
+
+    def __init__(self) -> None:
+        self.itself = self
 
 
 def test_all_objects_are_collected_when_the_process_is_idle_and_there_are_new_ones():
@@ -26,15 +34,22 @@ def test_a_process_that_is_never_idle_collects_at_times():
 
 async def test_what_was_read_at_the_start_is_exempt(monkeypatch):
     monkeypatch.setattr(garbage, "INTERVAL", 0.01)
-    ready = False
+    ready: State | None = None
     frozen = gc.get_freeze_count()
     task = asyncio.create_task(collect_when_idle(lambda: ready))
     try:
         await asyncio.sleep(0.05)
         assert gc.get_freeze_count() == frozen
-        ready = True
+        ready = State()
         async with asyncio.timeout(5):
             while gc.get_freeze_count() == frozen:
+                await asyncio.sleep(0.01)
+        former = weakref.ref(ready)
+        ready = None
+        await asyncio.sleep(0.05)
+        ready = State()
+        async with asyncio.timeout(5):
+            while former() is not None:  # only a collection frees it, which does not see what is exempt
                 await asyncio.sleep(0.01)
     finally:
         task.cancel()

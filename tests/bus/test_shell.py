@@ -170,6 +170,17 @@ async def test_a_message_that_cannot_be_decoded_is_put_in_quarantine(nats_url, p
         assert "invalid opcode" in first.reason
 
 
+@pytest.mark.parametrize("space", ["\x0b", "\x0c"])
+async def test_a_subject_with_white_space_is_put_in_quarantine(nats_url, publisher, space: str) -> None:
+    await publisher.write(BusWrite(f"explain.x{space}y", b"\xc1"))
+    core = CountingCore()
+    async with shell_of(core, nats_url):
+        await until(lambda: CaughtUp("EXPLAIN") in core.events)
+        first = core.events[0]
+        assert isinstance(first, Unreadable)
+        assert first.subject == f"explain.x{space}y"
+
+
 async def test_the_deletion_of_an_invalid_message_is_noticed(nats_url, publisher, connection, monkeypatch, caplog):
     monkeypatch.setattr(invalid_messages, "RECHECK", 0.05)
     await publisher.write(BusWrite("explain.x", b"\xc1"))
@@ -343,14 +354,25 @@ class StoppingCore(CountingCore):
         if not isinstance(event, Stopping):
             return super().handle(event, now)
         message = Explanation(uid="counter", namespace="", name="last", at=0.0, decision="placed")
-        return [self.writer.write([(COUNTER, message)], 1), PutLatest("explain.fence", message)]
+        step = RecordStep("uid", "default/last", "bound", "n", "", 0.0)
+        return [self.writer.write([(COUNTER, message)], 1), PutLatest("explain.fence", message), step]
 
 
-async def test_a_core_that_is_stopped_writes_what_it_has_delayed_before_its_lease_ends(nats_url, connection):
+async def test_a_core_that_is_stopped_writes_what_it_has_delayed_before_its_lease_ends(
+    nats_url, connection, monkeypatch
+):
     core = StoppingCore()
-    async with shell_of(core, nats_url):
+    steps, counts = [], {}
+    async with shell_of(core, nats_url) as (context, shell):
         await until(lambda: any(isinstance(event, CaughtUp) for event in core.events))
+        monkeypatch.setattr(context.events, "step", lambda step: steps.append(step.name))
+        monkeypatch.setattr(context.events, "count", counts.__setitem__)
+        waits = Explanation(uid="waits", namespace="", name="waits", at=0.0, decision="placed")
+        shell._commands += [PutLatest("explain.waits", waits), Count("last", 3)]  # not executed yet
     assert core.written == 1, "the answer was applied"
+    assert await connection.jetstream.get_last_msg("EXPLAIN", "explain.waits")
+    assert "bound" in steps
+    assert counts["last"] == 3
     last = connection.jetstream.get_last_msg
     written, fence = [await last("EXPLAIN", subject) for subject in (COUNTER, "explain.fence")]
     assert decode_explanation(written.data).name == "last"

@@ -167,9 +167,9 @@ def test_whole_gpus_are_devices(system: System) -> None:
     (node,) = system.lines("get", "node", worker[3], "--no-headers")
     assert int(node[3]) == 4
     devices = [row for row in system.lines("get", "devices", "--no-headers") if row[0] == worker[3]]
-    assert (len(devices), devices[0][1:4]) == (4, ["nvidia.com/gpu-0", "whole", "nvidia.com/gpu"])
+    assert (len(devices), devices[0][1:4]) == (4, ["nvidia.com/gpu-0", "whole", "NVIDIA-A100-SXM4-40GB"])
     assert "nvidia.com/gpu-3" in system.out("explain", "node", worker[3])
-    assert any(row[:2] == ["nvidia.com/gpu", "whole"] for row in system.lines("top"))
+    assert any(row[:2] == ["NVIDIA-A100-SXM4-40GB", "whole"] for row in system.lines("top"))
 
 
 def test_one_of_several_names_does_not_exist(system: System) -> None:

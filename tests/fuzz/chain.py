@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf, default_conf, matching, parse_conf, parse_devices
-from deviceshare.model import ConfigError, FormatError, PodFact
+from deviceshare.families import explain_claim
+from deviceshare.model import Claim, ConfigError, FormatError, PodFact
 from deviceshare.objects import decode_node, decode_pod
 from deviceshare.queueing import Group, decide
 from deviceshare_placement.core import explaining
@@ -121,7 +122,13 @@ def _decide(allocator: Allocator, again: Allocator, pod: PodFact, tree: Any) -> 
     for waiting, why in decision.waiting:
         assert explaining.waiting(waiting, why, decision, NOW, "fuzz").message
     for placed, placement in decision.placed:
-        msgspec.msgpack.encode(explaining.placed(allocator, placed, placement, decision, NOW, "fuzz"))
+        choice = explaining.choice(allocator, placed, placement, decision, placed.queue)
+        claim = Claim(
+            id="c", uid=placed.uid, namespace=placed.namespace, name=placed.name, grants=placement.grants, choice=choice
+        )
+        node = allocator.node(placement.node)
+        assert node is not None
+        msgspec.msgpack.encode(explain_claim(claim, placement.node, node.cards))
         found = _bound(tree, placement.node, bound_with(placed, placement))
         assert not found.problems, found.problems
         again.hold(placement.node, found.uid, found.held, again.amounts(found.ask), found.tenant)

@@ -72,6 +72,21 @@ def read_exemplars(metrics: str) -> set[str]:
     return {sample.exemplar.labels["trace_id"] for sample in waits.samples if sample.exemplar}
 
 
+async def logged(log: Path, count: int) -> dict[str, dict[str, Any]]:
+    """Return the log lines of so many bound pods, by uid; a line is written with the outcome, which is folded."""
+
+    def read() -> dict[str, dict[str, Any]]:
+        lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+        return {line["uid"]: line for line in lines if line["message"] == "pod bound"}
+
+    for _ in range(50):
+        bound = await asyncio.to_thread(read)
+        if len(bound) >= count:
+            break
+        await asyncio.sleep(0.1)
+    return bound
+
+
 async def test_each_pod_has_one_complete_trace(tmp_path: Path) -> None:
     with Receiver() as receiver:
         async with RunningSystem(
@@ -85,8 +100,7 @@ async def test_each_pod_has_one_complete_trace(tmp_path: Path) -> None:
             pods = {each["metadata"]["uid"]: each for each in await system.cluster.list("Pod")}
             events = await system.cluster.list("Event")
             exemplars = await asyncio.to_thread(read_exemplars, system.run["metrics"])
-            log = Path(system.run["directory"]) / "binder.log"
-            lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+            bound = await logged(Path(system.run["directory"]) / "binder.log", len(pods))
         traces = check(receiver, pods)
     assert len(traces) == len(pods) == PODS
     instances = {span.instance for spans in traces.values() for span in spans if span.name == ROOT}
@@ -98,7 +112,6 @@ async def test_each_pod_has_one_complete_trace(tmp_path: Path) -> None:
     for event in of_pods:
         uid = event["involvedObject"]["uid"]
         assert event["metadata"]["annotations"]["deviceshare.io/trace-id"] == trace_id(uid)
-    bound = {line["uid"]: line for line in lines if line["message"] == "pod bound"}
     assert bound.keys() == pods.keys()
     assert all(line["trace_id"] == trace_id(uid) and line["level"] == "info" for uid, line in bound.items())
 

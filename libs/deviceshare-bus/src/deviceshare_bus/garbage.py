@@ -8,6 +8,7 @@ idle.
 import asyncio
 import gc
 import time
+import weakref
 from collections.abc import Callable
 
 THRESHOLDS = (50_000, 20, 10_000)
@@ -49,14 +50,20 @@ class FullCollections:
         return True
 
 
-async def collect_when_idle(ready: Callable[[], bool]) -> None:
-    """Collect all objects when the process is idle, until cancelled; once ``ready``, exempt what was read by then."""
+async def collect_when_idle(ready: Callable[[], object | None]) -> None:
+    """Collect all objects when the process is idle, until cancelled.
+
+    ``ready`` returns what the state belongs to once it was read, None before: the state is exempt then. When it returns
+    another object, such as after the bus was wiped, the former state is freed first.
+    """
     pace = FullCollections(time.monotonic())
-    exempt = False
+    exempt: weakref.ref[object] | None = None
     while True:
         await asyncio.sleep(INTERVAL)
-        if not exempt and ready():
-            exempt = True
+        owner = ready()
+        if owner is not None and (exempt is None or exempt() is not owner):
+            exempt = weakref.ref(owner)
+            gc.unfreeze()
             gc.collect()
             gc.freeze()
         elif pace.due(time.monotonic(), time.process_time(), gc.get_stats()[1]["collections"]):

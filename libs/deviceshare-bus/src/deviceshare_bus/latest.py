@@ -5,6 +5,7 @@ losing the newest message while the bus is unreachable.
 """
 
 import asyncio
+import contextlib
 import logging
 
 from deviceshare_bus.connection import RETRY
@@ -23,7 +24,8 @@ class LatestWriter:
     * A waiting message is dropped when a newer one for its subject is put.
     * One message is kept per subject, so the number of subjects of the caller is the bound.
 
-    :meth:`run` raises only CancelledError; messages that are not acknowledged by then are lost.
+    :meth:`run` raises only CancelledError; messages that are not acknowledged by then are lost, unless :meth:`drain`
+    writes them.
     """
 
     def __init__(self, publisher: Publisher) -> None:
@@ -66,6 +68,12 @@ class LatestWriter:
             await asyncio.sleep(RETRY.delay(failures))
             failures += 1
             self._due.set()
+
+    async def drain(self, seconds: float) -> None:
+        """Write what waits once more, within so many seconds. To be called after :meth:`run`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._write_all()
 
     async def _write_all(self) -> bool:
         """Write all waiting messages; return whether the server answered every write."""

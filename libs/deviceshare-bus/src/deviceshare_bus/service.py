@@ -228,6 +228,11 @@ class ServiceState:
         self.hold = hold
         self.context: Context | None = None
 
+    @property
+    def ready_context(self) -> Context | None:
+        """The context once its state has been read, None before."""
+        return self.context if self.context is not None and self.context.ready else None
+
     def dump(self) -> None:
         """Write the core log to a file; :meth:`.shell.Shell.dump` logs its path."""
         context = self.context
@@ -241,7 +246,7 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     # Before the connection, which waits for the bus without a time limit.
     health = await _start_health(state, options, metrics)
     measuring = asyncio.create_task(metrics.measure_lag())
-    collecting = asyncio.create_task(collect_when_idle(lambda: state.context is not None and state.context.ready))
+    collecting = asyncio.create_task(collect_when_idle(lambda: state.ready_context))
     connection = await connect(options.bus, instance)
     connection.on_reconnect(metrics.reconnected)
     publisher = Publisher(connection)

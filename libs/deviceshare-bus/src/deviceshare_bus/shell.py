@@ -184,15 +184,21 @@ class Shell:
             await end(*self._own)
 
     async def _stop(self) -> None:
-        """Apply the answers to writes in flight, and do what only this process can do: end its lease, record traces.
+        """Apply the answers to writes in flight, end its lease, and record what this process has done.
 
-        The core's last writes come before the end of its lease: others take over then.
+        The core's last writes and explanations come before the end of its lease: others take over then.
         """
         requests: list[asyncio.Future[Any]] = [*self._writes.in_flight, *self._own]
         if requests:
             await asyncio.wait(requests, timeout=REST)
         self._handle_answers()
         waiting, self._commands = self._commands, deque()
+        for command in waiting:
+            if isinstance(command, PutLatest) and not of_replicas(command.subject):
+                self._latest.put(command.subject, encode(command.message), ttl=command.ttl)
+            else:
+                self._record(command)
+        await self._latest.drain(REST)
         self.handle(Stopping())
         sent = []
         with contextlib.suppress(TimeoutError):
@@ -205,11 +211,9 @@ class Shell:
                         sent.append(await self._context.publisher.send(write, ttl=command.ttl))
                 await asyncio.gather(*sent, *self._writes.in_flight, return_exceptions=True)
         self._handle_answers()
-        if self._tracing.enabled:
-            self.handle(Tick())
-        for command in (*waiting, *self._commands):
-            if isinstance(command, RecordTrace):
-                self._tracing.record(command)
+        self.handle(Tick())
+        for command in self._commands:
+            self._record(command)
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
@@ -310,28 +314,36 @@ class Shell:
                     case PutLatest(subject=subject, message=message, ttl=ttl):
                         latest = self._leases if of_replicas(subject) else self._latest
                         latest.put(subject, encode(message), ttl=ttl)
-                    case RecordStep():
-                        self._context.events.step(command)
-                    case Count(name=name, amount=amount):
-                        self._context.events.count(name, amount)
-                    case RecordTrace():
-                        self._tracing.record(command)
-                    case RecordBatch():
-                        now = self._clock().wall
-                        self._context.metrics.observe_round(max(0.0, now - command.at))
-                        self._tracing.batch(command, now)
-                    case Log(level=level, message=message, details=details):
-                        if (uid := details.get("uid")) is not None:
-                            details = {**details, "trace_id": trace_id(uid)}
-                        log.log(logging.getLevelName(level.upper()), "%s", message, extra=details)
                     case Read():
                         self._start(self._read(command))
                     case ExpireOthers(stream=stream, keep=keep, ttl=ttl):
                         self._start(expire_others(self._context.connection, self._context.publisher, stream, keep, ttl))
                     case _:
-                        self._perform_own(command)
+                        if not self._record(command):
+                            self._perform_own(command)
                 self._commands.popleft()
             self._command_done.set()
+
+    def _record(self, command: Command) -> bool:
+        """Execute a command that records what has happened, which has no answer; return whether it is one."""
+        match command:
+            case RecordStep():
+                self._context.events.step(command)
+            case Count(name=name, amount=amount):
+                self._context.events.count(name, amount)
+            case RecordTrace():
+                self._tracing.record(command)
+            case RecordBatch():
+                now = self._clock().wall
+                self._context.metrics.observe_round(max(0.0, now - command.at))
+                self._tracing.batch(command, now)
+            case Log(level=level, message=message, details=details):
+                if (uid := details.get("uid")) is not None:
+                    details = {**details, "trace_id": trace_id(uid)}
+                log.log(logging.getLevelName(level.upper()), "%s", message, extra=details)
+            case _:
+                return False
+        return True
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._performing += 1

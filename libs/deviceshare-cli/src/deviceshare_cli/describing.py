@@ -11,7 +11,6 @@ from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.object_tables import last_seen, since
 from deviceshare_cli.output import NONE, table
 from deviceshare_cli.pods import shown_devices
-from deviceshare_cli.reading.devices import all_devices
 from deviceshare_cli.reading.kinds import JOBS, NODES, PODGROUPS, PODS, QUEUES, not_found, parse_target, split_name
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import Reader
@@ -110,7 +109,7 @@ async def _node(reader: Reader, node: Object) -> dict[str, Any]:
     shown = next((each for each in await reader.items(api.Node) if each.name == name), None)
     if shown is not None and shown.problems:
         fields["Problems"] = list(shown.problems)
-    devices = [each for each in await all_devices(reader) if each.node == name]
+    devices = [each for each in await reader.items(api.Device) if each.node == name]
     rows = [
         {
             "ID": each.id,

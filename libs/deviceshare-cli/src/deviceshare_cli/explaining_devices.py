@@ -8,7 +8,6 @@ from deviceshare_metrics import api
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.output import NONE, Table
 from deviceshare_cli.pods import shown_devices
-from deviceshare_cli.reading.devices import all_devices
 from deviceshare_cli.reading.reader import Reader
 from deviceshare_cli.reports import Report, table_lines
 
@@ -18,7 +17,7 @@ async def explain_node(reader: Reader, name: str) -> Report | None:
     node = next((each for each in await reader.items(api.Node) if each.name == name), None)
     if node is None:
         return None
-    devices = [each for each in await all_devices(reader) if each.node == name]
+    devices = [each for each in await reader.items(api.Device) if each.node == name]
     pods = [each for each in await reader.items(api.Pod) if each.node == name and each.state != "Ended"]
     lines = [f"Node {name}", "Ready" if node.ready else "NotReady: no pod is placed here"]
     if node.unschedulable:
@@ -36,7 +35,7 @@ async def explain_node(reader: Reader, name: str) -> Report | None:
 
 async def explain_device(reader: Reader, name: str) -> Report | None:
     """Return the report about a device, given as ID or NODE/ID, None if it does not exist. Raises CommandError."""
-    found = [each for each in await all_devices(reader) if name in (each.id, f"{each.node}/{each.id}")]
+    found = [each for each in await reader.items(api.Device) if name in (each.id, f"{each.node}/{each.id}")]
     if not found:
         return None
     if len(found) > 1:

@@ -14,7 +14,6 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import Table, aligned, indented_json, widths_of, yaml_text
 from deviceshare_cli.pods import not_placed
-from deviceshare_cli.reading.devices import all_devices
 from deviceshare_cli.reading.kinds import (
     CLAIMS,
     DEVICES,
@@ -149,7 +148,7 @@ async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Lis
         nodes = await reader.items(api.Node)
         return _listing(tables.nodes_table(nodes, wide), [("", each.name, ()) for each in nodes], nodes)
     if resource is DEVICES:
-        devices = await all_devices(reader)
+        devices = await reader.items(api.Device)
         ids = [("", f"{each.node}/{each.id}", (each.id,)) for each in devices]
         return _listing(tables.devices_table(devices, wide), ids, devices)
     if resource is PODS:

@@ -6,7 +6,6 @@ from deviceshare_metrics import api
 
 from deviceshare_cli.output import NONE, Table
 from deviceshare_cli.pods import shown_devices
-from deviceshare_cli.reading.devices import card_count
 
 
 def nodes_table(nodes: Sequence[api.Node], wide: bool) -> Table:
@@ -15,7 +14,7 @@ def nodes_table(nodes: Sequence[api.Node], wide: bool) -> Table:
     rows = []
     for node in nodes:
         status = ("Ready" if node.ready else "NotReady") + (",SchedulingDisabled" if node.unschedulable else "")
-        row = [node.name, status, str(node.pods), str(card_count(node))]
+        row = [node.name, status, str(node.pods), str(node.cards)]
         row.append(f"{_cores(node.used.get('cpu', 0))}/{_cores(node.allocatable.get('cpu', 0))}")
         row.append(f"{_gibibytes(node.used.get('memory', 0))}/{_gibibytes(node.allocatable.get('memory', 0))}Gi")
         if wide:

@@ -31,13 +31,14 @@ _AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
 
 def card_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
     """Yield the gauges of a detail, and of all that are coarser."""
+    cards = snapshot.registered
     if detail == "card":
         yield from _volcano(snapshot)
-        yield from _cards(snapshot.devices)
+        yield from _cards(cards)
         yield _containers(snapshot)
     if detail != "cluster":
-        yield from _sums("node", ("mode", "node", "type"), snapshot.devices)
-    yield from _sums("cluster", ("mode", "type"), snapshot.devices)
+        yield from _sums("node", ("mode", "node", "type"), cards)
+    yield from _sums("cluster", ("mode", "type"), cards)
 
 
 def _volcano(snapshot: Snapshot) -> Iterator[Gauge]:

@@ -51,7 +51,7 @@ def _encoded(encode: Encode, cards: Iterable[Gauge], metrics: Iterable[Metric]) 
 
 
 def _metrics(snapshot: Snapshot, tallies: Tallies) -> Iterator[Metric]:
-    yield _overcommitted(snapshot.devices)
+    yield _overcommitted(snapshot.registered)
     yield from _counts(snapshot)
     yield from _tallied(tallies)
     yield InfoMetricFamily(

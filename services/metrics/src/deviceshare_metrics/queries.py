@@ -12,7 +12,6 @@ from deviceshare_metrics import api, lists
 from deviceshare_metrics.api_dashboard import NodeDetail
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
 from deviceshare_metrics.core.accounts import queue_accounts
-from deviceshare_metrics.core.card_rows import whole_cards
 from deviceshare_metrics.core.explaining import explain
 
 T = TypeVar("T")
@@ -92,11 +91,9 @@ class Queries:
         snapshot = await asyncio.to_thread(build_snapshot, part)
         if not snapshot.nodes:
             return None
-        (node,), devices = snapshot.nodes, snapshot.devices
-        if not devices:
-            devices = tuple(whole_cards(next(iter(part.nodes.values())), node))
+        (node,) = snapshot.nodes
         pods = tuple(pod for pod in snapshot.pods if pod.node == name and pod.state != "Ended")
-        return NodeDetail(node=node, devices=devices, pods=pods, claims=snapshot.claims)
+        return NodeDetail(node=node, devices=snapshot.devices, pods=pods, claims=snapshot.claims)
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation | None:
         """Return what is known of a pod, also of one that is gone; None if it is unknown."""

@@ -11,7 +11,6 @@ from deviceshare_metrics import api
 from deviceshare_metrics.core.accounts import queue_accounts
 
 from deviceshare_cli.output import NONE, indented_json
-from deviceshare_cli.reading.devices import all_devices
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.state import PLACEMENT_STREAMS, metrics_store
 from deviceshare_cli.reports import table_lines
@@ -55,7 +54,7 @@ class QueueResource(msgspec.Struct, kw_only=True):
 async def run_top(source: Source, output: str) -> int:
     """Print the totals and return the exit status; ``output`` is ``table`` or ``json``."""
     async with opened(source) as reader:
-        devices, nodes = await all_devices(reader), await reader.items(api.Node)
+        devices, nodes = await reader.items(api.Device), await reader.items(api.Node)
         store = metrics_store(await reader.messages(PLACEMENT_STREAMS), reader.now)
     models, queues = (
         totals(devices, nodes),

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from deviceshare.formats import vgpu
@@ -14,6 +15,7 @@ from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import OTHER, Outcomes, best_claims, claim_state, outcomes_of, pod_state
 from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
+from deviceshare_metrics.core.whole_cards import WHOLE, whole_cards, whole_count
 
 
 class Snapshot(NamedTuple):
@@ -28,6 +30,7 @@ class Snapshot(NamedTuple):
 
     nodes: tuple[api.Node, ...]
     devices: tuple[api.Device, ...]
+    """All cards, by node; those of a plain number as well."""
     pods: tuple[api.Pod, ...]
     claims: tuple[api.Claim, ...]
     shares: tuple[Share, ...]
@@ -40,6 +43,11 @@ class Snapshot(NamedTuple):
     oldest_pending: Mapping[str, float]
     unconfirmed: int
 
+    @property
+    def registered(self) -> list[api.Device]:
+        """The cards that a device plugin registers one by one."""
+        return [device for device in self.devices if device.mode != WHOLE]
+
 
 def build_snapshot(store: StateStore) -> Snapshot:
     """Return the snapshot of a store."""
@@ -50,9 +58,10 @@ def build_snapshot(store: StateStore) -> Snapshot:
     devices = _Devices(cards)
     found = (*_pods(store, devices, outcomes), *map(_other, store.others.values()))
     pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
+    nodes = tuple(nodes_of(store, held))
     return Snapshot(
-        nodes=tuple(nodes_of(store, held)),
-        devices=tuple(cards_of(store, cards, usage)),
+        nodes=nodes,
+        devices=tuple(_all_cards(store, nodes, cards_of(store, cards, usage))),
         pods=pods,
         claims=tuple(_claims(store, devices, outcomes)),
         shares=usage.shares,
@@ -84,7 +93,7 @@ def nodes_of(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Nod
             allocatable=node.allocatable,
             used=resources,
             pods=len(uids[node.name]),
-            cards=len(node.cards),
+            cards=len(node.cards) or whole_count(node),
             problems=(
                 *_texts(node.problems),
                 *of_pods.get(node.name, ()),
@@ -116,6 +125,14 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
                 slots_used=used.slots,
                 pods=tuple(sorted(pods.get((node.name, card.id), ()))),
             )
+
+
+def _all_cards(store: StateStore, nodes: Iterable[api.Node], registered: Iterable[api.Device]) -> Iterator[api.Device]:
+    """Yield the cards of all nodes by node: the registered ones, or those of a plain number."""
+    of_node = {name: list(devices) for name, devices in groupby(registered, lambda device: device.node)}
+    facts = {node.name: node for node in store.nodes.values()}
+    for node in nodes:
+        yield from of_node.get(node.name) or whole_cards(facts[node.name], node)
 
 
 class _Devices:

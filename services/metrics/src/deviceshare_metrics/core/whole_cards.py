@@ -1,0 +1,35 @@
+"""Cards that a device plugin offers as a plain number (``nvidia.com/gpu``), without registering each."""
+
+from deviceshare.model import NodeFact
+
+from deviceshare_metrics import api
+
+WHOLE = "whole"
+"""The mode of these cards: a pod gets whole ones."""
+_PRODUCT = "nvidia.com/gpu.product"
+
+
+def whole_count(node: NodeFact) -> int:
+    """Return how many of these cards a node has."""
+    return sum(number for resource, number in node.allocatable.items() if api.is_whole(resource))
+
+
+def whole_cards(fact: NodeFact, node: api.Node) -> list[api.Device]:
+    """Return the cards that a node offers as plain numbers, the first of them in use.
+
+    Which of them a pod gets is decided by the kubelet, so they have neither ids nor pods.
+    """
+    cards = []
+    for resource, number in sorted(node.allocatable.items()):
+        if api.is_whole(resource):
+            used = node.used.get(resource, 0)
+            for at in range(min(number, api.MOST_WHOLE)):
+                in_use = int(at < used)
+                cards.append(
+                    api.Device(
+                        node=node.name, id=f"{resource}-{at}", index=at, type=fact.labels.get(_PRODUCT, resource),
+                        mode=WHOLE, healthy=True, memory_total=0, memory_used=0, cores_total=100,
+                        cores_used=100 * in_use, slots_total=1, slots_used=in_use, pods=(),
+                    )
+                )  # fmt: skip
+    return cards
