@@ -4,7 +4,7 @@ The order of work is the library's (:mod:`deviceshare.queueing`); this module tu
 and the decisions into explanations.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from deviceshare_placement.core import explaining
 from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.contention import Contention
+from deviceshare_placement.core.own_work import OwnWork
 from deviceshare_placement.core.readiness import enqueue_obstacle, readiness
 from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.reporter import Reporter
@@ -49,12 +50,11 @@ class Deciding:
         cluster: ClusterState,
         reporter: Reporter,
         instance: str,
-        owns: Callable[[GroupRecord], bool],
+        work: OwnWork,
         borrowing: Borrowing,
         contention: Contention,
     ) -> None:
-        self._owns = owns
-        """Whether this replica decides a group."""
+        self._work = work
         self._cluster = cluster
         self._reporter = reporter
         self._instance = instance
@@ -74,11 +74,18 @@ class Deciding:
         self._reporter.drop(uid)
         self.retries.pop(uid, None)
 
-    def forget(self, group: GroupRecord) -> None:
-        """Forget what was reported of a group that another replica decides: if it comes back, this is not the last."""
-        group.admitted, group.unreported, group.reported = False, False, ""
+    def leave(self, group: GroupRecord) -> None:
+        """Report nothing more of a group that this replica does not decide.
+
+        What was reported before is forgotten if another replica decides the group: if it comes back, this is not the
+        last report. It is not forgotten while the others read what may have moved the group, for a moment.
+        """
         for uid in group.members:
             self._reporter.drop(uid)
+        if self._work.will_own(group):
+            return
+        group.admitted, group.unreported, group.reported = False, False, ""
+        for uid in group.members:
             self._cluster.pods[uid].forget_report()
 
     def due(self, now: Now) -> Iterator[float]:
@@ -151,8 +158,8 @@ class Deciding:
         cluster, fact = self._cluster, record.fact
         if fact is not None:
             self._commit(record, fact)
-        if not self._owns(record):
-            self.forget(record)
+        if not self._work.owns(record):
+            self.leave(record)
             return
         if fact is not None and record.applies:
             closed = enqueue_obstacle(cluster, fact)
