@@ -111,3 +111,21 @@ def test_a_pod_that_fits_only_on_a_node_in_use_does_not_wait() -> None:
         step(replica, system.now, decides=True)
         step(replica, system.now, decides=False)
     assert sum(system.claimed.values()) == 1
+
+
+def test_a_queue_whose_pods_fit_nowhere_keeps_nothing_from_others_by_new_pods() -> None:
+    system = nearly_full(2, {"a": 1, "b": 1, "c": 1, "d": 1}, SHARES)
+    owners = {
+        queue: next(each.name for each in system.replicas if each.core._work.owns_queue(queue)) for queue in "abcd"
+    }
+    borrower = "a"
+    stuck = next(queue for queue in "bcd" if owners[queue] != owners[borrower])
+    capacity = NODES * CARDS * 4
+    for number in range(capacity):
+        made = replace(pod(f"pod-{number}", vgpu(1, 8192, 25)), queue=borrower, created=system.now)
+        system.facts.append((f"cluster.pod.{made.uid}", made))
+    for number in range(20):
+        made = replace(pod(f"large-{number}", vgpu(CARDS + 1, 8192, 25)), queue=stuck, created=system.now)
+        system.facts.append((f"cluster.pod.{made.uid}", made))
+        system.settle(0.3)
+    assert system.claimed[borrower] == capacity
