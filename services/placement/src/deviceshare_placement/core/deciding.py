@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from deviceshare.allocation import Unplaceable
 from deviceshare.model import Explanation, GroupKey, PodGroupFact, PodUid, Resources
-from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, RoundResult, Shortage
+from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
 from deviceshare_bus.core import Now
 
 from deviceshare_placement.core import explaining
@@ -117,7 +117,9 @@ class Deciding:
             if (record := cluster.groups.get(key)) is not None:
                 self._check(record, now)
         self._admit(now)
-        turns = self._dispatch(now)
+        # Not even the order of jobs depends on the nodes that are left to other replicas.
+        paused = self.contention.paused(now.monotonic)
+        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, self._steady(now), paused)
         for job_class, decision in turns.waiting.values():
             self._report_job_class(job_class, decision, now.wall)
         reported, self._of_groups = self._of_groups, []
@@ -132,26 +134,6 @@ class Deciding:
             of_groups=[each for each in reported if each.uid and each.group not in whole],
             unplaced=sum(len(each.waiting) * len(alike.jobs) for alike, each in turns.waiting.values()),
         )
-
-    def _dispatch(self, now: Now) -> RoundResult:
-        """Decide the jobs: first without the nodes that are left to other replicas, then with all nodes."""
-        cluster, steady = self._cluster, self._steady(now)
-        paused = self.contention.paused(now.monotonic)
-        if not paused:
-            return cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
-        for node in paused:
-            cluster.allocator.set_reserved(node, reserved=True)
-        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
-        for node in paused:
-            cluster.allocator.set_reserved(node, reserved=False)
-        if not turns.waiting:
-            return turns
-        cluster.dispatcher.made_room()
-        rest = cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
-        for key, decision in rest.placed.items():
-            turns.add(key, decision)
-        turns.waiting = rest.waiting
-        return turns
 
     def _check(self, record: GroupRecord, now: Now) -> None:
         """Put a group in its queue if it can be decided; report why it or some of its pods wait."""
