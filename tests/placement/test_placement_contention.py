@@ -11,7 +11,7 @@ from deviceshare_cli.bench.bus.workload import CONF, SIZES
 from deviceshare_placement.core import contention
 from msgspec.structs import replace
 from placement.test_placement_division import Replica, System
-from support.builders import card, node, pod, vgpu
+from support.builders import MEMORY, card, node, pod, vgpu
 
 NODES = 24
 CARDS = 8
@@ -111,3 +111,40 @@ def test_a_pod_that_fits_only_on_a_node_in_use_does_not_wait() -> None:
         step(replica, system.now, decides=True)
         step(replica, system.now, decides=False)
     assert sum(system.claimed.values()) == 1
+
+
+def test_a_queue_whose_pods_fit_nowhere_keeps_nothing_from_others_by_new_pods() -> None:
+    system = nearly_full(2, {"a": 1, "b": 1, "c": 1, "d": 1}, SHARES)
+    owners = {
+        queue: next(each.name for each in system.replicas if each.core._work.owns_queue(queue)) for queue in "abcd"
+    }
+    borrower = "a"
+    stuck = next(queue for queue in "bcd" if owners[queue] != owners[borrower])
+    capacity = NODES * CARDS * 4
+    for number in range(capacity):
+        made = replace(pod(f"pod-{number}", vgpu(1, 8192, 25)), queue=borrower, created=system.now)
+        system.facts.append((f"cluster.pod.{made.uid}", made))
+    for number in range(20):
+        made = replace(pod(f"large-{number}", vgpu(CARDS + 1, 8192, 25)), queue=stuck, created=system.now)
+        system.facts.append((f"cluster.pod.{made.uid}", made))
+        system.settle(0.3)
+    assert system.claimed[borrower] == capacity
+
+
+def test_a_job_that_fits_only_on_a_node_in_use_is_decided_in_its_turn() -> None:
+    system = System()
+    system.facts[:] = [("cluster.config.scheduler", ConfigFact(name="scheduler", text=SHARES))]
+    for name, memory in (("big", 100), ("small", 40)):
+        system.facts.append((f"cluster.node.{name}", node(name, [card(0, node=name, memory=memory)], pods=20)))
+    system.facts.append(("cluster.queue.q", QueueFact(name="q", capability={MEMORY: 100})))
+    system.facts.append(("cluster.synced", Synced()))
+    system.replicas = [system.start(name) for name in ("p1", "p2")]
+    system.settle(2 * PERIOD)
+    for replica in system.replicas:
+        for _ in range(5):
+            replica.core._deciding.contention.conflicted(["big"], system.now)
+    for name, memory, priority in (("high", 90, 100), ("low", 40, 0)):
+        made = replace(pod(name, vgpu(1, memory)), queue="q", created=system.now, priority=priority)
+        system.facts.append((f"cluster.pod.{made.uid}", made))
+    system.settle(1.0)
+    assert [claim.name for ledger in system.server.ledgers.values() for claim in ledger.claims] == ["high"]

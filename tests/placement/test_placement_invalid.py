@@ -4,6 +4,7 @@ import pytest
 from deviceshare.model import Claim
 from deviceshare_bus import subjects
 from deviceshare_bus.core import Count, Log, ReadBack
+from msgspec.structs import replace
 from support.builders import card, node, pod, vgpu
 from support.played import Played
 
@@ -132,3 +133,20 @@ def test_removals_wait_while_a_ledger_is_invalid() -> None:
     played.ledger("a", 10)
     assert played.tick(5.0).writes == []
     assert played.core.cluster.ledger("a").claims == {}
+
+
+def test_the_removal_that_was_due_while_the_outcomes_were_not_readable_is_written_when_they_are() -> None:
+    played = Played()
+    waits = pod("u1", vgpu(1, 90), uid="u1")
+    played.put(waits)
+    out = played.tick()
+    (claim,) = out.claims
+    played.written(out)
+    played.outcome(claim, "bound")
+    played.put(replace(waits, node="a"))
+    played.invalid(subjects.outcome("a"), 9, newer=True)
+    played.gone(waits)
+    assert played.tick(5.0).writes == []
+    played.outcome(claim, "bound")
+    (ledger,) = played.tick().ledgers
+    assert ledger.claims == ()

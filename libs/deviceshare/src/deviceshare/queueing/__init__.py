@@ -32,7 +32,7 @@ with different requests may be rejected although an assignment exists.
 """
 
 from deviceshare.queueing.amounts import Counting
-from deviceshare.queueing.dispatcher import Dispatcher, RoundResult
+from deviceshare.queueing.dispatcher import Dispatcher
 from deviceshare.queueing.enqueue import Applicant, EnqueueAction
 from deviceshare.queueing.gangs import Decision, Group, Reason, decide
 from deviceshare.queueing.hierarchy import ROOT
@@ -40,6 +40,7 @@ from deviceshare.queueing.job_queue import JobClass
 from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.queue_account import add
 from deviceshare.queueing.queues import Queues
+from deviceshare.queueing.round_result import RoundResult
 from deviceshare.queueing.shortage import Shortage
 
 __all__ = [

@@ -4,8 +4,8 @@ Source: Volcano pkg/scheduler/actions/{allocate,backfill}. Beyond Volcano: queue
 other queues (see :mod:`deviceshare.queueing`).
 """
 
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Collection, Sequence
 from math import inf
 
 import msgspec
@@ -18,6 +18,7 @@ from deviceshare.queueing.job_queue import JobClass, JobQueue
 from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
+from deviceshare.queueing.round_result import RoundResult
 from deviceshare.queueing.shortage import DESERVED
 from deviceshare.queueing.wake import wake_allowed, wake_borrowers
 
@@ -27,24 +28,6 @@ LEAST_PAUSE, EXPLAINING = 1.0, 0.05
 
 A diagnosis costs more than a decision, and with many waiting pods its numbers change with every pod that ends.
 """
-
-
-class RoundResult(msgspec.Struct):
-    """The groups with placed pods, and the job classes that wait, each with the decision about its first job."""
-
-    placed: dict[GroupKey, Decision] = {}
-    waiting: dict[Hashable, tuple[JobClass, Decision]] = {}
-    order: list[PodUid] = []
-    """The placed pods in the order of their placement."""
-
-    def add(self, key: GroupKey, decision: Decision) -> None:
-        """Add a decision that places pods; merges it with an earlier decision of this round about the same group."""
-        self.order += [pod.uid for pod, _ in decision.placed]
-        before = self.placed.get(key)
-        if before is not None:
-            placed, fitted = (*before.placed, *decision.placed), before.fitted + decision.fitted
-            decision = Decision(group=before.group, placed=placed, waiting=(), fitted=fitted)
-        self.placed[key] = decision
 
 
 class Dispatcher:
@@ -129,15 +112,18 @@ class Dispatcher:
         """Retry all job classes that lack capacity in the next round."""
         self._room_was_made = True
 
-    def decide(self, most: int, now: float = 0.0, wall: float | None = None) -> RoundResult:
+    def decide(
+        self, most: int, now: float = 0.0, wall: float | None = None, avoided: Collection[str] = ()
+    ) -> RoundResult:
         """Decide until about ``most`` pods are placed or no job is left.
 
         ``now`` (monotonic seconds) is for pauses, ``wall`` (unix seconds, None: the same as ``now``) determines which
-        jobs are overdue.
+        jobs are overdue. ``avoided``: nodes that only a job gets which fits nowhere else.
         """
         result = RoundResult()
         no_room: dict[PodRequest, Unplaceable] = {}
         self._now = now
+        self.reservations.avoided = avoided
         self._wall_offset = 0.0 if wall is None else wall - now
         self.queues.refresh()
         for reservation in self.reservations:
@@ -331,12 +317,27 @@ class Dispatcher:
     def _hold(self, job: Job) -> list[tuple[str, PodUid]]:
         """Hold capacity for a job's pods until the end of the round, as Volcano does for a gang that is not ready."""
         held = []
-        for pod in job.group.pods:
-            placement = self._allocator.place(pod.ask)
-            if placement is not None:
-                self._allocator.take(pod.uid, placement, pod.tenant)
-                held.append((placement.node, pod.uid))
+        with self.reservations.all_nodes():
+            for pod in job.group.pods:
+                placement = self._allocator.place(pod.ask)
+                if placement is not None:
+                    self._allocator.take(pod.uid, placement, pod.tenant)
+                    held.append((placement.node, pod.uid))
         return held
+
+    def _decide(
+        self, group: Group, no_room: dict[PodRequest, Unplaceable], *, borrowing: bool, reasons: bool
+    ) -> Decision:
+        """Decide a group without the nodes to avoid, and with all nodes if it does not fit."""
+        if self.reservations.avoided:
+            # What fits on none of all nodes fits on none of fewer nodes, but not the other way round.
+            fewer = ChainMap[PodRequest, Unplaceable]({}, no_room)
+            decision = decide(self._allocator, group, self.queues, borrowing=borrowing, no_room=fewer, reasons=False)
+            lacks_room = group.mixed or any(isinstance(why, Unplaceable) for _, why in decision.waiting)
+            if decision.placed or not lacks_room:
+                return decision
+        with self.reservations.all_nodes():
+            return decide(self._allocator, group, self.queues, borrowing=borrowing, no_room=no_room, reasons=reasons)
 
     def _decide_job(
         self,
@@ -353,9 +354,7 @@ class Dispatcher:
         explain = self._reasons and (
             self._now >= job_class.explained_at + self._pause or self._now == job_class.explained_at
         )
-        decision = decide(
-            self._allocator, job.group, self.queues, borrowing=borrowing, no_room=no_room, reasons=explain
-        )
+        decision = self._decide(job.group, no_room, borrowing=borrowing, reasons=explain)
         if not decision.placed:
             jobs.park(job_class, (reason for _, reason in decision.waiting if reason is not None), borrowing=borrowing)
             # Includes the pods of the gang that were placed temporarily.

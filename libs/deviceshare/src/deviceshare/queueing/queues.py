@@ -309,10 +309,10 @@ class Queues:
         """Return whether a queue may allocate an additional amount of a resource."""
         return self.limits.allows(self.account(queue), resource, amount, borrowing=borrowing)
 
-    def lacking(self) -> Iterator[tuple[str, tuple[tuple[int, int], list[str]]]]:
+    def lacking(self) -> Iterator[tuple[str, tuple[int, list[str]]]]:
         """Yield the queues that have less than they deserve and request.
 
-        For each: its state, which changes with its pods and allocations, and the resources that it lacks.
+        For each: a number that changes with its allocations, and the resources that it lacks.
         """
         for name, account in self._accounts.items() if self.limits.by_weight else ():
             lacks = [
@@ -322,7 +322,7 @@ class Queues:
                 and account.allocated[resource] + NOTHING < min(deserved, account.requested[resource])
             ]
             if lacks:
-                yield name, ((account.allocated.total(), account.requested.total()), lacks)
+                yield name, (account.allocated.total(), lacks)
 
     def needed(self, shortage: Shortage) -> int:
         """Return the additional amount that the queue of a shortage must allow, relative to its present usage."""

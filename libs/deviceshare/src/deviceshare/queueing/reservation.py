@@ -48,6 +48,10 @@ class Reservations:
         self._allocator = allocator
         self._queues = queues
         self._of_queue: dict[str, Reservation] = {}
+        self.avoided: Collection[str] = ()
+        """Nodes that are infeasible in this round as well, but not within :meth:`all_nodes`."""
+        self._avoided_now: list[str] = []
+        """Those of them that are infeasible at the moment and not reserved."""
         self._next_search: dict[str, float] = {}
         """The earliest next search for a queue, monotonic seconds: a search costs more than a decision."""
         self._search: NodeSearch | None = None
@@ -157,12 +161,26 @@ class Reservations:
 
     @contextmanager
     def enforced(self, *, except_for: GroupKey | None = None) -> Iterator[None]:
-        """Make the reserved nodes infeasible, except those reserved for the job ``except_for``."""
+        """Make reserved nodes infeasible, except those reserved for the job ``except_for``, and the avoided ones."""
         reserved = [name for each in self._of_queue.values() if each.key != except_for for name in each.nodes]
-        for name in reserved:
-            self._allocator.set_reserved(name, reserved=True)
+        self._avoided_now = [name for name in self.avoided if name not in reserved]
+        infeasible = [*reserved, *self._avoided_now]
+        self._set(infeasible, reserved=True)
         try:
             yield
         finally:
-            for name in reserved:
-                self._allocator.set_reserved(name, reserved=False)
+            self._set(infeasible, reserved=False)
+            self._avoided_now = []
+
+    @contextmanager
+    def all_nodes(self) -> Iterator[None]:
+        """Make the avoided nodes feasible that are not reserved."""
+        self._set(self._avoided_now, reserved=False)
+        try:
+            yield
+        finally:
+            self._set(self._avoided_now, reserved=True)
+
+    def _set(self, nodes: Collection[str], *, reserved: bool) -> None:
+        for name in nodes:
+            self._allocator.set_reserved(name, reserved=reserved)

@@ -2,8 +2,8 @@
 
 A replica sees the waiting pods of all queues but decides those of its own queues alone. If it borrowed at once what
 other queues have not allocated yet, it would be faster than the replicas that decide for them. So what such a queue
-deserves and requests stays free as long as the queue makes progress, and for :data:`WAIT` seconds afterwards: then its
-pods fit nowhere. Times are monotonic.
+deserves and requests stays free as long as its allocations change, and for :data:`WAIT` seconds afterwards: then its
+pods fit nowhere. New pods that fit nowhere either prolong nothing. Times are monotonic.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,8 +20,8 @@ class Borrowing:
     def __init__(self, queues: Queues, owns: Callable[[str], bool]) -> None:
         self._queues = queues
         self._owns = owns
-        self._seen: dict[str, tuple[tuple[int, int], float]] = {}
-        """Of each such queue: its numbers of allocated and requested resources at the last change, and its time."""
+        self._seen: dict[str, tuple[int, float]] = {}
+        """Of each such queue: how much it had allocated at the last change, and the time of the change."""
         self._claiming = False
 
     def update(self, now: float, *, shared: bool) -> None:
@@ -30,7 +30,7 @@ class Borrowing:
         if shared:
             self._queues.refresh()
             lacking = {name: each for name, each in self._queues.lacking() if not self._owns(name)}
-        self._seen = {name: self._progress(name, state, now) for name, (state, _) in lacking.items()}
+        self._seen = {name: self._progress(name, allocated, now) for name, (allocated, _) in lacking.items()}
         claimed: dict[str, set[str]] = {}
         for name, (_, resources) in lacking.items():
             if now < self._seen[name][1] + WAIT:
@@ -39,9 +39,9 @@ class Borrowing:
         self._claiming = bool(claimed)
         self._queues.claimed_elsewhere = claimed
 
-    def _progress(self, name: str, state: tuple[int, int], now: float) -> tuple[tuple[int, int], float]:
+    def _progress(self, name: str, allocated: int, now: float) -> tuple[int, float]:
         before = self._seen.get(name)
-        return before if before is not None and before[0] == state else (state, now)
+        return before if before is not None and before[0] == allocated else (allocated, now)
 
     def due(self) -> Iterator[float]:
         """Yield when a queue claims nothing any more unless it makes progress."""

@@ -4,19 +4,20 @@ The order of work is the library's (:mod:`deviceshare.queueing`); this module tu
 and the decisions into explanations.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from deviceshare.allocation import Unplaceable
 from deviceshare.model import Explanation, GroupKey, PodGroupFact, PodUid, Resources
-from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, RoundResult, Shortage
+from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
 from deviceshare_bus.core import Now
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.contention import Contention
+from deviceshare_placement.core.own_work import OwnWork
 from deviceshare_placement.core.readiness import enqueue_obstacle, readiness
 from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.reporter import Reporter
@@ -49,12 +50,11 @@ class Deciding:
         cluster: ClusterState,
         reporter: Reporter,
         instance: str,
-        owns: Callable[[GroupRecord], bool],
+        work: OwnWork,
         borrowing: Borrowing,
         contention: Contention,
     ) -> None:
-        self._owns = owns
-        """Whether this replica decides a group."""
+        self._work = work
         self._cluster = cluster
         self._reporter = reporter
         self._instance = instance
@@ -74,11 +74,18 @@ class Deciding:
         self._reporter.drop(uid)
         self.retries.pop(uid, None)
 
-    def forget(self, group: GroupRecord) -> None:
-        """Forget what was reported of a group that another replica decides: if it comes back, this is not the last."""
-        group.admitted, group.unreported, group.reported = False, False, ""
+    def leave(self, group: GroupRecord) -> None:
+        """Report nothing more of a group that this replica does not decide.
+
+        What was reported before is forgotten if another replica decides the group: if it comes back, this is not the
+        last report. It is not forgotten while the others read what may have moved the group, for a moment.
+        """
         for uid in group.members:
             self._reporter.drop(uid)
+        if self._work.will_own(group):
+            return
+        group.admitted, group.unreported, group.reported = False, False, ""
+        for uid in group.members:
             self._cluster.pods[uid].forget_report()
 
     def due(self, now: Now) -> Iterator[float]:
@@ -110,7 +117,9 @@ class Deciding:
             if (record := cluster.groups.get(key)) is not None:
                 self._check(record, now)
         self._admit(now)
-        turns = self._dispatch(now)
+        # Not even the order of jobs depends on the nodes that are left to other replicas.
+        paused = self.contention.paused(now.monotonic)
+        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, self._steady(now), paused)
         for job_class, decision in turns.waiting.values():
             self._report_job_class(job_class, decision, now.wall)
         reported, self._of_groups = self._of_groups, []
@@ -126,33 +135,13 @@ class Deciding:
             unplaced=sum(len(each.waiting) * len(alike.jobs) for alike, each in turns.waiting.values()),
         )
 
-    def _dispatch(self, now: Now) -> RoundResult:
-        """Decide the jobs: first without the nodes that are left to other replicas, then with all nodes."""
-        cluster, steady = self._cluster, self._steady(now)
-        paused = self.contention.paused(now.monotonic)
-        if not paused:
-            return cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
-        for node in paused:
-            cluster.allocator.set_reserved(node, reserved=True)
-        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
-        for node in paused:
-            cluster.allocator.set_reserved(node, reserved=False)
-        if not turns.waiting:
-            return turns
-        cluster.dispatcher.made_room()
-        rest = cluster.dispatcher.decide(MOST_PODS, now.monotonic, steady)
-        for key, decision in rest.placed.items():
-            turns.add(key, decision)
-        turns.waiting = rest.waiting
-        return turns
-
     def _check(self, record: GroupRecord, now: Now) -> None:
         """Put a group in its queue if it can be decided; report why it or some of its pods wait."""
         cluster, fact = self._cluster, record.fact
         if fact is not None:
             self._commit(record, fact)
-        if not self._owns(record):
-            self.forget(record)
+        if not self._work.owns(record):
+            self.leave(record)
             return
         if fact is not None and record.applies:
             closed = enqueue_obstacle(cluster, fact)

@@ -132,6 +132,7 @@ class Facts:
             self._pod_invalid(where.key, "")
         elif where is not None:
             self._set_again(where.key)
+            self._ledgers.readable_again(where.key)
 
     def _paused(self, node: str) -> str:
         """Return why a node takes no pods, '' if all messages about it are valid."""

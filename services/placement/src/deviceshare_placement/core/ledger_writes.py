@@ -129,7 +129,7 @@ class LedgerWrites:
             new = claim(claim_id, record, placement, queue, choice, by)
             added[placement.node].append(NewClaim(placement.node, new))
             self._reporter.drop(pod.uid)
-        # Another replica may have written meanwhile what was due.
+        # Another replica may have written meanwhile what was due. What is not readable becomes due again when it is.
         due = {node for node in self._ledgers.due if self._cluster.ledger(node).changes and self._readable(node)}
         self._ledgers.due = {node for node in due if self._repairs_later(node, now.monotonic)} - added.keys()
         due -= self._ledgers.due

@@ -150,6 +150,12 @@ class Ledgers:
                 asked += self.withdraw(node, claim) and owns(node)
         return asked
 
+    def readable_again(self, node: str) -> None:
+        """Make the changes of a ledger due again that were not written while a message about its node was invalid."""
+        record = self._cluster.ledgers.get(node)
+        if record is not None and record.changes:
+            self.due.add(node)
+
     def withdraw(self, node: str, claim: str) -> bool:
         """Request the withdrawal of a claim; return False if it was requested before."""
         record = self._cluster.ledgers[node]

@@ -49,11 +49,15 @@ class OwnWork:
 
     def owns(self, group: GroupRecord) -> bool:
         """Return whether this replica decides and explains a group."""
-        if not self._division.others:
-            return self._division.owns("")
-        if not (self._division.all_read(self._moved_at) and self._division.all_read(group.moved_at)):
+        if self._division.others and not (
+            self._division.all_read(self._moved_at) and self._division.all_read(group.moved_at)
+        ):
             return False
-        return self._division.owns(self._key(group))
+        return self.will_own(group)
+
+    def will_own(self, group: GroupRecord) -> bool:
+        """Return whether this replica decides a group as soon as the others have read what moved it."""
+        return self._division.owns(self._key(group) if self._division.others else "")
 
     def answers_for(self, group: GroupRecord, sequence: int) -> bool | None:
         """Return whether this replica reports that an object of a group was deleted; None: ask again when it changes.

@@ -79,7 +79,7 @@ class PlacementCore:
         self._reporter = Reporter()
         self._borrowing = Borrowing(self.cluster.accounts, self._work.owns_queue)
         self._deciding = Deciding(
-            self.cluster, self._reporter, instance, self._work.owns, self._borrowing, Contention(self._work.level)
+            self.cluster, self._reporter, instance, self._work, self._borrowing, Contention(self._work.level)
         )
         self._facts = Facts(self.cluster, self._ledgers, self._deciding, self._work, instance)
         self._writes = LedgerWrites(
@@ -288,7 +288,7 @@ class PlacementCore:
         self.cluster.reconsider_all()
         for group in self.cluster.groups.values():
             if not self._work.owns(group):
-                self._deciding.forget(group)
+                self._deciding.leave(group)
         if self._division.took_over:
             # The member that has ended may not have let explanations of deleted objects expire.
             self._division.took_over = self._explanations_expire = False
