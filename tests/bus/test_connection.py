@@ -1,9 +1,14 @@
 """Waiting for a connection."""
 
 import asyncio
+import logging
 from contextlib import suppress
 
-from deviceshare_bus.connection import connect
+import nats.errors
+import pytest
+from deviceshare.model import ConfigError
+from deviceshare_bus import client as client_module
+from deviceshare_bus.connection import Connection, connect
 from nats.aio.client import Client
 
 
@@ -79,3 +84,51 @@ async def test_a_cancellation_that_nats_py_loses_ends_the_connecting(monkeypatch
     task.cancel()
     await asyncio.wait({task}, timeout=5)
     assert task.cancelled()
+
+
+MIB = 1 << 20
+
+
+def fill(connection: Connection) -> None:
+    """Send until no more is taken."""
+    for _ in range(1000):
+        connection.client.send("a", bytes(MIB))
+
+
+async def test_what_waits_in_the_transport_counts_as_waiting(nats_server, monkeypatch):
+    monkeypatch.setattr(client_module, "PENDING_BYTES", 32 * MIB)
+    connection = await connect(nats_server.url, "test")
+    nats_server.freeze()
+    try:
+        with pytest.raises(nats.errors.OutboundBufferLimitError):
+            fill(connection)
+        await asyncio.sleep(0.1)  # it is in the transport now, but for what the operating system has taken
+        with pytest.raises(nats.errors.OutboundBufferLimitError):
+            fill(connection)
+        waiting = connection.client._pending_data_size + connection.client._transport.stream.get_write_buffer_size()
+        assert 32 * MIB < waiting < 34 * MIB
+    finally:
+        nats_server.thaw()
+        await connection.close()
+
+
+async def test_closing_does_not_wait_for_a_server_that_does_not_read(nats_server, caplog):
+    connection = await connect(nats_server.url, "test")
+    nats_server.freeze()
+    try:
+        for _ in range(32):
+            connection.client.send("a", bytes(MIB))
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(10):
+            await connection.close()
+        assert connection.client.is_closed
+        assert connection.client._transport.stream.is_closing()
+    finally:
+        nats_server.thaw()
+    assert [each.levelno for each in caplog.records if "without sending" in each.getMessage()] == [logging.WARNING]
+
+
+def test_a_nats_py_without_the_private_names_is_refused(monkeypatch):
+    monkeypatch.delattr(Client, "_process_pong")
+    with pytest.raises(ConfigError, match=r"nats-py.*2\.16, which has _process_pong"):
+        Connection("nats://127.0.0.1:1")

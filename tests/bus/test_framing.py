@@ -9,7 +9,7 @@ from typing import Any
 
 import deviceshare_bus.framing
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from nats.aio.client import Client as NatsClient
 from nats.errors import BadSubjectError
@@ -92,7 +92,6 @@ def divided(data: bytes, cuts: Sequence[int]) -> list[bytes]:
 words = st.from_regex(re.compile(rb"[!-~]{1,12}"), fullmatch=True)
 payloads = st.binary(max_size=60) | st.sampled_from([b"\r\n", b"MSG a 1 5\r\nhello\r\n", b"PING\r\n", b"x" * 5000])
 heads = st.sampled_from([b"NATS/1.0\r\n\r\n", b"NATS/1.0 503\r\n\r\n", b"NATS/1.0\r\nA: b\r\nNats-TTL: 5\r\n\r\n"])
-spaces = st.sampled_from([b" ", b"  ", b"\t"])
 
 
 @st.composite
@@ -101,7 +100,7 @@ def operations(draw: st.DrawFn) -> bytes:
     if kind == "line":
         lines = [b"PING", b"PONG", b"+OK", b"-ERR 'Permissions Violation for \"x\"'", b'INFO {"a": [1, "b"]}', b"PING "]
         return draw(st.sampled_from(lines)) + b"\r\n"
-    space, data = draw(spaces), draw(payloads)
+    data = draw(payloads)
     line = [kind.encode(), draw(words), str(draw(st.integers(1, 4))).encode()]
     if draw(st.booleans()):
         line.append(draw(words))
@@ -109,7 +108,7 @@ def operations(draw: st.DrawFn) -> bytes:
     if head:
         line.append(str(len(head)).encode())
     line.append(str(len(head + data)).encode())
-    return space.join(line) + b"\r\n" + head + data + b"\r\n"
+    return b" ".join(line) + b"\r\n" + head + data + b"\r\n"
 
 
 @every_form
@@ -150,6 +149,8 @@ def test_bytes_one_by_one_give_the_same(framing) -> None:
         b"MSG a 1\r\n",
         b"MSG a 1 b c 2\r\nhi\r\n",
         b"MSG a x 2\r\nhi\r\n",
+        b"MSG  a 1 2\r\nhi\r\n",
+        b"MSG a\t1 2\r\nhi\r\n",
         b"MSG a 1 -2\r\nhi\r\n",
         b"MSG a 1 1_0\r\n0123456789\r\n",
         b"MSG a 1 2\r\nhi!!",
@@ -191,6 +192,25 @@ def test_a_subject_that_is_not_utf_8_is_delivered(framing) -> None:
     heard: list[str] = []
     framing.Parser({1: lambda message: heard.append(message.subject)}, heard.append).feed(b"MSG a\xff 1 0\r\n\r\n")
     assert heard == ["a\ufffd"]
+
+
+@every_form
+@given(
+    subject=st.from_regex(re.compile(rb"[!-~\t\x0b\x0c\x1c-\x1f\x85]{1,12}"), fullmatch=True),
+    data=payloads,
+    cuts=st.lists(st.integers(0, 20_000), max_size=4),
+)
+@example(subject=b"cluster.node.a\x0bb", data=b"", cuts=[])
+@example(subject=b"cluster.node.a\x0c", data=b"", cuts=[])
+def test_only_a_space_ends_a_subject(framing, subject: bytes, data: bytes, cuts: list[int]) -> None:
+    """nats-py's parser also ends it at other white space."""
+    heard: list[tuple[str, str, bytes]] = []
+    parser = framing.Parser({1: lambda m: heard.append((m.subject, m.reply, m.data))}, heard.append)
+    sent = b"MSG %b 1 %b %d\r\n%b\r\n" % (subject, subject, len(data), data)
+    for piece in divided(sent, cuts):
+        parser.feed(piece)
+    text = subject.decode("utf-8", "replace")
+    assert heard == [(text, text, data)]
 
 
 HEADS = [

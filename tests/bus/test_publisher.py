@@ -119,3 +119,17 @@ async def test_a_silent_server_makes_it_unknown_and_a_late_answer_changes_nothin
         await publisher.write(Write("ledger.1.a", b"again", 0))
     assert await last(connection, "ledger.1.a") == b"slow"
     await connection.close()
+
+
+@pytest.mark.parametrize("bad", ["ledger.1.b\r\nNats-Rollup: all", "ledger.1.b\n"])
+async def test_a_subject_that_would_end_its_header_is_refused_and_others_are_written(publisher, bad: str) -> None:
+    sent = [
+        await publisher.send(Write(f"ledger.1.n{number}", b"x", unless=bad if number == 3 else "ledger.1.none"))
+        for number in range(20)
+    ]
+    answers = await asyncio.gather(*sent, return_exceptions=True)
+    assert [number for number, answer in enumerate(answers) if isinstance(answer, Refused)] == [3]
+    guarded = await publisher.send_atomic([Write("ledger.1.g", b"x", 0)], GUARD._replace(unless=bad))
+    with pytest.raises(Refused, match="not a header"):
+        await guarded
+    assert publisher.results["LEDGER", "written"] == 19

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from deviceshare_bus import requests
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.framing import Received
 from deviceshare_bus.readback import read_back
@@ -111,3 +112,43 @@ async def test_a_cancellation_that_something_else_loses_is_raised_afterwards() -
     await end(task)
     assert task.cancelled()
     assert await heed_cancellation(asyncio.sleep(0, 3)) == 3
+
+
+def failing_and_noting(noted: list[str]) -> Callable[[str, Received | str], None]:
+    def answered(reply: str, answer: Received | str) -> None:
+        noted.append(str(answer))
+        raise ZeroDivisionError
+
+    return answered
+
+
+async def test_timeouts_go_on_after_a_callback_that_raises(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(requests, "SWEEP", 0.01)
+    noted: list[str] = []
+    for timeout in (0.0, 0.0, 0.1):
+        connection.requests.expect(failing_and_noting(noted), timeout)
+    async with asyncio.timeout(5):
+        while connection.requests.in_flight:
+            await asyncio.sleep(0.01)
+    assert noted == ["no answer within 0.0 s", "no answer within 0.0 s", "no answer within 0.1 s"]
+    assert caplog.text.count("cannot be handled") == 3
+    connection.requests.expect(failing_and_noting(noted), 0.0)
+    async with asyncio.timeout(5):
+        while len(noted) < 4:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_connection_is_restored_after_a_callback_that_raises(nats_server) -> None:
+    connection = await connect(nats_server.url, "test")
+    noted: list[str] = []
+    for _ in range(2):
+        connection.requests.expect(failing_and_noting(noted), 60.0)
+    back = asyncio.Event()
+    connection.on_reconnect(back.set)
+    await nats_server.restart()
+    async with asyncio.timeout(10):
+        await back.wait()
+    assert noted == ["the connection was lost"] * 2
+    await connection.close()

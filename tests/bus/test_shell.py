@@ -170,6 +170,17 @@ async def test_a_message_that_cannot_be_decoded_is_put_in_quarantine(nats_url, p
         assert "invalid opcode" in first.reason
 
 
+@pytest.mark.parametrize("space", ["\x0b", "\x0c"])
+async def test_a_subject_with_white_space_is_put_in_quarantine(nats_url, publisher, space: str) -> None:
+    await publisher.write(BusWrite(f"explain.x{space}y", b"\xc1"))
+    core = CountingCore()
+    async with shell_of(core, nats_url):
+        await until(lambda: CaughtUp("EXPLAIN") in core.events)
+        first = core.events[0]
+        assert isinstance(first, Unreadable)
+        assert first.subject == f"explain.x{space}y"
+
+
 async def test_the_deletion_of_an_invalid_message_is_noticed(nats_url, publisher, connection, monkeypatch, caplog):
     monkeypatch.setattr(invalid_messages, "RECHECK", 0.05)
     await publisher.write(BusWrite("explain.x", b"\xc1"))

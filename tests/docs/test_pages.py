@@ -104,6 +104,12 @@ def test_commands_and_their_options_exist(page):
         assert set(options) <= known, f"deviceshare{line}"
 
 
+@each_page
+def test_directories_of_local_clusters_exist(page):
+    for name in re.findall(r"--cluster local:([a-z][\w./-]*)", page.read_text()):
+        assert (ROOT / name).is_dir(), name
+
+
 def test_every_code_of_a_refusal_is_explained():
     used = set(
         re.findall(r'(?:Check|card_check|node_check|amount_check|Reason|Refusal)\(\s*(?:code=)?"([A-Z]\w+)"', SOURCES)

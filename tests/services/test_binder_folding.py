@@ -5,9 +5,11 @@ from deviceshare.model import BOUND, Outcome
 from deviceshare_binder.core.commands import BindPod
 from deviceshare_binder.core.events import BindAnswered
 from deviceshare_binder.core.outcomes import FOLD
+from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.core import RecordStep, Stopping, Write
 from deviceshare_bus.subjects import PARTITIONS, partition
 from deviceshare_cluster.interface import BindState
+from support import handoff
 from support.binder import BinderDriver, messages
 from support.binder_scene import READY, claim, of, pod, started, states
 from support.handoff import NOW, TO_SERVE, Cluster, vgpus
@@ -178,3 +180,38 @@ def test_claims_behind_one_to_which_the_facts_object_do_not_wait_for_its_facts(m
     assert cluster.begun() == ["p0"]
     commands = answered(cluster.core, "claim-p0", NOW, annotations=SERVED)
     assert [each.uid for each in of(BindPod, commands)] == ["p2"], "p1 was next and is not valid"
+
+
+def test_a_burst_after_an_earlier_one_is_folded_too():
+    core = started(claim("c0", "u0"), pods=[pod(f"u{number}") for number in range(4)])
+    core.take(0.0)
+    answered(core, "c0", 0.1)
+    assert of(Write, core.take(0.1))
+    core.outcomes_written("n1", 1)
+    core.ledger("n1", [claim(f"c{number}", f"u{number}") for number in range(4)])
+    core.take(5.0)
+    answered(core, "c1", 5.1)
+    assert not of(Write, core.take(5.1)), "c2 and c3 are being bound"
+    assert of(Write, core.take(5.1 + FOLD))
+
+
+def test_a_chain_does_not_continue_on_a_node_that_is_just_taken_over():
+    """The other replica has bound x, of which there is no fact yet: y must not be in handoff with it."""
+    core = BinderDriver(NOW)
+    mine, gained = (next(f"n{i}" for i in range(1000) if partition(f"n{i}") == number) for number in (0, 1))
+    owned = {0}
+    core.core._claims._owns_partition = owned.__contains__
+    for node in (mine, gained):
+        core.node(node, NodeView(name=node))
+    for uid in ("p0", "p1", "x", "y"):
+        core.pod(uid, handoff.pod(uid, vgpus(2)))
+    core.start()
+    core.ledger(mine, [handoff.claim(uid, vgpus(2)) for uid in ("p0", "p1")])
+    core.ledger(gained, [handoff.claim("x", vgpus(2))])
+    core.outcomes(gained, 1, {"claim-x": Outcome("claim-x", "x", BOUND, "", NOW)})
+    assert [each.uid for each in of(BindPod, core.take(NOW))] == ["p0"]
+    owned.add(1)
+    core.core._division.changed = True  # the other one's lease names this replica
+    core.ledger(gained, [handoff.claim(uid, vgpus(2)) for uid in ("x", "y")])
+    commands = core.handle(BindAnswered("claim-p0", BindState.BOUND, mine, "", SERVED), NOW)
+    assert "y" not in [each.uid for each in of(BindPod, [*commands, *core.take(NOW)])]

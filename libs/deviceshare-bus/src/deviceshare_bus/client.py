@@ -12,9 +12,11 @@ import asyncio
 import json
 import logging
 from collections import deque
+from importlib.metadata import version
 from typing import Any, cast
 
 import nats.errors
+from deviceshare.model import ConfigError
 from nats.aio.client import Client as NatsClient
 from nats.aio.client import Srv
 from nats.aio.msg import Msg
@@ -33,6 +35,27 @@ MOST_OTHERS = 10_000
 """Lines and messages for nats-py that may wait; then nothing is read from the connection until it has taken them."""
 PENDING_BYTES = 64 * 1024 * 1024
 """Bytes that may wait for a server that does not read; beyond them nothing is sent, and the sender hears of it."""
+_PRIVATE = (
+    "_connect_to_server",
+    "_error_cb",
+    "_flush_pending",
+    "_max_payload",
+    "_pending",
+    "_pending_data_size",
+    "_process_err",
+    "_process_info",
+    "_process_msg",
+    "_process_op_err",
+    "_process_ping",
+    "_process_pong",
+    "_read_loop",
+    "_server_info",
+    "_sid",
+    "_status",
+    "_subs",
+    "_transport",
+)
+"""Private names of nats-py's client that are used here and by :mod:`.connection`."""
 
 
 class Client(NatsClient):
@@ -41,7 +64,9 @@ class Client(NatsClient):
     requests: Requests
 
     def __init__(self) -> None:
+        """Raise ConfigError if the installed nats-py lacks a private name that is used here."""
         super().__init__()
+        _require_private_names(self, TcpTransport())
         self._listeners: dict[int, Listener] = {}
         """By the number of the subscription; those of nats-py have none."""
         self._writing = False
@@ -62,9 +87,22 @@ class Client(NatsClient):
             raise nats.errors.ConnectionClosedError if self.is_closed else nats.errors.ConnectionReconnectingError
         if len(head) + len(data) > self._max_payload:
             raise nats.errors.MaxPayloadError
-        if self._pending_data_size > PENDING_BYTES:
+        if self.waiting_bytes > PENDING_BYTES:
             raise nats.errors.OutboundBufferLimitError
         self._write(publication(subject, reply, head, data))
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes that wait for the server, here and in the transport."""
+        waiting = int(self._pending_data_size)
+        if self._held_back and isinstance(self._transport, _Transport):  # otherwise the transport has next to nothing
+            waiting += self._transport.stream.get_write_buffer_size()
+        return waiting
+
+    def abort(self) -> None:
+        """Close the connection without sending what waits."""
+        if isinstance(self._transport, _Transport):
+            self._transport.stream.abort()
 
     def listen(self, subject: str, listener: Listener) -> "Listening":
         """Subscribe; also after each reconnect, until :meth:`Listening.end`.
@@ -198,6 +236,14 @@ class Client(NatsClient):
             await self._process_err(line[4:].strip().decode("utf-8", "replace").lower())
         elif line.startswith(b"INFO"):
             await self._process_info(json.loads(line[4:]))
+
+
+def _require_private_names(client: NatsClient, transport: TcpTransport) -> None:
+    missing = [name for name in _PRIVATE if not hasattr(client, name)]
+    if not hasattr(transport, "_io_writer"):
+        missing.append("_io_writer")
+    if missing:
+        raise ConfigError("Python packages", "nats-py", version("nats-py"), f"2.16, which has {', '.join(missing)}")
 
 
 class Listening:

@@ -28,6 +28,8 @@ DENIED_TRIES = 10
 """Connection attempts in a row that the server denies, some 0.1 s apart, before the credentials count as wrong."""
 UNREACHABLE_INTERVAL = 10.0
 """Seconds between two warnings that the server cannot be reached."""
+CLOSING_SECONDS = 2.0
+"""Seconds after which a connection is closed without sending what waits: the server does not read."""
 RETRY = Backoff(0.1, 0.5)
 """Seconds between two tries while nats-server does not answer."""
 T = TypeVar("T")
@@ -157,11 +159,15 @@ class Connection:
         return self.client.listen(subject, listener)
 
     async def close(self) -> None:
-        """Flush and close; requests in flight fail."""
+        """Flush and close within :data:`CLOSING_SECONDS`; requests in flight fail."""
         self.closing = True
         self.requests.lost("the connection was closed")
         try:
-            await heed_cancellation(self.client.close())
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await heed_cancellation(self.client.close())
+        except TimeoutError:
+            log.warning("nats-server does not read: the connection is closed without sending what waits")
+            self.client.abort()
         except OSError as error:  # there was no connection to flush
             log.debug("closed a lost connection: %r", error)
 

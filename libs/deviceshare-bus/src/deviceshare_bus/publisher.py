@@ -12,7 +12,7 @@ import msgspec
 from nats.errors import Error as NatsError
 
 from deviceshare_bus.connection import Connection
-from deviceshare_bus.framing import Received
+from deviceshare_bus.framing import Received, encode_headers
 from deviceshare_bus.write_queue import BATCH_LIMIT, Rejection, Result, Unit, WriteQueue
 
 log = logging.getLogger("deviceshare.publisher")
@@ -171,7 +171,7 @@ class Publisher:
 
     async def _enqueue(self, messages: Sequence[_Message], guard: _Message | None = None) -> asyncio.Future[int]:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        if (refused := self._too_large(messages, in_batch=guard is not None or len(messages) > 1)) is not None:
+        if (refused := self._refusal(messages, guard)) is not None:
             future.set_exception(refused)
             future.exception()  # marks the error as retrieved: the caller may have been cancelled
             return future
@@ -182,9 +182,16 @@ class Publisher:
         await queue.put(Unit(messages, sum(len(message.write.data) for message in messages), future, guard))
         return future
 
-    def _too_large(self, messages: Sequence[_Message], *, in_batch: bool) -> Refused | None:
+    def _refusal(self, messages: Sequence[_Message], guard: _Message | None) -> Refused | None:
+        """Return why messages cannot be sent: one is too large, or a subject in its headers would end its line."""
         limit = self._connection.max_payload
-        batch = _BATCH_ID if in_batch else ""
+        batch = _BATCH_ID if guard is not None or len(messages) > 1 else ""
+        for message in (*messages, guard) if guard is not None else messages:
+            if message.write.unless:
+                try:
+                    encode_headers({EXPECTED_OF: message.write.unless})
+                except ValueError as error:
+                    return Refused(f"{message.write.subject}: {error}")
         for number, message in enumerate(messages, 1):
             write = message.write
             if len(write.data) < limit // 2:  # the usual case; headers are short
@@ -274,16 +281,16 @@ def _batch_id(messages: Sequence[_Message]) -> str:
 def _headers(message: _Message, batch: str, number: int, last: int) -> bytes:
     """Return the headers of a message, of the ``number``-th of ``last`` messages of a batch."""
     write, ttl = message
-    lines = f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {number}\r\n" if batch else ""
+    fields = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)} if batch else {}
     if write.expected is not None:
-        lines += f"{EXPECTED}: {write.expected}\r\n"
+        fields[EXPECTED] = str(write.expected)
     elif write.unless:
-        lines += f"{EXPECTED}: 0\r\n{EXPECTED_OF}: {' '.join(write.unless.split())}\r\n"
+        fields |= {EXPECTED: "0", EXPECTED_OF: write.unless}
     if ttl is not None:
-        lines += f"{TTL}: {max(1, int(ttl))}\r\n"
+        fields[TTL] = str(max(1, int(ttl)))
     if batch and number == last:
-        lines += "Nats-Batch-Commit: 1\r\n"
-    return f"NATS/1.0\r\n{lines}\r\n".encode() if lines else b""
+        fields["Nats-Batch-Commit"] = "1"
+    return encode_headers(fields)
 
 
 _decode = msgspec.json.Decoder(_Ack).decode

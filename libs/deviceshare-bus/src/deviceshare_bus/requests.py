@@ -5,6 +5,7 @@ together with the answer. Here a cancellation always reaches the task that waits
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -13,6 +14,8 @@ from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 
 from deviceshare_bus.framing import Received
+
+log = logging.getLogger("deviceshare.connection")
 
 SWEEP = 0.5
 """Seconds between two searches for requests past their timeout."""
@@ -176,15 +179,21 @@ class Requests:
             self.fail(reply, reason)
 
     def fail(self, reply: str, reason: str) -> None:
-        """Fail a request, unless it has been answered."""
+        """Fail a request, unless it has been answered. An error that its callback raises is logged."""
         expected = self._waiting.pop(reply, None)
-        if expected is not None:
+        if expected is None:
+            return
+        try:
             expected.answered(reply, reason)
+        except Exception:  # the other requests fail too, and nats-py, which calls `lost`, reconnects
+            log.exception("the failure of a request cannot be handled")
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for reply, expected in list(self._waiting.items()):
-            if expected.until < now:
-                self.fail(reply, f"no answer within {expected.timeout} s")
-        self._sweeper = loop.call_later(SWEEP, self._sweep) if self._waiting else None
+        try:
+            for reply, expected in list(self._waiting.items()):
+                if expected.until < now:
+                    self.fail(reply, f"no answer within {expected.timeout} s")
+        finally:
+            self._sweeper = loop.call_later(SWEEP, self._sweep) if self._waiting else None

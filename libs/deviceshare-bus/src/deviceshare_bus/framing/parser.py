@@ -115,7 +115,7 @@ def _numbers(line: bytes) -> tuple[int, bytes, bytes, int, int]:
 
     ``MSG <subject> <sid> [reply] <bytes>``, or ``HMSG <subject> <sid> [reply] <bytes of headers> <bytes>``.
     """
-    words = line.split()
+    words = line.split(b" ")  # as nats-server divides them: a subject may contain other white space, such as \x0b
     with_head = words[0] == b"HMSG"
     count = len(words) - 1 if with_head else len(words)
     if not 4 <= count <= 5 or not (with_head or words[0] == b"MSG"):

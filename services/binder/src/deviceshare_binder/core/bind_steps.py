@@ -88,7 +88,7 @@ class BindSteps:
         elif not self._facts.pods[claim.uid].revision:
             self._read(task, None)
         elif self._handoffs.blocked(task.node.name, claim.uid, task.keys):
-            task.state = State.HELD
+            task.state, task.deadline = State.HELD, None
             self._handoffs.hold(task.node.name, claim.id, claim.uid, task.keys)
         elif objection := self._facts.objection(task):
             self._object(task, objection, now)

@@ -199,8 +199,13 @@ class BinderCore:
         return []
 
     def _chained(self, now: Now) -> list[ClaimRequest]:
-        """Continue at once with the claims that waited for a binding which was answered."""
-        return self._claims.chain(now) if self._division.may_work(now.monotonic) else []
+        """Continue at once with the claims that waited for a binding which was answered.
+
+        Nodes that have come from another replica are taken over first, with the next tick.
+        """
+        if self._division.changed or not self._division.may_work(now.monotonic):
+            return []
+        return self._claims.chain(now)
 
     # Messages of the bus
 

@@ -291,6 +291,8 @@ class Outcomes:
                 message = NodeOutcomes(node=name, outcomes=tuple(sent.values()))
                 node.due = math.inf
                 out.append(self._writer.write([(subject, message)], sent))
+            else:
+                node.due = math.inf
         self._dirty.clear()
         return out
 
@@ -302,19 +304,25 @@ class Outcomes:
         self._dirty[node.name] = None
         if completed.result is Result.WRITTEN:
             self._refused.forget(node.name)
-        # What is not written for all that, or has finished meanwhile.
-        node.due = min(node.due, now + FOLD if completed.result is Result.WRITTEN else now)
         match answer:
             case Written(sequence=sequence) if self._writer.sequence(write.subject) == sequence:
                 node.read(completed.context)
+                # What has finished meanwhile.
+                node.due = min(node.due, now + FOLD) if node.finished else math.inf
                 if write.message.gone and not (node.ledger or node.tasks or node.finished):
                     self._drop(node.name)
+            case Written():
+                node.due = min(node.due, now + FOLD)
             case WriteConflict():
+                node.due = min(node.due, now)
                 return [Count("binder_conflicts"), *completed.commands]
             case WriteRefused(reason=reason):
+                node.due = min(node.due, now)
                 self._refused.add(node.name, now)
                 message = f"the bus refuses the outcomes of {node.name}: {reason}"
                 return [Count("outcomes_refused"), Log("error", message, {"node": node.name})]
+            case _:
+                node.due = min(node.due, now)
         return completed.commands
 
     def read_back(self, subject: str, sequence: int) -> NodeClaims | None:
