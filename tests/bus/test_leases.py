@@ -315,6 +315,23 @@ def test_who_owns_by_a_fact_waits_until_all_others_work_by_it() -> None:
     assert first.least_read == 10
 
 
+def test_a_member_that_joins_again_has_read_what_it_had_read_before() -> None:
+    stream = Stream()
+    replicas = [Replica(stream, "a", "a1"), Replica(stream, "b", "b1")]
+    now = settle(replicas, 0.0, 3 * PERIOD)
+    again, other = replicas
+    for replica in replicas:
+        replica.membership.position_read = 10
+    now = settle(replicas, now, PERIOD)
+    assert other.membership.least_read == 10
+    stream.put(again.membership.end_own())
+    again.receive(1000, now)
+    stream.put(again.membership.lease(now, idle=False))
+    other.receive(1000, now)
+    assert set(other.membership.others) == {"a1-1"}
+    assert other.membership.least_read == 10
+
+
 def test_of_a_deletion_while_a_newcomer_joins_exactly_one_member_reports() -> None:
     for read_by_old in (5, 9):
         stream = Stream()
@@ -363,6 +380,26 @@ def test_no_member_is_fenced_after_an_outage_of_the_bus_before_its_renewals_can_
     replicas[0].receive(1000, now)
     assert replicas[0].membership.silent(now) == []
     settle(replicas, now, 2 * PERIOD)
+    assert stream.fenced == set()
+
+
+def test_a_member_that_could_not_name_another_one_during_an_outage_is_not_fenced_after_it() -> None:
+    stream = Stream()
+    busy, new = Replica(stream, "a", "a1"), Replica(stream, "b", "b1")
+    now = settle([busy], 0.0, 2 * PERIOD)
+    new.act(now)
+    new.flush(10)
+    new.receive(1000, now)
+    assert new.membership.joined
+    now += (NAMING + 1) * PERIOD
+    # After the outage the newcomer's renewal arrives first.
+    new.act(now)
+    new.flush(10)
+    new.receive(1000, now)
+    assert new.membership.silent(now) == []
+    assert new.membership.unnaming(now) == []
+    assert new.membership.due() > now
+    settle([busy, new], now, 2 * PERIOD)
     assert stream.fenced == set()
 
 

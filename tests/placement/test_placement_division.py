@@ -5,7 +5,7 @@ from collections import Counter, deque
 from typing import Any
 
 import pytest
-from deviceshare.model import Gone, NodeLedger, PodFact, QueueFact, Synced
+from deviceshare.model import Claim, Gone, GroupKey, NodeLedger, PodFact, QueueFact, Synced
 from deviceshare_bus.core import (
     CaughtUp,
     Command,
@@ -21,8 +21,9 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.division import FenceReceived, LeaseReceived
-from deviceshare_bus.leases import PERIOD, Fence, Lease
+from deviceshare_bus.leases import PERIOD, RENEWALS, Fence, Lease
 from deviceshare_bus.subjects import address, node_of
+from deviceshare_bus.subjects import ledger as ledger_subject
 from deviceshare_placement.core import FactReceived, LedgerReceived, PlacementCore
 from deviceshare_placement.core.own_work import SPLIT_ABOVE
 from hypothesis import given, settings
@@ -385,3 +386,32 @@ def test_a_claim_of_a_pod_that_is_not_known_yet_counts_in_its_queue() -> None:
     other.settle(1.0)
     assert other.claimed["capped-a"] == 2, "of 200 there are 140 in use"
     assert replica.core.open_work >= 0
+
+
+def test_a_fact_that_is_read_while_the_pod_of_a_claim_is_asked_for_stops_nobody() -> None:
+    system = System("p1", "p2")
+    system.create("waits", "capped-a", 500)  # no card is that large
+    system.settle(3 * PERIOD)
+    claim = Claim(id="c", uid="lost", namespace="ns", name="lost", group=GroupKey("pod/lost"), decided_by="other")
+    system.server.put(ledger_subject("n0"), NodeLedger(node="n0", claims=(claim,)))
+    while not all("cluster.pod.lost" in replica.reads for replica in system.replicas):
+        system.now += 0.5
+        for replica in system.replicas:
+            replica.receive(10**6, system.now)
+            replica.send(Tick(), system.now)
+            replica.flush(10**6, system.now)
+            replica.receive(10**6, system.now)
+    system.change_queue("above", guarantee={MEMORY: 1})  # it moves queues to other owners
+    for replica in system.replicas:
+        replica.receive_facts(10**6, system.now)
+        replica.reads.remove("cluster.pod.lost")
+        replica.send(ReadBack("cluster.pod.lost", 0), system.now)
+    system.settle(2 * PERIOD)
+    written = len(system.server.log)
+    system.settle(PERIOD)
+    leases = len(system.server.log) - written
+    assert leases <= 4 * RENEWALS, "renewals only"
+    assert all(replica.core.open_work == 0 for replica in system.replicas)
+    waiting = pod("waits", vgpu(1, 500)).group
+    owners = [each for each in system.replicas if each.core._work.owns(each.core.cluster.group(waiting))]
+    assert len(owners) == 1

@@ -239,7 +239,8 @@ class Division:
     def tick(self, now: Now, *, idle: bool, active: bool) -> list[Command]:
         """Renew the lease, and fence silent members.
 
-        ``idle``: no write under the lease is in flight; ``active``: this replica has work.
+        ``idle``: no write under the lease is in flight for what another member may own; ``active``: this replica has
+        work.
         """
         if self._members is None:
             return []

@@ -95,8 +95,8 @@ class Membership:
         self.member = member
         self.splits = Splits()
         """The parts that are divided further."""
-        self._read = 0
-        """What the own lease says of the facts."""
+        self._read = self.position_read
+        """What the own lease says of the facts. It names no member before all earlier writes have ended."""
         self._current: Lease | None = None
         self._joined_at = inf
         self._before: frozenset[str] = frozenset()
@@ -329,7 +329,7 @@ class Membership:
             ends = (max(each.heard_at, self._steady_since) + self._period for each in self._others.values())
             times += (end for end in ends if end > self._checked_at)
             unnamed = (each.unnamed_since for each in self._others.values() if each.unnamed_since is not None)
-            reports = (max(since, self._joined_at) + self._period * NAMING_REPORTED for since in unnamed)
+            reports = (self._could_name_since(since) + self._period * NAMING_REPORTED for since in unnamed)
             times += (at for at in reports if at > self._checked_at)
         return min(times)
 
@@ -338,7 +338,7 @@ class Membership:
         return now >= self._renewal(active=active)
 
     def lease(self, now: float, *, idle: bool) -> Lease:
-        """Return the own lease to write now; ``idle``: no write that was made under the lease is in flight."""
+        """Return the own lease to write now; ``idle``: no write is in flight for what another member may own."""
         self._renewed_at = now
         self._number += 1
         self._sent[self._number] = now
@@ -381,7 +381,11 @@ class Membership:
 
     def _unnamed_for(self, other: _Member, now: float) -> float:
         """Return for how many seconds a member has not named this one, though it could."""
-        return 0.0 if other.unnamed_since is None else now - max(other.unnamed_since, self._joined_at)
+        return 0.0 if other.unnamed_since is None else now - self._could_name_since(other.unnamed_since)
+
+    def _could_name_since(self, unnamed_since: float) -> float:
+        """Return since when a member could have named this one: not during an outage of the bus."""
+        return max(unnamed_since, self._joined_at, self._steady_since)
 
     def unnaming(self, now: float) -> list[str]:
         """Return the members that have not named this one for so long that it is to be reported, sorted."""

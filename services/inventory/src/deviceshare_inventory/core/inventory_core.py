@@ -185,7 +185,9 @@ class InventoryCore:
             commands.append(RestartWatch())
         commands += self._comparison.act(now)
         if self._takes_part:
-            commands += self._division.tick(now, idle=not self._desired.in_flight, active=self._active)
+            # The owner of CLUSTER names newcomers while it writes: a busy one may always have writes in flight.
+            idle = self._writes or not self._desired.in_flight
+            commands += self._division.tick(now, idle=idle, active=self._active)
         self._division.changed = False
         if not (self._writes and self._division.may_work(now.monotonic)):
             if self._division.others and not self._writes:

@@ -54,6 +54,8 @@ CLAIM_WITHOUT_POD, CLAIM_NOT_BOUND, CLAIM_WITHOUT_ROOM = "claim without pod", "c
 """Differences from the cluster that are repaired and counted: a claim whose pod is unknown, a claim with the outcome
 bound whose pod is not bound, and a claim that is not bound yet on a node that others have filled."""
 
+_POD_SUBJECT = fact_subject("pod", "")
+
 
 class PlacementCore:
     """Decides which node and which devices each pod gets. One instance lives as long as an epoch of the bus.
@@ -97,8 +99,8 @@ class PlacementCore:
             case FactReceived(subject=subject, fact=fact, sequence=sequence):
                 self._synced = self._synced or isinstance(fact, Synced)
                 self._facts_read.pop(subject, None)
-                if not self._ledgers.asked:  # else it may have been read ahead of the facts before it
-                    self._division.read(sequence)
+                if subject.removeprefix(_POD_SUBJECT) not in self._ledgers.asked:
+                    self._division.read(sequence)  # else it may have been read ahead of the facts before it
                 return self._facts.apply(subject, fact, sequence, now)
             case LedgerReceived(node=node, sequence=sequence, ledger=ledger):
                 return self._receive_ledger(node, sequence, ledger, now)
