@@ -388,7 +388,7 @@ def test_a_claim_of_a_pod_that_is_not_known_yet_counts_in_its_queue() -> None:
     assert replica.core.open_work >= 0
 
 
-def test_a_fact_that_is_read_while_the_pod_of_a_claim_is_asked_for_stops_nobody() -> None:
+def test_a_fact_that_is_read_while_the_pod_of_a_claim_is_asked_for_stops_no_replica() -> None:
     system = System("p1", "p2")
     system.create("waits", "capped-a", 500)  # no card is that large
     system.settle(3 * PERIOD)
