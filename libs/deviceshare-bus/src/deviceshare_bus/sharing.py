@@ -19,6 +19,8 @@ LARGEST = 1 << 12
 """Bytes of an encoded value that is remembered, at most. Larger ones, for example of a label, would fill the memory."""
 _FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "until_running"})
 """Fields of facts whose values are those of many objects."""
+_PARTS = frozenset({"ask", "labels", "held", "claims", "outcomes"})
+"""Fields of facts, ledgers and outcomes of which parts are shared."""
 _OF_CLAIMS = ("namespace", "queue", "decided_by", "resources")
 _OF_CHOICES = ("policy", "plugins", "queue")
 
@@ -37,8 +39,8 @@ class SharedValues:
         self._bytes = 0
         """Of the remembered values, encoded."""
         self._values: dict[Any, Any] = {}
-        self._fields: dict[type, tuple[str, ...]] = {}
-        """The fields to share of each type of message."""
+        self._fields: dict[type, tuple[tuple[str, ...], frozenset[str]]] = {}
+        """The fields to share of each type of message, and its fields of which parts are shared."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -60,23 +62,31 @@ class SharedValues:
 
     def message(self, message: msgspec.Struct) -> None:
         """Share the parts of a fact, a ledger or outcomes."""
-        kind = type(message)
-        fields = self._fields.get(kind)
-        if fields is None:
-            fields = self._fields[kind] = tuple(field for field in message.__struct_fields__ if field in _FIELDS)
+        known = self._fields.get(type(message))
+        if known is None:
+            every = message.__struct_fields__
+            known = tuple(field for field in every if field in _FIELDS), _PARTS.intersection(every)
+            self._fields[type(message)] = known
+        fields, parts = known
         self._share(message, fields)
-        if (request := getattr(message, "ask", None)) is not None:
-            force_setattr(message, "ask", self._request(request))
-        if isinstance(labels := getattr(message, "labels", None), tuple):
+        if not parts:
+            return
+        content: Any = message
+        if "ask" in parts and content.ask is not None:
+            force_setattr(message, "ask", self._request(content.ask))
+        if "labels" in parts and content.labels and isinstance(content.labels, tuple):
             # Labels of a pod may be its own: their pairs are repeated, all of them together are often not.
-            force_setattr(message, "labels", tuple([self.value(pair) for pair in labels]))
-        self._grants(getattr(message, "held", ()))
-        for claim in getattr(message, "claims", ()):
-            if isinstance(claim, Claim):
-                self.claim(claim)
-        for outcome in getattr(message, "outcomes", ()):
-            if isinstance(outcome, Outcome):
-                self._share(outcome, ("state",))
+            force_setattr(message, "labels", tuple([self.value(pair) for pair in content.labels]))
+        if "held" in parts and content.held:
+            self._grants(content.held)
+        if "claims" in parts:
+            for claim in content.claims:
+                if isinstance(claim, Claim):
+                    self.claim(claim)
+        if "outcomes" in parts:
+            for outcome in content.outcomes:
+                if isinstance(outcome, Outcome):
+                    self._share(outcome, ("state",))
 
     def claim(self, claim: Claim) -> None:
         """Share the parts of a claim."""
