@@ -1,9 +1,11 @@
 """Equal parts of messages as one object: most of the memory of a large cluster are repetitions of few values.
 
 The names of namespaces, nodes, queues, containers and services, resources of pods and whole requests are in every
-message about a pod. Decoded, each is an object of its own. Uids and names of pods are as many as the pods.
+message about a pod. Decoded, each is an object of its own. Uids and names of pods, ids of claims and of cards are in
+several messages each: they are interned, so that Python remembers them as long as one of these messages exists.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -19,9 +21,12 @@ LARGEST = 1 << 12
 """Bytes of an encoded value that is remembered, at most. Larger ones, for example of a label, would fill the memory."""
 _FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "until_running"})
 """Fields of facts whose values are those of many objects."""
-_PARTS = frozenset({"ask", "labels", "held", "claims", "outcomes"})
+_NAMES = frozenset({"uid", "name", "group"})
+"""Fields of facts whose values are those of one object, and of other messages about it."""
+_PARTS = frozenset({"ask", "labels", "held", "cards", "claims", "outcomes"})
 """Fields of facts, ledgers and outcomes of which parts are shared."""
 _OF_CLAIMS = ("namespace", "queue", "decided_by", "resources")
+_NAMES_OF_CLAIMS = ("id", "uid", "name", "group")
 _OF_CHOICES = ("policy", "plugins", "queue")
 
 T = TypeVar("T")
@@ -39,8 +44,8 @@ class SharedValues:
         self._bytes = 0
         """Of the remembered values, encoded."""
         self._values: dict[Any, Any] = {}
-        self._fields: dict[type, tuple[tuple[str, ...], frozenset[str]]] = {}
-        """The fields to share of each type of message, and its fields of which parts are shared."""
+        self._fields: dict[type, tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = {}
+        """The fields to share, those to intern, and those of which parts are shared, of each type of message."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -62,35 +67,42 @@ class SharedValues:
 
     def message(self, message: msgspec.Struct) -> None:
         """Share the parts of a fact, a ledger or outcomes."""
-        known = self._fields.get(type(message))
-        if known is None:
+        fields = self._fields.get(type(message))
+        if fields is None:
             every = message.__struct_fields__
-            known = tuple(field for field in every if field in _FIELDS), _PARTS.intersection(every)
-            self._fields[type(message)] = known
-        fields, parts = known
-        self._share(message, fields)
-        if not parts:
-            return
-        content: Any = message
-        if "ask" in parts and content.ask is not None:
-            force_setattr(message, "ask", self._request(content.ask))
-        if "labels" in parts and content.labels and isinstance(content.labels, tuple):
+            fields = self._fields[type(message)] = (
+                tuple(field for field in every if field in _FIELDS),
+                tuple(field for field in every if field in _NAMES),
+                _PARTS.intersection(every),
+            )
+        shared, names, parts = fields
+        self._share(message, shared)
+        _intern(message, names)
+        if parts:
+            self._share_parts(message, parts)
+
+    def _share_parts(self, message: Any, parts: frozenset[str]) -> None:
+        if "ask" in parts and message.ask is not None:
+            force_setattr(message, "ask", self._request(message.ask))
+        if "labels" in parts and message.labels and isinstance(message.labels, tuple):
             # Labels of a pod may be its own: their pairs are repeated, all of them together are often not.
-            force_setattr(message, "labels", tuple([self.value(pair) for pair in content.labels]))
-        if "held" in parts and content.held:
-            self._grants(content.held)
-        if "claims" in parts:
-            for claim in content.claims:
-                if isinstance(claim, Claim):
-                    self.claim(claim)
-        if "outcomes" in parts:
-            for outcome in content.outcomes:
-                if isinstance(outcome, Outcome):
-                    self._share(outcome, ("state",))
+            force_setattr(message, "labels", tuple([self.value(pair) for pair in message.labels]))
+        if "held" in parts:
+            self._grants(message.held)
+        for card in message.cards if "cards" in parts else ():
+            _intern(card, ("id",))
+        for claim in message.claims if "claims" in parts else ():
+            if isinstance(claim, Claim):
+                self.claim(claim)
+        for outcome in message.outcomes if "outcomes" in parts else ():
+            if isinstance(outcome, Outcome):
+                self._share(outcome, ("state",))
+                _intern(outcome, ("claim", "uid"))
 
     def claim(self, claim: Claim) -> None:
         """Share the parts of a claim."""
         self._share(claim, _OF_CLAIMS)
+        _intern(claim, _NAMES_OF_CLAIMS)
         if claim.choice is not None:
             self._share(claim.choice, _OF_CHOICES)
         self._grants(claim.grants)
@@ -102,7 +114,14 @@ class SharedValues:
     def _grants(self, grants: Sequence[ContainerGrant]) -> None:
         for grant in grants:
             self._share(grant, ("container", "family"))
+            for device in grant.devices:
+                _intern(device, ("id",))
 
     def _share(self, message: msgspec.Struct, fields: tuple[str, ...]) -> None:
         for field in fields:
             force_setattr(message, field, self.value(getattr(message, field)))
+
+
+def _intern(message: msgspec.Struct, fields: tuple[str, ...]) -> None:
+    for field in fields:
+        force_setattr(message, field, sys.intern(getattr(message, field)))
