@@ -40,6 +40,12 @@ def test_the_window_grows_with_the_rate_and_is_limited() -> None:
     assert apart[-2:] == [pytest.approx(LONGEST, rel=0.1)] * 2
 
 
+@pytest.mark.parametrize(("rate", "apart"), [(1000.0, 0.004), (2000.0, 0.008), (6000.0, 0.024), (50_000.0, 0.024)])
+def test_rounds_at_a_high_rate_are_few(rate: float, apart: float) -> None:
+    times = [at for at, _ in rounds(rate, 3.0) if at > 1.0]
+    assert (times[-1] - times[0]) / (len(times) - 1) == pytest.approx(apart, rel=0.25)
+
+
 def test_rounds_of_single_messages_are_limited_to_500_a_second() -> None:
     window, now = Window(), 0.0
     for _ in range(1000):

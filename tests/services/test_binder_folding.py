@@ -90,6 +90,15 @@ def test_outcomes_wait_for_a_limited_time():
     assert states(core.take(later)) == {f"c{n}": ("bound", "") for n in range(3)}
 
 
+def test_bindings_that_take_seconds_are_one_message():
+    core = scene(10)
+    for n in range(9):
+        answered(core, f"c{n}", 0.4 * n)
+        assert not of(Write, core.take(0.4 * n))
+    answered(core, "c9", 4.0)
+    assert states(core.take(4.0)) == {f"c{n}": ("bound", "") for n in range(10)}
+
+
 def test_a_refusal_is_written_at_once_with_what_waits():
     core = scene()
     answered(core, "c0", 1.0)
