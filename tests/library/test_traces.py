@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from deviceshare.traces import (
+    ExpectedPods,
     Fgd,
     Trace,
     TraceNode,
@@ -17,6 +18,7 @@ from deviceshare.traces import (
     trace_nodes,
     typical_pods,
 )
+from deviceshare.traces.expected import MOST_EXPECTED
 from support.plain_traces import POLICIES, Plain, placements, random_trace, ranks_of
 
 UNCOMPILED = """
@@ -24,6 +26,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from support.plain_kernels import install
 install()
+from deviceshare.traces.expected import MOST_EXPECTED
 from support.plain_traces import placements
 from deviceshare.traces import fgd
 assert fgd.__file__.endswith(".py"), fgd.__file__
@@ -72,6 +75,40 @@ def test_fgd_counts_free_cards_that_lack_cpu_model_or_size():
     assert fragmentation(4000, 499, 300) == 799
     assert fragmentation(3999, 1000, 500) == 1500
     assert fragmentation(4000, 1000, 500, allowed=none) == 1500
+
+
+def test_requests_are_expected_as_often_as_they_arrived_and_old_ones_are_forgotten():
+    made = Trace(
+        "made", (TraceNode("n", 24_000, 1000, 2, "T4"),), (TracePod("a", 1000, 1, 1, 500), TracePod("b", 2, 1, 0, 0))
+    )
+    cards, without = pod_classes(made)
+    expected = ExpectedPods(trace_nodes(made, [0]))
+    prior = expected.typical()
+    assert [list(values) for values in (prior.cpu, prior.count, prior.shares)] == [[12_000], [1], [1.0]]
+    due = [expected.count(cards) for _ in range(12)] + [expected.count(without) for _ in range(4)]
+    assert due.index(True) == 7, "an update is due after eight arrivals"
+    found = expected.typical()
+    assert list(found.cpu) == [1000, 12_000]
+    assert list(found.shares) == pytest.approx([0.75, 0.25])
+    assert found.cards_per_cpu == pytest.approx((0.75 * 500 + 0.25 * 1000) / (0.75 * 1000 + 0.25 * 12_000))
+    for _ in range(20_000):
+        expected.count(without)
+    expected.typical()
+    for _ in range(6):
+        expected.count(cards)
+    # Twelve pods and a prior of four lost half of their weight.
+    assert list(expected.typical().shares) == pytest.approx([12 / 14, 2 / 14], rel=0.01)
+
+
+def test_the_number_of_expected_requests_is_bounded():
+    pods = tuple(TracePod(f"p{at:03}", 1000 + at, 1, 1, 500) for at in range(MOST_EXPECTED + 50))
+    made = Trace("made", (TraceNode("n", 24_000, 1000, 2, "T4"),), pods)
+    expected = ExpectedPods(trace_nodes(made, [0]))
+    for each in pod_classes(made):
+        expected.count(each)
+    found = expected.typical()
+    assert found.size == MOST_EXPECTED
+    assert sum(found.shares) == pytest.approx(1.0)
 
 
 def test_policies_that_are_not_compiled_decide_the_same():

@@ -9,6 +9,7 @@ from deviceshare.traces import (
     BestFit,
     DotProd,
     Fgd,
+    Fragmentation,
     GpuClustering,
     GpuPacking,
     Trace,
@@ -52,6 +53,7 @@ class Plain:
 
     def __init__(self, trace: Trace, ranks: list[int]) -> None:
         self.typical = typical_pods(trace.pods, trace.models)
+        """Those that the policies ``fgd`` and ``learned`` (``fragmentation``, told what to expect) know."""
         self.codes = {model: code for code, model in enumerate(trace.models)}
         self.nodes = [node for _, node in sorted(zip(ranks, trace.nodes, strict=True))]
         self.cpu = [node.cpu for node in self.nodes]
@@ -131,6 +133,33 @@ class Plain:
         score, column = max(found)
         return score, -column
 
+    def learned(self, at: int, pod: TracePod) -> tuple[int, int]:
+        columns = [-1]
+        if pod.cards == 1 and pod.amount < CARD:
+            columns = [column for column, free in enumerate(self.free[at]) if free >= pod.amount]
+        before = self.lost(at, self.cpu[at], self.free[at])
+        found = []
+        for column in columns:
+            after = self.lost(at, self.cpu[at] - pod.cpu, self.after(at, pod, column))
+            found.append((int((before - after) / 160 + 1_000_000 + 0.5) - 1_000_000, -column))
+        score, column = max(found)
+        return score, -column
+
+    def lost(self, at: int, cpu: int, free: list[int]) -> float:
+        model = self.codes[self.nodes[at].model]
+        requested = [pod for pod in self.typical if pod.cards]
+        lost = 0.0
+        for pod in requested:
+            if not pod.allowed[model]:
+                lost += 10.0 * pod.share * sum(free)
+            elif cpu < pod.cpu or sum(each >= pod.amount for each in free) < pod.cards:
+                lost += pod.share * sum(free)
+            else:
+                lost += pod.share * sum(each for each in free if each < pod.amount)
+        cards = sum(pod.share * pod.cards * pod.amount for pod in requested)
+        served = cpu * (cards / sum(pod.share * pod.cpu for pod in requested))
+        return lost + 4.0 * max(sum(free) - served, 0.0) if sum(free) else 0.0
+
     def fragmentation(self, at: int, cpu: int, free: list[int]) -> float:
         model = self.codes[self.nodes[at].model]
         bins = [0.0] * 6
@@ -158,6 +187,9 @@ POLICIES: dict[str, Callable[[TraceNodes, Trace], TracePolicy]] = {
     "dotprod": lambda nodes, trace: DotProd(nodes),
     "gpupacking": lambda nodes, trace: GpuPacking(nodes),
     "gpuclustering": lambda nodes, trace: GpuClustering(nodes),
+    "learned": lambda nodes, trace: Fragmentation(
+        nodes, Typical([pod for pod in typical_pods(trace.pods, trace.models) if pod.cards])
+    ),
     "fgd": lambda nodes, trace: Fgd(nodes, Typical(typical_pods(trace.pods, trace.models))),
 }
 

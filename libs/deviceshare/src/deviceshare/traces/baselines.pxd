@@ -30,3 +30,7 @@ cdef class GpuPacking(TracePolicy):
 cdef class GpuClustering(TracePolicy):
     @cython.locals(base=cython.longlong, kinds=cython.longlong, same=cython.bint)
     cdef double rate(self, TracePods pods, Py_ssize_t row) except? -1.0
+
+
+cdef class AnyNode(TracePolicy):
+    cdef double rate(self, TracePods pods, Py_ssize_t row) except? -1.0

@@ -17,9 +17,6 @@ class TracePolicy:
 
     def place(self, pods: TracePods) -> int:
         """Place a pod on the feasible row with the highest score, the first of equal ones; -1: no row is feasible."""
-        if len(pods.scores) == 0:
-            pods.scores = np.full(self.nodes.rows, NEVER)
-            pods.columns = np.full(self.nodes.rows, -1, dtype=np.int64)
         self.refresh(pods)
         best, top = -1, NEVER
         for row in range(self.nodes.rows):
@@ -30,7 +27,10 @@ class TracePolicy:
         return best
 
     def refresh(self, pods: TracePods) -> int:
-        """Score the rows that changed since the pods were last placed."""
+        """Score the rows that changed since the pods were last placed; return how many changed."""
+        if len(pods.scores) == 0:
+            pods.scores = np.full(self.nodes.rows, NEVER)
+            pods.columns = np.full(self.nodes.rows, -1, dtype=np.int64)
         count = self.nodes.changes.since(pods.seen)
         pods.seen = self.nodes.changes.now
         for at in range(count):
@@ -40,7 +40,7 @@ class TracePolicy:
                 pods.columns[row] = self.column
             else:
                 pods.scores[row] = NEVER
-        return 0
+        return count
 
     def rate(self, pods: TracePods, row: int) -> float:
         """Return the score of a row on which the pods fit."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from deviceshare.kernels.arrays import Mask
 from deviceshare.traces.constants import CARD
-from deviceshare.traces.fgd import TypicalPod
+from deviceshare.traces.gradient import TypicalPod
 from deviceshare.traces.nodes import TraceNodes, TracePods
 
 _COVERED = 0.95

@@ -1,14 +1,16 @@
 """The policies of ``deviceshare simulate trace``, by name."""
 
 import random
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
 
 import numpy as np
 from deviceshare.traces import (
+    AnyNode,
     BestFit,
     DotProd,
+    ExpectedPods,
     Fgd,
+    Fragmentation,
     GpuClustering,
     GpuPacking,
     Trace,
@@ -20,13 +22,8 @@ from deviceshare.traces import (
     typical_pods,
 )
 
-
-class Placer(Protocol):
-    """One run of a policy: pods are placed one after the other, and stay."""
-
-    def place(self, pod: int) -> bool:
-        """Place the pod with this index in the trace; return whether a node was feasible."""
-        ...
+from deviceshare_cli.simulate.trace.product import AllocatorPlacer
+from deviceshare_cli.simulate.trace.runs import Placer, Run
 
 
 class _Scored:
@@ -40,32 +37,42 @@ class _Scored:
         return self._policy.place(self._classes[pod]) >= 0
 
 
+class _Learning:
+    """The policy ``fragmentation``, which learns the expected pods from the arrivals."""
+
+    def __init__(self, trace: Trace, nodes: TraceNodes) -> None:
+        self._classes = pod_classes(trace)
+        self._expected = ExpectedPods(nodes)
+        self._policy = Fragmentation(nodes, self._expected.typical())
+
+    def place(self, pod: int) -> bool:
+        pods = self._classes[pod]
+        if self._expected.count(pods):
+            self._policy.expect(self._expected.typical())
+        return self._policy.place(pods) >= 0
+
+
 class _Random:
     """A random feasible node; a random card with room for a share."""
 
     def __init__(self, trace: Trace, nodes: TraceNodes, seed: int) -> None:
         self._classes = pod_classes(trace)
         self._nodes = nodes
+        self._feasible = AnyNode(nodes)
         self._chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
 
     def place(self, pod: int) -> bool:
-        pods, nodes = self._classes[pod], self._nodes
-        # Rows are tried at random, which is as good as a choice among the feasible ones, and ends early.
-        for row in self._chance.sample(range(nodes.rows), nodes.rows):
-            if nodes.fits(pods, row):
-                free = np.asarray(nodes.free[row])
-                column = self._chance.choice(np.flatnonzero(free >= pods.amount).tolist()) if pods.count else -1
-                nodes.take(pods, row, column)
-                return True
-        return False
-
-
-class Run(NamedTuple):
-    """What a policy is made of: the trace, the ranks of the nodes, and the seed of random choices."""
-
-    trace: Trace
-    ranks: Sequence[int]
-    seed: int
+        pods = self._classes[pod]
+        self._feasible.refresh(pods)
+        rows = np.flatnonzero(np.asarray(pods.scores) == 0.0)
+        if not len(rows):
+            return False
+        row = self._chance.choice(rows)
+        column = -1
+        if pods.count:
+            column = self._chance.choice(np.flatnonzero(np.asarray(self._nodes.free[row]) >= pods.amount))
+        self._nodes.take(pods, row, column)
+        return True
 
 
 def _scored(policy: Callable[[TraceNodes], TracePolicy]) -> Callable[[Run], Placer]:
@@ -78,7 +85,10 @@ def _fgd(run: Run) -> Placer:
 
 
 POLICIES: dict[str, Callable[[Run], Placer]] = {
+    "fragmentation": lambda run: _Learning(run.trace, trace_nodes(run.trace, run.ranks)),
     "fgd": _fgd,
+    "binpack": lambda run: AllocatorPlacer(run, "binpack"),
+    "spread": lambda run: AllocatorPlacer(run, "spread"),
     "bestfit": _scored(BestFit),
     "dotprod": _scored(DotProd),
     "gpupacking": _scored(GpuPacking),

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from deviceshare.traces import Trace
 
 from deviceshare_cli.simulate.trace.arrivals import Arrivals
-from deviceshare_cli.simulate.trace.policies import POLICIES, Run
+from deviceshare_cli.simulate.trace.policies import POLICIES
+from deviceshare_cli.simulate.trace.runs import Run
 
 STEP = 10
 """Percent between the loads that are reported."""
