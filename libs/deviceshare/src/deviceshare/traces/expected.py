@@ -8,7 +8,7 @@ from deviceshare.traces.nodes import TraceNodes, TracePods
 
 HALF_LIFE = 20_000
 """After this many arrivals a pod has half of its weight."""
-MOST_EXPECTED = 128
+MOST_EXPECTED = 256
 """The most requests that are expected: the most frequent ones."""
 _FIRST = 8
 _SELDOM = 4096
