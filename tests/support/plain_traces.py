@@ -151,7 +151,7 @@ class Plain:
         lost = 0.0
         for pod in requested:
             if not pod.allowed[model]:
-                lost += 12.0 * pod.share * sum(free)
+                lost += 10.0 * pod.share * sum(free)
             elif cpu < pod.cpu or sum(each >= pod.amount for each in free) < pod.cards:
                 lost += pod.share * sum(free)
             else:

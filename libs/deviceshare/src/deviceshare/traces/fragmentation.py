@@ -5,7 +5,7 @@ The expected pods are learned from the arrivals (:mod:`.expected`).
 
 from deviceshare.traces.gradient import GradientPolicy
 
-_NO_MODEL = 12.0
+_NO_MODEL = 10.0
 """The weight of capacity of a model that an expected pod does not accept: unlike a remainder, no other pod frees it."""
 _NO_CPU = 4.0
 """The weight of capacity that the node's CPU cannot serve."""

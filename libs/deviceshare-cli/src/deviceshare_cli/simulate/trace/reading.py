@@ -21,7 +21,7 @@ MOST_CARDS = 64
 _MOST_AMOUNT = 10**12
 
 
-class Line(NamedTuple):
+class CsvRow(NamedTuple):
     """One line of a CSV file, with what an error about it names."""
 
     file: Path
@@ -71,36 +71,36 @@ def read_trace(directory: Path, workload: str) -> Trace:
 
 
 def _nodes(file: Path) -> Iterator[TraceNode]:
-    for line in _lines(file, ("sn", "cpu_milli", "memory_mib", "gpu", "model")):
+    for row in _rows(file, ("sn", "cpu_milli", "memory_mib", "gpu", "model")):
         yield TraceNode(
-            line.text("sn"),
-            line.whole("cpu_milli"),
-            line.whole("memory_mib"),
-            line.whole("gpu", 1, MOST_CARDS),
-            line.text("model"),
+            row.text("sn"),
+            row.whole("cpu_milli"),
+            row.whole("memory_mib"),
+            row.whole("gpu", 1, MOST_CARDS),
+            row.text("model"),
         )
 
 
 def _pods(file: Path, models: set[str]) -> Iterator[TracePod]:
     wanted = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-    for line in _lines(file, wanted, ("gpu_spec", "creation_time", "deletion_time")):
-        cards = line.whole("num_gpu", 0, MOST_CARDS)
+    for row in _rows(file, wanted, ("gpu_spec", "creation_time", "deletion_time")):
+        cards = row.whole("num_gpu", 0, MOST_CARDS)
         amount = 0
         spec = ""
         if cards:
-            amount = min(line.whole("gpu_milli", 1), CARD)
-            spec = line.values["gpu_spec"].strip()
+            amount = min(row.whole("gpu_milli", 1), CARD)
+            spec = row.values["gpu_spec"].strip()
             chosen = [part for part in spec.split("|") if part]
             if chosen and not models.intersection(chosen):
-                raise line.error("gpu_spec", f"models of the nodes, joined by |: {', '.join(sorted(models))}")
-        created = line.whole("creation_time") if line.values["creation_time"] else 0
-        deleted = line.whole("deletion_time") if line.values["deletion_time"] else 0
+                raise row.error("gpu_spec", f"models of the nodes, joined by |: {', '.join(sorted(models))}")
+        created = row.whole("creation_time") if row.values["creation_time"] else 0
+        deleted = row.whole("deletion_time") if row.values["deletion_time"] else 0
         yield TracePod(
-            line.text("name"), line.whole("cpu_milli"), line.whole("memory_mib"), cards, amount, spec, created, deleted
+            row.text("name"), row.whole("cpu_milli"), row.whole("memory_mib"), cards, amount, spec, created, deleted
         )
 
 
-def _lines(file: Path, wanted: Sequence[str], optional: Sequence[str] = ()) -> Iterator[Line]:
+def _rows(file: Path, wanted: Sequence[str], optional: Sequence[str] = ()) -> Iterator[CsvRow]:
     """Yield the lines of a CSV file with these columns; an optional column that is missing is ''."""
     reader = csv.reader(io.StringIO(read_text(file)))
     head = next(reader, [])
@@ -114,7 +114,7 @@ def _lines(file: Path, wanted: Sequence[str], optional: Sequence[str] = ()) -> I
             if len(cells) != len(head):
                 raise CommandError(f"{file}:{reader.line_num}: {len(cells)} values: must be {len(head)}, as in line 1")
             found = dict.fromkeys(optional, "") | {column: cells[at] for column, at in columns.items()}
-            yield Line(file, reader.line_num, found)
+            yield CsvRow(file, reader.line_num, found)
     except csv.Error as error:
         raise CommandError(f"{file}:{reader.line_num}: {error}") from None
 
