@@ -7,12 +7,15 @@ import os
 from pathlib import Path
 
 import pytest
+from deviceshare.traces import Trace, TraceNode, TracePod
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app
 from deviceshare_cli.simulate.trace.arrivals import draw, read_order
 from deviceshare_cli.simulate.trace.command import parse_names, parse_seeds
+from deviceshare_cli.simulate.trace.product import AllocatorPlacer
 from deviceshare_cli.simulate.trace.reading import NODES, read_trace
 from deviceshare_cli.simulate.trace.run import reported, run
+from deviceshare_cli.simulate.trace.runs import Run
 from support.synthetic_trace import write_trace
 from typer.testing import CliRunner
 
@@ -134,6 +137,34 @@ def test_an_error_names_file_line_column_and_value(tmp_path, file, line, text, m
     with pytest.raises(CommandError) as error:
         read_trace(tmp_path, "default")
     assert message in str(error.value)
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    write_trace(tmp_path)
+    packed = gzip.compress((tmp_path / PODS).read_bytes())
+    (tmp_path / PODS).unlink()
+    for content in (packed[:-20], b"no gzip", packed[:40] + b"x" * 40 + packed[80:], gzip.compress(b"name,\xff")):
+        (tmp_path / f"{PODS}.gz").write_bytes(content)
+        with pytest.raises(CommandError, match=r"openb_pod_list_default\.csv\.gz: "):
+            read_trace(tmp_path, "default")
+
+
+def test_policies_of_the_product_use_its_allocator():
+    nodes = (TraceNode("a", 8000, 1000, 1, "T4"), TraceNode("b", 64_000, 1000, 2, "A10"))
+    pods = (
+        TracePod("half", 1000, 10, 1, 500),
+        TracePod("t4", 1000, 10, 1, 600, "T4|P4"),
+        TracePod("both", 1000, 10, 2, 1000),
+        TracePod("cpu", 60_000, 10, 0, 0),
+        TracePod("memory", 1000, 980, 0, 0),
+    )
+    trace = Trace("made", nodes, pods)
+    packed = AllocatorPlacer(Run(trace, (0, 1), 1), "binpack")
+    # Two shares fill the only T4, on node a; the third one leaves node b without two free cards.
+    assert [packed.place(at) for at in (0, 1, 0, 0, 2, 3, 3)] == [True, False, True, True, False, True, False]
+    assert [packed.place(at) for at in (4, 4, 4)] == [True, True, False]
+    spread = AllocatorPlacer(Run(trace, (1, 0), 1), "spread")
+    assert [spread.place(at) for at in (0, 1, 4, 4, 4)] == [True, True, True, True, False]
 
 
 def test_errors_of_orders_name_line_and_number(tmp_path):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from deviceshare.traces import Trace
 
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.simulate.trace.reading import read_text
+from deviceshare_cli.simulate.trace.reading import parse_number, read_text
 
 _FILE = "openb_pod_list_{}_{}.txt"
 
@@ -76,8 +76,9 @@ def _until(trace: Trace, pods: tuple[int, ...], load: float) -> tuple[int, ...]:
 def _numbers(file: Path, line: int, text: str, below: int) -> tuple[int, ...]:
     found = []
     for number, word in enumerate(text.split(), 1):
-        if not (word.isascii() and word.isdigit()) or int(word) >= below:
+        at = parse_number(word)
+        if at is None or at >= below:
             expected = f"a whole number from 0 to {below - 1}"
             raise CommandError(f"{file}:{line}: number {number}: {word!r}: must be {expected}")
-        found.append(int(word))
+        found.append(at)
     return tuple(found)

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.simulate.trace.arrivals import draw, read_order
 from deviceshare_cli.simulate.trace.policies import POLICIES
-from deviceshare_cli.simulate.trace.reading import read_trace, workloads
+from deviceshare_cli.simulate.trace.reading import parse_number, read_trace, workloads
 from deviceshare_cli.simulate.trace.run import Result, run
 
 MOST_SEEDS = 1000
@@ -61,13 +61,13 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     """Return the seeds of ``42..51``, ``42`` or ``42,44,50..51``. Raises CommandError."""
     found: dict[int, None] = {}
     for part in text.split(","):
-        first, _, last = part.strip().partition("..")
-        last = last or first
-        if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()) or int(first) > int(last):
+        begin, _, end = part.strip().partition("..")
+        first, last = parse_number(begin), parse_number(end or begin)
+        if first is None or last is None or first > last:
             raise CommandError(f"--seeds: {part!r}: must be a whole number or a range such as 42..51")
-        if int(last) - int(first) + len(found) >= MOST_SEEDS:
+        if last - first + len(found) >= MOST_SEEDS:
             raise CommandError(f"--seeds: {text!r}: must be at most {MOST_SEEDS} seeds")
-        found |= dict.fromkeys(range(int(first), int(last) + 1))
+        found |= dict.fromkeys(range(first, last + 1))
     return tuple(found)
 
 

@@ -6,6 +6,7 @@ The columns are those of Alibaba's cluster-trace-gpu-v2023.
 import csv
 import gzip
 import io
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,12 @@ NODES = "openb_node_list_gpu_node.csv"
 _PODS = "openb_pod_list_{}.csv"
 MOST_CARDS = 64
 _MOST_AMOUNT = 10**12
+_MOST_DIGITS = 15
+
+
+def parse_number(text: str) -> int | None:
+    """Return the whole number that a text is, None for another text or more than 15 digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 class CsvRow(NamedTuple):
@@ -35,10 +42,11 @@ class CsvRow(NamedTuple):
     def whole(self, column: str, least: int = 0, most: int = _MOST_AMOUNT) -> int:
         """Return a whole number. Raises CommandError."""
         text = self.values[column].strip()
-        if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
+        number = parse_number(text)
+        if number is None or not least <= number <= most:
             limit = f" to {most}" if most != _MOST_AMOUNT else " or more"
             raise self.error(column, f"a whole number, {least}{limit}")
-        return int(text)
+        return number
 
     def text(self, column: str) -> str:
         """Return a text that is not empty. Raises CommandError."""
@@ -103,7 +111,10 @@ def _pods(file: Path, models: set[str]) -> Iterator[TracePod]:
 def _rows(file: Path, wanted: Sequence[str], optional: Sequence[str] = ()) -> Iterator[CsvRow]:
     """Yield the lines of a CSV file with these columns; an optional column that is missing is ''."""
     reader = csv.reader(io.StringIO(read_text(file)))
-    head = next(reader, [])
+    try:
+        head = next(reader, [])
+    except csv.Error as error:
+        raise CommandError(f"{file}:1: {error}") from None
     if missing := [column for column in wanted if column not in head]:
         raise CommandError(f"{file}:1: no column {missing[0]}: the columns must include {', '.join(wanted)}")
     columns = {column: head.index(column) for column in (*wanted, *optional) if column in head}
@@ -126,7 +137,7 @@ def read_text(file: Path) -> str:
         return (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode()
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror or error}") from None
-    except (EOFError, UnicodeDecodeError) as error:
+    except (EOFError, UnicodeDecodeError, zlib.error) as error:
         raise CommandError(f"{file}: {error}") from None
 
 
