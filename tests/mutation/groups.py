@@ -167,6 +167,7 @@ GROUPS = (
         ),
         compiled=False,
     ),
+    Group("traces", (f"{_LIBRARY}/traces",), ("tests/library/test_traces.py",), compiled=False),
     Group(
         "formats and objects",
         (f"{_LIBRARY}/formats", f"{_LIBRARY}/objects", f"{_LIBRARY}/model"),
