@@ -193,3 +193,20 @@ async def test_a_defect_of_its_checks_ends_the_follower(connection, monkeypatch)
     with pytest.raises(ValueError, match="cannot be read"):
         async with asyncio.timeout(5):
             await reader.task
+
+
+async def test_a_busy_server_gets_more_time_with_each_attempt(connection, publisher, monkeypatch) -> None:
+    await publisher.write(Write("cluster.node.a", b"1"))
+    asked: list[float] = []
+
+    async def busy(connection, stream, within=1.0):
+        asked.append(within)
+        if within < 3:
+            raise TimeoutError
+        return await stream_state(connection, stream, within)
+
+    monkeypatch.setattr(deviceshare_bus.follower, "stream_state", busy)
+    reader = Reader(Follower(connection, Stream.CLUSTER))
+    await reader.until("cluster.node.a", b"1")
+    await reader.end()
+    assert asked[:3] == [1.0, 2.0, 4.0]

@@ -69,6 +69,10 @@ def test_claims_and_outcomes_share_what_their_pods_have_in_common():
     outcomes = tuple(Outcome(f"c-{uid}", uid, "bound") for uid in ("u1", "u2"))
     one, two = read(subjects.outcome("n"), NodeOutcomes(node="n", outcomes=outcomes)).outcomes
     assert one.state is two.state
+    seen = read(subjects.fact("pod", "u1"), pod("u1"))
+    assert seen.uid is first.uid is one.uid
+    assert first.id is one.claim
+    assert seen.held[0].devices[0].id is first.grants[0].devices[0].id
 
 
 def test_choices_share_what_the_configuration_says():

@@ -1,11 +1,11 @@
 """The stages of a pod's life by the steps on EVENT."""
 
-from deviceshare_bus.messages import Step
 from deviceshare_metrics.core.life_cycle import life_cycle
+from deviceshare_metrics.core.state_store import PodStep
 
 
-def step(name: str, at: float, service: str = "binder") -> tuple[str, Step]:
-    return service, Step("u1", "default/x", name, at, "n1")
+def step(name: str, at: float, service: str = "binder") -> PodStep:
+    return PodStep(service, name, at, "n1", "")
 
 
 def test_a_pod_was_bound_when_it_was_first_reported_though_a_later_binder_finds_the_binding_again() -> None:

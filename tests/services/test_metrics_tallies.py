@@ -7,7 +7,7 @@ from deviceshare_bus.messages import Undecodable
 from deviceshare_bus.subjects import Stream
 from deviceshare_metrics.core import MetricsCore, metrics_core, tallies
 from support.metrics import NOW, exposed, read, started
-from support.metrics_messages import events, step
+from support.metrics_messages import events, pod, step
 
 
 def test_names_of_counters_and_quarantined_subjects_are_bounded(monkeypatch):
@@ -72,8 +72,19 @@ def test_each_event_is_counted_once_over_a_restart():
 
 def test_histories_are_bounded_before_the_pods_are_known(monkeypatch):
     monkeypatch.setattr(metrics_core, "MOST_UNREAD", 10)
+    monkeypatch.setattr(metrics_core, "FORGET_BATCH", 2)
     core = MetricsCore()
     for number in range(100):
         read(events("placement", step("seen", 1.0, pod=str(number))), into=core)
         read(events("binder", step("bound", 1.0, pod=str(number))), into=core)
     assert list(core.store.histories) == [f"uid-{number}" for number in range(90, 100)]
+
+
+def test_histories_of_existing_pods_are_kept_while_the_streams_are_read(monkeypatch):
+    monkeypatch.setattr(metrics_core, "MOST_UNREAD", 10)
+    core = MetricsCore()
+    for number in range(100):
+        read(pod(str(number)), into=core)
+    for number in range(105):
+        read(events("binder", step("bound", 1.0, pod=str(number))), into=core)
+    assert len(core.store.histories) == 105

@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
+from deviceshare.model import Backoff
 from nats.errors import Error as NatsError
 from nats.js.api import DeliverPolicy
 from nats.js.errors import NotFoundError
@@ -29,7 +30,7 @@ from deviceshare_bus.framing import Received
 from deviceshare_bus.inbox import Inbox
 from deviceshare_bus.position import Position, Stored
 from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.streamstate import StreamState, stream_state
+from deviceshare_bus.streamstate import ANSWER, StreamState, stream_state
 from deviceshare_bus.tasks import Rounds, end, set_within
 
 log = logging.getLogger("deviceshare.follower")
@@ -38,6 +39,10 @@ HEARTBEAT = 1.0
 """Seconds between two heartbeats of a server that has nothing to deliver."""
 CONSUMER = 2.0
 """Seconds that making a consumer may take before it is tried again."""
+PATIENCE = Backoff(first=1.0, most=16.0)
+"""How many times as long a server may take to answer a reader that begins, by the number of its attempts.
+
+A dying server takes the request with it, so the first attempts are short; a busy one answers in the end."""
 CHECK = 1.0
 """Seconds between two checks of the stream's state."""
 RECHECK = 30.0
@@ -110,6 +115,8 @@ class Follower:
         self._doubted_since: float | None = None
         """Since when the stream seems to be another one."""
         self._held_until = asyncio.get_running_loop().time() + hold
+        self._attempts = 0
+        """Attempts to begin since the last one that succeeded."""
         self._generation = 0
         self._expected = 1
         self._target = 0
@@ -278,14 +285,17 @@ class Follower:
         """Make a consumer that starts after the last message delivered. Raises BusWiped."""
         self._stale = False
         losses = self._connection.losses
+        patience = PATIENCE.delay(self._attempts)
+        self._attempts += 1
         try:
-            state = await stream_state(self._connection, self._stream)
+            state = await stream_state(self._connection, self._stream, ANSWER * patience)
             loss = await self._find_loss(state)
             if not loss:
                 self._state, self._doubted_since = state, None
                 # A request that a dying server took with it is not worth its own, longer timeout.
-                async with asyncio.timeout(CONSUMER):
+                async with asyncio.timeout(CONSUMER * patience):
                     listening = await self._make_consumer(state)
+                self._attempts = 0
                 self._connection.verified(self._stream, losses)
                 return listening
         except NotFoundError:

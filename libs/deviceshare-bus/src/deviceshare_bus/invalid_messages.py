@@ -1,6 +1,7 @@
 """Invalid messages of the streams that a service follows: quarantine, and whether they are still there."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 
 import msgspec
@@ -30,7 +31,7 @@ class InvalidMessages:
         self._context = context
         self._reads = reads
         self._handle = handle
-        self._sequences: dict[tuple[str, str], int] = {}
+        self._sequences: dict[tuple[str, str], int] = OrderedDict()
         """By stream and subject, the sequence of the invalid message."""
 
     def quarantine(self, stream: str, message: Message, error: msgspec.MsgspecError) -> Unreadable:

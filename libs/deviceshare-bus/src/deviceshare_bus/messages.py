@@ -14,7 +14,7 @@ ATTEMPTS = "attempts:"
 """The prefix of counters of attempts to place pods; the rest of the name is the result."""
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
+class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One step in the life of a pod.
 
     Names of steps: inventory: seen, gone; placement: pending, claimed, conflict, claim refused, claim withdrawn, gone;

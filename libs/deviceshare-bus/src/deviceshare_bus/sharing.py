@@ -1,9 +1,11 @@
 """Equal parts of messages as one object: most of the memory of a large cluster are repetitions of few values.
 
 The names of namespaces, nodes, queues, containers and services, resources of pods and whole requests are in every
-message about a pod. Decoded, each is an object of its own. Uids and names of pods are as many as the pods.
+message about a pod. Decoded, each is an object of its own. Uids and names of pods, ids of claims and of cards are in
+several messages each: they are interned, so that Python remembers them as long as one of these messages exists.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -19,7 +21,10 @@ LARGEST = 1 << 12
 """Bytes of an encoded value that is remembered, at most. Larger ones, for example of a label, would fill the memory."""
 _FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "until_running"})
 """Fields of facts whose values are those of many objects."""
+_NAMES = frozenset({"uid", "name", "group"})
+"""Fields of facts whose values are those of one object, and of other messages about it."""
 _OF_CLAIMS = ("namespace", "queue", "decided_by", "resources")
+_NAMES_OF_CLAIMS = ("id", "uid", "name", "group")
 _OF_CHOICES = ("policy", "plugins", "queue")
 
 T = TypeVar("T")
@@ -37,8 +42,8 @@ class SharedValues:
         self._bytes = 0
         """Of the remembered values, encoded."""
         self._values: dict[Any, Any] = {}
-        self._fields: dict[type, tuple[str, ...]] = {}
-        """The fields to share of each type of message."""
+        self._fields: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        """The fields to share, and those to intern, of each type of message."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -63,24 +68,34 @@ class SharedValues:
         kind = type(message)
         fields = self._fields.get(kind)
         if fields is None:
-            fields = self._fields[kind] = tuple(field for field in message.__struct_fields__ if field in _FIELDS)
-        self._share(message, fields)
+            every = message.__struct_fields__
+            fields = self._fields[kind] = (
+                tuple(field for field in every if field in _FIELDS),
+                tuple(field for field in every if field in _NAMES),
+            )
+        shared, names = fields
+        self._share(message, shared)
+        _intern(message, names)
         if (request := getattr(message, "ask", None)) is not None:
             force_setattr(message, "ask", self._request(request))
         if isinstance(labels := getattr(message, "labels", None), tuple):
             # Labels of a pod may be its own: their pairs are repeated, all of them together are often not.
             force_setattr(message, "labels", tuple([self.value(pair) for pair in labels]))
         self._grants(getattr(message, "held", ()))
+        for card in getattr(message, "cards", ()):
+            _intern(card, ("id",))
         for claim in getattr(message, "claims", ()):
             if isinstance(claim, Claim):
                 self.claim(claim)
         for outcome in getattr(message, "outcomes", ()):
             if isinstance(outcome, Outcome):
                 self._share(outcome, ("state",))
+                _intern(outcome, ("claim", "uid"))
 
     def claim(self, claim: Claim) -> None:
         """Share the parts of a claim."""
         self._share(claim, _OF_CLAIMS)
+        _intern(claim, _NAMES_OF_CLAIMS)
         if claim.choice is not None:
             self._share(claim.choice, _OF_CHOICES)
         self._grants(claim.grants)
@@ -92,7 +107,14 @@ class SharedValues:
     def _grants(self, grants: Sequence[ContainerGrant]) -> None:
         for grant in grants:
             self._share(grant, ("container", "family"))
+            for device in grant.devices:
+                _intern(device, ("id",))
 
     def _share(self, message: msgspec.Struct, fields: tuple[str, ...]) -> None:
         for field in fields:
             force_setattr(message, field, self.value(getattr(message, field)))
+
+
+def _intern(message: msgspec.Struct, fields: tuple[str, ...]) -> None:
+    for field in fields:
+        force_setattr(message, field, sys.intern(getattr(message, field)))

@@ -93,14 +93,14 @@ _decode_info = msgspec.json.Decoder(_Info).decode
 _decode_found = msgspec.json.Decoder(_Found).decode
 
 
-async def stream_state(connection: Connection, stream: str) -> StreamState:
-    """Return the state of a stream.
+async def stream_state(connection: Connection, stream: str, within: float = ANSWER) -> StreamState:
+    """Return the state of a stream; the server has ``within`` seconds to answer.
 
     Raises:
         NotFoundError: the stream does not exist.
         nats.errors.Error: there was no answer, or the server reports another error.
     """
-    answer = await connection.requests.request(f"$JS.API.STREAM.INFO.{stream}", b"", ANSWER)
+    answer = await connection.requests.request(f"$JS.API.STREAM.INFO.{stream}", b"", within)
     info = _decode_info(answer.data)
     _raise(info.error)
     metadata = info.config.metadata

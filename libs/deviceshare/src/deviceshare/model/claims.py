@@ -78,7 +78,7 @@ def with_made(grants: Sequence[ContainerGrant], held: Sequence[ContainerGrant]) 
     )
 
 
-class HostPort(msgspec.Struct, frozen=True, array_like=True, order=True):
+class HostPort(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """A host port of a pod; ``ip`` is ``0.0.0.0`` for all addresses of the node."""
 
     ip: str
@@ -86,7 +86,7 @@ class HostPort(msgspec.Struct, frozen=True, array_like=True, order=True):
     port: Amount
 
 
-class Tenant(msgspec.Struct, frozen=True, array_like=True):
+class Tenant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The holder of devices, as seen by exclusion rules.
 
     ``group``: the key of its PodGroup, or ''; ``labels``: the labels that exclusion rules may name.
@@ -127,7 +127,7 @@ class Choice(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Annotations that were interpreted leniently, and doubtful amounts."""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The placement of one pod on one node. Holds devices and resources until it is removed from the ledger."""
 
     id: str
@@ -159,7 +159,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Set by placement to request the withdrawal of the claim by the binder."""
 
 
-class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """All claims on one node: the message under the node's subject in LEDGER."""
 
     v: int = 1
@@ -176,7 +176,7 @@ class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return replace(self, claims=claims)
 
 
-class Outcome(msgspec.Struct, frozen=True, array_like=True):
+class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The outcome of one claim: ``bound``, ``refused`` (with a reason) or ``withdrawn``."""
 
     claim: str
@@ -186,7 +186,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True):
     at: Real = 0.0
 
 
-class NodeOutcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NodeOutcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The outcomes of the claims on one node: the message under the node's subject in OUTCOME.
 
     An outcome is kept as long as its claim is in the ledger.

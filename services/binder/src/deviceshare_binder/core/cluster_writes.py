@@ -1,7 +1,7 @@
 """Annotations, conditions, Events and statuses on their way to the cluster: how many are in flight, when to retry."""
 
 import heapq
-from collections import deque
+from collections import OrderedDict, deque
 from typing import NamedTuple
 
 import msgspec
@@ -54,7 +54,7 @@ class ClusterWrites:
         self._pending: dict[int, _Pending] = {}
         self._queue: deque[int] = deque()
         self._in_flight: set[int] = set()
-        self._waiting: dict[int, None] = {}
+        self._waiting: dict[int, None] = OrderedDict()
         """Writes that wait for their next attempt, in order."""
         self._timers: list[tuple[float, int]] = []
         self._latest: dict[Target, int] = {}

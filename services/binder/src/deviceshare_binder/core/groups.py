@@ -4,7 +4,7 @@ Values and their meaning are Volcano's (pkg/scheduler/framework/session.go, pkg/
 Pending until placement admits it to its queue: Volcano's Job controller creates pods only then.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 
 import msgspec
@@ -59,7 +59,7 @@ class Groups:
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
-        self._unknown: dict[str, None] = {}
+        self._unknown: dict[str, None] = OrderedDict()
         """PodGroups that are known from a decision alone, the latest last."""
         self._group_of: dict[str, str] = {}
         """The group of each pod, by uid."""
@@ -69,8 +69,8 @@ class Groups:
         """How many of each queue's PodGroups have each phase."""
         self._allocated: dict[str, Counter[str]] = {}
         """The usage of the pods of each queue's own groups; a queue without usage is missing."""
-        self._dirty_groups: dict[str, None] = {}
-        self._dirty_queues: dict[str, None] = {}
+        self._dirty_groups: dict[str, None] = OrderedDict()
+        self._dirty_queues: dict[str, None] = OrderedDict()
         """PodGroups and Queues to re-evaluate, in order."""
 
     @property

@@ -1,5 +1,6 @@
 """The nodes as their facts describe them."""
 
+from collections import OrderedDict
 from collections.abc import Mapping
 
 from deviceshare.model import Card
@@ -18,7 +19,7 @@ class Nodes:
         """The nodes by name, None for a deleted node."""
         self.cards: dict[str, dict[str, Card]] = {}
         """The cards of the nodes that have some, by id."""
-        self._gone: dict[str, None] = {}
+        self._gone: dict[str, None] = OrderedDict()
 
     def put(self, name: str, view: NodeView | None) -> None:
         """Apply a node's state, None if it is gone."""

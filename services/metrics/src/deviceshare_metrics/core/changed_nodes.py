@@ -1,5 +1,6 @@
 """Which nodes changed since when, and the part of the state that belongs to some nodes."""
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -27,7 +28,7 @@ class ChangedNodes:
         self._most_gone = most_gone
         self._last: dict[str, int] = {}
         """The position of the last change of each node, in the order of positions."""
-        self._gone: dict[str, None] = {}
+        self._gone: dict[str, None] = OrderedDict()
         self._oldest = 0
         """Readers before this position have missed a node that is gone."""
         self._bound: dict[str, dict[str, PodSeen]] = {}

@@ -27,8 +27,8 @@ def explain(store: StateStore, snapshot: Snapshot, namespace: str, name: str) ->
         pod=pod,
         explanation=_last_decision(store, pod, claim, history.explanation),
         steps=tuple(
-            api.PodStep(time=step.at, service=service, step=step.name, node=step.node, message=step.message)
-            for service, step in sorted(history.steps, key=lambda entry: entry[1].at)
+            api.PodStep(time=step.at, service=step.service, step=step.name, node=step.node, message=step.message)
+            for step in sorted(history.steps, key=lambda step: step.at)
         ),
         trace_id=trace_id(uid),
         life=life_cycle(pod, claim, history.steps),

@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 
 from deviceshare.model import Claim
-from deviceshare_bus.messages import Step
 
 from deviceshare_metrics.api import LIFE_STAGES, LifeStage, LifeStageName, Pod, StageState
+from deviceshare_metrics.core.state_store import PodStep
 
 _DONE: dict[str, int] = {"Claimed": 4, "Bound": 6, "Ended": 6}
 """How many stages are over in a state of a pod; the binder has the claim of a claimed pod, but may not have read it."""
 
 
-def life_cycle(pod: Pod | None, claim: Claim | None, steps: Iterable[tuple[str, Step]]) -> tuple[LifeStage, ...]:
+def life_cycle(pod: Pod | None, claim: Claim | None, steps: Iterable[PodStep]) -> tuple[LifeStage, ...]:
     """Return the stages with their times (unix seconds, 0 if unknown).
 
     Seen: inventory has read the pod. Queued: placement has read it. Decided: placement has chosen its devices. Claimed:
@@ -21,7 +21,7 @@ def life_cycle(pod: Pod | None, claim: Claim | None, steps: Iterable[tuple[str, 
     """
     last: dict[str, float] = {}
     first: dict[str, float] = {}
-    for _, step in steps:
+    for step in steps:
         last[step.name] = max(last.get(step.name, 0.0), step.at)
         first[step.name] = min(first.get(step.name, step.at), step.at)
     queued = claim.seen_at if claim is not None else 0.0

@@ -1,6 +1,8 @@
 """The metrics core: messages in, the current state out. It issues no commands: the service only answers questions."""
 
+from collections import OrderedDict
 from itertools import islice
+from sys import intern
 from typing import Any
 
 from deviceshare.conf import EffectiveConfiguration
@@ -31,7 +33,7 @@ from deviceshare_metrics.core.events import (
     StepsReceived,
 )
 from deviceshare_metrics.core.facts import PodSeen
-from deviceshare_metrics.core.state_store import MOST_STEPS, PodHistory, StateStore
+from deviceshare_metrics.core.state_store import MOST_STEPS, PodHistory, PodStep, StateStore
 from deviceshare_metrics.core.tallies import Tallies
 
 RETENTION = 24 * 3600.0
@@ -39,7 +41,7 @@ RETENTION = 24 * 3600.0
 MOST_GONE = 10_000
 """Pods that are gone and can be explained: some 60 MB."""
 MOST_UNREAD = 10 * MOST_GONE
-"""Histories that are kept before the existing pods are known."""
+"""Histories of pods that are gone, or have not been read yet, which are kept until every stream has been read."""
 FORGET_INTERVAL = 60.0
 """Seconds until pods to forget are searched for again, after none was found."""
 FORGET_PAUSE = 1.0
@@ -78,7 +80,7 @@ class MetricsCore:
         }
         self._reading: set[str] = set(Stream)
         """Streams whose end has not been reached yet."""
-        self._quarantined: dict[tuple[str, str], int] = {}
+        self._quarantined: dict[tuple[str, str], int] = OrderedDict()
         """By stream and subject, the sequence of the last undecodable message."""
         self._changed: float | None = None
         self._wall_offset: float | None = None
@@ -186,13 +188,16 @@ class MetricsCore:
     def _add_step(self, service: str, step: Step) -> Step:
         """Append a step to its pod's history, and observe the time from the first ``seen`` to the first ``bound``.
 
-        Returns the step as it is kept.
+        Returns the step as it is kept: it shares texts with others.
 
         The two may arrive in either order. A pod that was bound before inventory saw it has not waited: it is not
         observed.
         """
         history = self._take_history(step.uid, step.pod)
-        step = self._shared_step(step, history)
+        pod = history.pod if history.pod == step.pod else step.pod
+        step = Step(
+            intern(step.uid), pod, self._shared.value(step.name), step.at, self._shared.value(step.node), step.message
+        )
         seen, bound = history.seen, history.bound
         if step.name == "seen" and seen is None:
             seen = step.at
@@ -201,24 +206,25 @@ class MetricsCore:
         was_measured = history.seen is not None and history.bound is not None
         if self._counting and not was_measured and seen is not None and bound is not None and bound >= seen:
             self.tallies.bound(step.uid, bound - seen, bound)
-        steps = (*history.steps[1 - MOST_STEPS :], (service, step))
+        kept = PodStep(service, step.name, step.at, step.node, step.message)
         self.store.histories[step.uid] = PodHistory(
-            history.pod, history.explanation, steps, seen, bound, max(history.last, step.at)
+            history.pod,
+            history.explanation,
+            (*history.steps[1 - MOST_STEPS :], kept),
+            seen,
+            bound,
+            max(history.last, step.at),
         )
         return step
-
-    def _shared_step(self, step: Step, history: PodHistory) -> Step:
-        """Return an equal step that shares texts with the earlier ones of its pod, and with others."""
-        uid = history.steps[0][1].uid if history.steps else step.uid
-        pod = history.pod if history.pod == step.pod else step.pod
-        return Step(uid, pod, self._shared.value(step.name), step.at, self._shared.value(step.node), step.message)
 
     def _take_history(self, uid: str, pod: str) -> PodHistory:
         """Remove and return a pod's history, which is added again at the end; a new one if there is none."""
         histories = self.store.histories
         history = histories.pop(uid, None)
-        if history is None and not self.ready and len(histories) >= MOST_UNREAD:
-            del histories[next(iter(histories))]
+        if history is None and not self.ready and len(histories) >= len(self.store.pods) + MOST_UNREAD:
+            # Many at once: to find the first key, a dict steps over all that were removed before it.
+            for oldest in list(islice(histories, FORGET_BATCH)):
+                del histories[oldest]
         return history or PodHistory(pod)
 
     def _count_undecodable(self, message: Undecodable) -> None:

@@ -16,7 +16,6 @@ from deviceshare.model import (
     Problem,
     QueueFact,
 )
-from deviceshare_bus.messages import Step
 from msgspec.structs import asdict, replace
 
 from deviceshare_metrics.core.facts import PodSeen
@@ -25,17 +24,27 @@ MOST_STEPS = 100
 """Steps kept per pod, the latest ones."""
 
 
+class PodStep(msgspec.Struct, frozen=True, gc=False):
+    """One step in the life of a pod: the service that took it, and the fields of the message."""
+
+    service: str
+    name: str
+    at: float
+    node: str
+    message: str
+
+
 class PodHistory(msgspec.Struct, frozen=True, gc=False):
     """What was decided about a pod and which steps it took, also of a pod that is gone.
 
-    ``pod`` is ``namespace/name``. ``steps``: the service and the step, in the order of arrival. ``seen`` and ``bound``
+    ``pod`` is ``namespace/name``. ``steps`` are in the order of arrival. ``seen`` and ``bound``
     are the times of the first steps of these names, ``last`` is the time of the latest step or explanation (unix
     seconds).
     """
 
     pod: str
     explanation: Explanation | None = None
-    steps: tuple[tuple[str, Step], ...] = ()
+    steps: tuple[PodStep, ...] = ()
     seen: float | None = None
     bound: float | None = None
     last: float = 0.0

@@ -92,8 +92,8 @@ class Cards:
         }
         self._counter = CardCounter(store.conf)
         self._factor = store.conf.devices.vgpu.memory_factor
-        self._memory: dict[tuple[object, ...], int] = {}
-        """Answers of :meth:`memory`: few cards and grants differ in more than their names."""
+        self._alone: dict[tuple[object, ...], Usage] = {}
+        """The usage of single devices: few cards and grants differ in more than their names."""
 
     def of(self, node: str) -> Iterable[Card]:
         """Return the cards of a node, each id once."""
@@ -109,14 +109,7 @@ class Cards:
 
     def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
         """Return the MiB that a device alone takes of its card: the size of the MIG instance or of the template."""
-        model = (card.type, card.mode, card.memory, card.cores, card.slots)
-        of_device = (device.memory, device.cores, device.detail, device.asked, device.made)
-        key = (model, of_device, grant.position, grant.stage)
-        found = self._memory.get(key)
-        if found is None:
-            share = CardShare(device, grant.position, grant.stage)
-            found = self._memory[key] = self.mebibytes(card, self._counter.used(card, ((share,),)).memory)
-        return found
+        return self._used_alone(card, CardShare(device, grant.position, grant.stage)).memory
 
     def usage(self, holdings: Iterable[Holding]) -> CardUsage:
         """Return the usage of all cards."""
@@ -134,7 +127,7 @@ class Cards:
             for name, of_pod in shares_by_card(held.grants).items():
                 if (card := cards.get(name)) is not None:
                     on_card[held.node, name].append(of_pod)
-                    memory, cores, _ = self._used(card, (of_pod,))
+                    memory, cores, _ = self._used(card, [of_pod])
                     pods.append(Share(held.node, name, held.namespace, held.name, memory, cores))
         usage = {
             (node, name): self._used(self._by_node[node][name], of_pods) for (node, name), of_pods in on_card.items()
@@ -142,5 +135,20 @@ class Cards:
         return CardUsage(tuple(shares), tuple(pods), usage)
 
     def _used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
-        usage = self._counter.used(card, pods)
-        return usage._replace(memory=self.mebibytes(card, usage.memory))
+        if len(pods) == 1 and len(pods[0]) == 1:
+            return self._used_alone(card, pods[0][0])
+        return self._in_mebibytes(card, self._counter.used(card, pods))
+
+    def _used_alone(self, card: Card, share: CardShare) -> Usage:
+        device, position, stage = share
+        key = (
+            *(card.type, card.mode, card.memory, card.cores, card.slots),
+            *(device.memory, device.cores, device.detail, device.asked, device.made, position, stage),
+        )
+        found = self._alone.get(key)
+        if found is None:
+            found = self._alone[key] = self._in_mebibytes(card, self._counter.used(card, ((share,),)))
+        return found
+
+    def _in_mebibytes(self, card: Card, usage: Usage) -> Usage:
+        return usage if self._factor == 1 else usage._replace(memory=self.mebibytes(card, usage.memory))

@@ -1,5 +1,6 @@
 """The traces of claims: the part of placement in the trace of a pod is exported when the pod is bound."""
 
+from collections import OrderedDict
 from collections.abc import Container, Iterable, Sequence
 
 from deviceshare.model import BOUND, Claim, Outcome
@@ -19,9 +20,9 @@ class ClaimTraces:
 
     def __init__(self, instance: str) -> None:
         self._instance = instance
-        self._open: dict[str, tuple[Claim, str]] = {}
+        self._open: dict[str, tuple[Claim, str]] = OrderedDict()
         """By id, the claim and the reason for which its pod waited before."""
-        self._early: dict[str, str] = {}
+        self._early: dict[str, str] = OrderedDict()
         """Outcomes that arrived before the claim: the uid, by the claim's id."""
         self._due: list[RecordTrace] = []
         self._started = False

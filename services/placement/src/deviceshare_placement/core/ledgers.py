@@ -5,6 +5,7 @@ requested for all but one of several claims of one pod, and for a claim with the
 the binder then reads the pod back. Times are monotonic.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
@@ -35,13 +36,13 @@ class Ledgers:
         """Claims whose pod was never seen: by uid, the node, and since when; bounded by the ledgers."""
         self.asked: set[str] = set()
         """Those of which CLUSTER is being asked for the pod."""
-        self.unconfirmed: dict[str, tuple[str, float]] = {}
+        self.unconfirmed: dict[str, tuple[str, float]] = OrderedDict()
         """Claims with the outcome bound whose pod is not bound: the pod's uid, and since when, the oldest first."""
         self.invalid: set[str] = set()
         """Pods whose fact is invalid: their claims are no orphans."""
         self.idle: set[str] = set()
         """Nodes whose ledger has become empty, or that were deleted: the ledgers of those that are gone expire."""
-        self._gone: dict[str, float] = {}
+        self._gone: dict[str, float] = OrderedDict()
         """Deleted pods and when the deletion was received, the oldest first; kept for :data:`REMEMBER_GONE`."""
 
     def enter(self, node: str, claims: Iterable[Claim], now: float) -> None:
