@@ -247,7 +247,7 @@ def test_part_of_a_card_is_missing_in_percent() -> None:
     (refusal,) = cards_of_two_sizes.why_not(vgpu(2, percentage=50)).refusals
     assert refusal.line == (
         "1 Insufficient volcano.sh/vgpu-memory-percentage on a card "
-        "(2 cards with 50% each are needed; at most 40% free on each of 2, 10% missing)"
+        "(2 cards with 50% each are needed; at most 40% free, 10% missing)"
     )
 
 

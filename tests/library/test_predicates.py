@@ -5,7 +5,7 @@ from deviceshare.allocation import Rule
 from deviceshare.allocation.predicates import admits, discouraging, preferred, reasons
 from deviceshare.conf import ALL_PREDICATES, Predicates
 from deviceshare.conf.node_plugins import NO_PREDICATES
-from deviceshare.model import HostPort, Preference, Requirement, Taint, Toleration
+from deviceshare.model import HostPort, Preference, Requirement, Taint, Toleration, shown, unit_of
 from deviceshare.queueing import Group, decide
 from msgspec.structs import replace
 from support.builders import GIB, ask, cluster, conf, container, node, pod, take
@@ -221,3 +221,13 @@ def test_what_is_not_evaluated_is_refused_unless_its_predicate_is_off() -> None:
     ]
     one.set_configuration(replace(conf(), predicates=Predicates(pod_affinity=False, topology_spread=False)))
     assert one.place(what) is not None
+
+
+def test_amounts_that_are_shown_add_up() -> None:
+    asked, free = 2000 << 30, int(1031.5 * 2**30)
+    assert [shown(amount, "bytes") for amount in (asked, free, asked - free)] == ["2000Gi", "1031.5Gi", "968.5Gi"]
+    assert [unit_of(name) for name in ("ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu")] == [
+        "bytes",
+        "bytes",
+        "",
+    ]

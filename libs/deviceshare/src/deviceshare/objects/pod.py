@@ -123,4 +123,7 @@ def _task_priority(text: str) -> int | None:
 
 
 def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:
-    return next((value for key in keys if (value := annotations.get(key))), "")
+    for key in keys:
+        if value := annotations.get(key):
+            return value
+    return ""
