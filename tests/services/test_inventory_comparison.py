@@ -176,6 +176,19 @@ def test_a_failed_comparison_is_followed_by_the_next_kind_and_a_refusal_is_logge
         assert lines == ["debug", level, "debug", "debug", "debug"]
 
 
+def test_a_lost_answer_delays_the_next_round_by_no_more_than_it_took():
+    """Half an hour without comparisons after one timeout left lost changes unnoticed for as long."""
+    driver = watching(node(revision=3))
+    (request,) = due(driver)
+    driver.wait(30.0)
+    driver.handle(ComparisonFailed(request.comparison, request.kind, "no answer", final=False))
+    (request,) = driver.take()
+    while request:
+        driver.wait(0.01)
+        (request,) = compare(driver, request, {}) or [None]
+    assert driver.core.next_due(driver.now) - driver.now.monotonic == pytest.approx(30.0 * 1.25)
+
+
 class Lossy(LocalCluster):
     """A cluster whose first watch delivers no change after its list."""
 
