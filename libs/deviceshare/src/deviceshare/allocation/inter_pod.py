@@ -79,6 +79,11 @@ class InterPod:
         self._spread_weight = order.topology_spread if order is not None else 0
         self.affinity = PodAffinity(request.topology, request.imposed, pods, required_weight)
         self.spread = TopologySpread(request.topology, pods, self._admits) if request.topology is not None else None
+        self._scores = bool(
+            (self._affinity_weight and self.affinity.prefers)
+            or (self._spread_weight and self.spread is not None and self.spread.preferred)
+        )
+        """Whether it scores nodes."""
         self._filters_affinity = conf.predicates.pod_affinity and self.affinity.restricts
         self._filters_spread = conf.predicates.topology_spread and self.spread is not None
 
@@ -125,15 +130,21 @@ class InterPod:
     def best(self, ranking: NodeRanking, bonus: float) -> BestNode:
         """Return the best node; ``bonus`` as in :meth:`NodeRanking.best <.node_ranking.NodeRanking.best>`."""
         index, scan = ranking.node_index, self._scan
-        scan.start(index.best.keys)
         excluded: dict[Domains, Mask] = {}
         for _, domains, of_filter in self._filters():
             known = excluded.get(domains)
             excluded[domains] = of_filter if known is None else known | of_filter
+        keys, scores = index.best.keys, index.scores
+        normalized = scores is not None and (scores.preferred_affinity.highest or scores.prefer_no_schedule.highest)
+        if len(excluded) == 1 and not (self._scores or normalized or bonus):
+            ((domains, of_domains),) = excluded.items()
+            row = scan.best_without(keys, domains.of_row, of_domains, index.best)
+            return BestNode(row, scan.able, float(keys[row]), 0.0) if row >= 0 else _NONE
+        scan.start(keys)
         for domains, of_domains in excluded.items():
             scan.exclude(domains.of_row, of_domains)
-        if index.scores is not None:
-            _normalize_again(index.scores, scan)
+        if scores is not None and normalized:
+            _normalize_again(scores, scan)
         if self._affinity_weight:
             self.affinity.refresh()
             self.affinity.add_scores(scan, self._affinity_weight)

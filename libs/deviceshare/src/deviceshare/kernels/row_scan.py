@@ -10,6 +10,9 @@ from deviceshare.kernels.arrays import Floats, Ints, Mask
 from deviceshare.kernels.best import Best
 from deviceshare.kernels.constants import NEVER
 
+_TABLE = 4096
+"""Raw scores that differ by less are normalized by a table: a division of each row costs more."""
+
 
 class RowScan:
     """The total score of each row (``totals`` float64[rows], -inf: infeasible), from those of a ranking on.
@@ -25,6 +28,7 @@ class RowScan:
         """float64[rows]: the score of a plugin before it is normalized."""
         self.skipped: Mask = np.zeros(0, dtype=np.uint8)
         """uint8[rows]: rows that a plugin does not score."""
+        self.table: Floats = np.zeros(_TABLE)
 
     def start(self, keys: Floats) -> None:
         """Begin with the scores of a ranking."""
@@ -33,6 +37,25 @@ class RowScan:
             self.raw = np.zeros(len(keys))
             self.skipped = np.zeros(len(keys), dtype=np.uint8)
         self.totals[:] = keys
+
+    def best_without(self, keys: Floats, of_row: Ints, excluded: Mask, order: Best) -> int:
+        """Return the best row of a ranking outside of the ``excluded`` domains, as the other methods would."""
+        best = -1
+        top = NEVER
+        able = 0
+        for row in range(len(keys)):
+            key = keys[row]
+            if key == NEVER or excluded[of_row[row]]:
+                continue
+            able += 1
+            # Most rows are worse than the best one so far.
+            if key < top:
+                continue
+            if key > top or order.precedes(row, best):
+                best = row
+                top = key
+        self.able = able
+        return best
 
     def exclude(self, of_row: Ints, excluded: Mask) -> None:
         """Make the rows infeasible whose domain is ``excluded`` (uint8[domains])."""
@@ -72,7 +95,10 @@ class RowScan:
             self.raw[row] += counts[row] * factor + more
 
     def add_highest(self, weight: float) -> None:
-        """Add the weighted score of a plugin to the totals: 100 for the highest raw score, 0 for the lowest."""
+        """Add the weighted score of a plugin to the totals: 100 for the highest raw score, 0 for the lowest.
+
+        Raw scores are whole numbers.
+        """
         least = most = 0.0
         first = True
         for row in range(len(self.totals)):
@@ -83,11 +109,22 @@ class RowScan:
                 if first or value > most:
                     most = value
                 first = False
-        if most > least:
+        if most <= least:
+            return
+        width = int(most - least)
+        if width < _TABLE:
+            for at in range(width + 1):
+                points = int(100.0 * (at / (most - least)))
+                self.table[at] = weight * points
             for row in range(len(self.totals)):
                 if self.totals[row] != NEVER:
-                    points = int(100.0 * ((self.raw[row] - least) / (most - least)))
-                    self.totals[row] += weight * points
+                    width = int(self.raw[row] - least)
+                    self.totals[row] += self.table[width]
+            return
+        for row in range(len(self.totals)):
+            if self.totals[row] != NEVER:
+                points = int(100.0 * ((self.raw[row] - least) / (most - least)))
+                self.totals[row] += weight * points
 
     def add_lowest(self, weight: float) -> None:
         """Add the weighted score of a plugin to the totals: the lower the rounded raw score, the more, at most 100."""
@@ -104,11 +141,21 @@ class RowScan:
                 if value > most:
                     most = value
                 first = False
-        for row in range(len(self.totals)):
-            if self.totals[row] != NEVER and not self.skipped[row]:
+        width = int(most - least)
+        if width < _TABLE:
+            for at in range(width + 1):
                 points = 100
                 if most > 0.0:
-                    points = int(100.0 * (most + least - self.raw[row]) / most)
+                    points = int(100.0 * (most - at) / most)
+                self.table[at] = weight * points
+            for row in range(len(self.totals)):
+                if self.totals[row] != NEVER and not self.skipped[row]:
+                    width = int(self.raw[row] - least)
+                    self.totals[row] += self.table[width]
+            return
+        for row in range(len(self.totals)):
+            if self.totals[row] != NEVER and not self.skipped[row]:
+                points = int(100.0 * (most + least - self.raw[row]) / most)
                 self.totals[row] += weight * points
 
     def best(self, order: Best) -> int:
@@ -121,7 +168,10 @@ class RowScan:
             if total == NEVER:
                 continue
             able += 1
-            if best < 0 or total > top or (total == top and order.precedes(row, best)):
+            # Most rows are worse than the best one so far.
+            if total < top:
+                continue
+            if total > top or order.precedes(row, best):
                 best = row
                 top = total
         self.able = able

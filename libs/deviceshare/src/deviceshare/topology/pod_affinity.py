@@ -78,6 +78,11 @@ class PodAffinity:
         """Whether it may make nodes infeasible."""
         return bool(self._near or self._apart or self._kept_out)
 
+    @property
+    def prefers(self) -> bool:
+        """Whether it may score nodes."""
+        return bool(self._scored)
+
     def refresh(self) -> None:
         """Count again what nodes have changed."""
         for count in self._counts:
