@@ -101,6 +101,11 @@ GROUPS = (
         ),
     ),
     Group(
+        "topology",
+        (f"{_LIBRARY}/topology",),
+        ("tests/library/test_inter_pod_random.py", "tests/placement/test_placement_inter_pod.py"),
+    ),
+    Group(
         "queueing",
         (f"{_LIBRARY}/queueing",),
         (

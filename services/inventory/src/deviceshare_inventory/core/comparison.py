@@ -14,7 +14,7 @@ from deviceshare_inventory.core.commands import CompareRevisions, RestartWatch
 from deviceshare_inventory.core.events import ComparisonFailed, RevisionsCompared
 from deviceshare_inventory.core.seen_revisions import Place, SeenRevisions
 
-COMPARED = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue")
+COMPARED = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "Namespace")
 COMPARE_INTERVAL = 5.0
 """Seconds between two rounds of comparisons; up to half as much longer with jitter."""
 COMPARE_SHARE = 0.02
