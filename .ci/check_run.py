@@ -25,7 +25,7 @@ CARDS = {
     "npu-310p": (0, 8), "npu-row-04": (0, 8), "npu-row-11": (0, 8),
 }  # fmt: skip
 PLACED = {
-    # pod: its feasible nodes, MiB and cores of each of its devices (None: not checked)
+    # pod: its feasible nodes (none: not checked), MiB and cores of each of its devices (None: not checked)
     **{f"default/gpu-pod{number}": (SHARE, [(1024, 0)]) for number in (1, 2)},
     **{f"default/gpu-sharing-job-inference-{number}": (SHARE, [(4096, 0)]) for number in (0, 1)},
     **{f"default/share-{letter}": (SHARE, [(size, 0)]) for letter, size in (("a", 4096), ("b", 4096), ("c", 8192))},
@@ -64,9 +64,11 @@ PLACED = {
     "default/npu-row-11": (("npu-row-11",), [(0, 4)]),
     "default/npu-row-11-a": (("npu-row-11",), [(0, 4)]),
     "default/npu-row-12": (("npu-310p",), [(0, 8), (0, 8)]),
+    **{f"default/{name}": ((), []) for name in ("apart-0", "apart-1", "beside", "spread-0", "spread-1")},
 }
 WAITING = {
     # pod: text in its reason
+    "default/affinity-without-pod": "node(s) didn't match pod affinity rules",
     "default/ascend-910a-too-large": "at most 32768 MiB",
     "default/ascend310p-old-name": "huawei.com/npu-core",
     "default/gpu-index-missing": "volcano.sh/gpu-index 9",
@@ -94,7 +96,7 @@ def check(result: dict[str, Any]) -> list[str]:
     wrong = [*_answered(pods), *_cards(pods)]
     if wrong:
         return wrong
-    return [*_sharing(pods), *_spanning(pods), *_handed_over(pods)]
+    return [*_sharing(pods), *_spanning(pods), *_inter_pod(pods), *_handed_over(pods)]
 
 
 def _answered(pods: dict[str, Pod]) -> list[str]:
@@ -106,7 +108,7 @@ def _answered(pods: dict[str, Pod]) -> list[str]:
             given = [(device["memory"], device["cores"]) for device in pod["devices"]]
             if not pod["node"]:
                 wrong.append(f"{name} is on no node: {pod['reason']}")
-            elif pod["node"] not in nodes:
+            elif nodes and pod["node"] not in nodes:
                 wrong.append(f"{name} is on {pod['node']}, not on one of {', '.join(nodes)}")
             elif amounts is not None and given != amounts:
                 wrong.append(f"{name} has {given} MiB and cores, not {amounts}")
@@ -165,6 +167,19 @@ def _spanning(pods: dict[str, Pod]) -> list[str]:
     for name, count in given.items():
         used[pods[name]["node"]] += count
     return [f"{node}: {count} GPUs given" for node, count in used.items() if count > 4]
+
+
+def _inter_pod(pods: dict[str, Pod]) -> list[str]:
+    """Check anti-affinity, affinity and topology spread."""
+    nodes = {name: pods[f"default/{name}"]["node"] for name in ("apart-0", "apart-1", "beside", "spread-0", "spread-1")}
+    wrong = [
+        f"{each}-0 and {each}-1 are on one node"
+        for each in ("apart", "spread")
+        if nodes[f"{each}-0"] == nodes[f"{each}-1"]
+    ]
+    if nodes["beside"] not in (nodes["apart-0"], nodes["apart-1"]):
+        wrong.append(f"beside is on {nodes['beside']}, without a pod of app apart")
+    return wrong
 
 
 def _handed_over(pods: dict[str, Pod]) -> list[str]:

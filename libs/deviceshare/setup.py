@@ -1,20 +1,22 @@
-"""Compiles the kernels of the library. Where there is no C compiler they run as the Python that they are."""
+"""Compiles kernels and policies of traces. Where there is no C compiler they run as the Python that they are."""
 
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-KERNELS = Path("src/deviceshare/kernels")
+PACKAGE = Path("src/deviceshare")
+COMPILED = ("kernels", "traces")
 
 modules = cythonize(
     [
         Extension(
-            f"deviceshare.kernels.{path.stem}",
+            f"deviceshare.{package}.{path.stem}",
             [str(path.with_suffix(".py"))],
             extra_compile_args=["-O3", "-g0", "-ffp-contract=off"],
         )
-        for path in sorted(KERNELS.glob("*.pxd"))
+        for package in COMPILED
+        for path in sorted((PACKAGE / package).glob("*.pxd"))
     ],
     build_dir="build",
     compiler_directives={

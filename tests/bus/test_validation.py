@@ -5,8 +5,20 @@ import pytest
 from deviceshare.model import Claim, Gone, NodeFact, NodeLedger, NodeOutcomes, PodFact, PodGroupFact
 from deviceshare_binder.service import decoder as binder_decoder
 from deviceshare_bus.core import Event
+from deviceshare_bus.leases import Fence, Lease
 from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import Address, address, explain, fact, ledger, outcome, partition
+from deviceshare_bus.subjects import (
+    Address,
+    Stream,
+    address,
+    explain,
+    fact,
+    fence,
+    lease,
+    ledger,
+    outcome,
+    partition,
+)
 from deviceshare_bus.validation import InvalidMessageError
 from deviceshare_inventory.service import decode_message as decode_for_inventory
 from deviceshare_metrics.service import decode as decode_for_metrics
@@ -160,3 +172,13 @@ def test_a_message_is_invalid_or_about_the_object_of_its_subject(hostile):
         for content in (getattr(event, name, None) for name in ("fact", "ledger", "outcomes", "explanation", "events")):
             if isinstance(content, msgspec.Struct):
                 assert content.v == 1
+
+
+def test_the_replicas_of_other_services_do_not_concern_a_service():
+    streams = {Stream.CLUSTER: "inventory", Stream.LEDGER: "placement", Stream.OUTCOME: "binder"}
+    for stream, owner in streams.items():
+        for content in (Lease(service=owner, member="m", instance="i"), Fence(service=owner, member="m")):
+            subject = (lease if isinstance(content, Lease) else fence)(stream, owner, "m")
+            for service in ("placement", "binder", "inventory"):
+                event = DECODERS[service](message(subject, encode(content)))
+                assert (event is not None) == (service == owner)

@@ -31,13 +31,19 @@ def test_few_messages_do_not_wait(rate: float) -> None:
 
 def test_the_window_grows_with_the_rate_and_is_limited() -> None:
     apart = []
-    for rate in (250.0, 500.0, 1000.0, 2000.0, 4000.0, 100_000.0):
+    for rate in (250.0, 500.0, 1000.0, 2000.0, 8000.0, 100_000.0):
         times = [at for at, _ in rounds(rate, 3.0) if at > 1.0]
         apart.append((times[-1] - times[0]) / (len(times) - 1))
     assert apart[0] == pytest.approx(1 / 250, rel=0.05), "every message has a round of its own"
     assert apart[1:4] == sorted(apart[1:4])
     assert apart[2] == pytest.approx(LONGEST * 1000 / FULL_RATE, rel=0.5)
     assert apart[-2:] == [pytest.approx(LONGEST, rel=0.1)] * 2
+
+
+@pytest.mark.parametrize(("rate", "apart"), [(1000.0, 0.004), (2000.0, 0.008), (6000.0, 0.024), (50_000.0, 0.024)])
+def test_rounds_at_a_high_rate_are_few(rate: float, apart: float) -> None:
+    times = [at for at, _ in rounds(rate, 3.0) if at > 1.0]
+    assert (times[-1] - times[0]) / (len(times) - 1) == pytest.approx(apart, rel=0.25)
 
 
 def test_rounds_of_single_messages_are_limited_to_500_a_second() -> None:

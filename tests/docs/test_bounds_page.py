@@ -32,6 +32,8 @@ NO_BUFFERS = {
     "deviceshare_bus.publisher._INCOMPLETE_BATCH": "a code of nats-server",
     "deviceshare.conf.reading.LARGEST": "the largest number",
     "deviceshare.objects.pod_request._keys_of": "one entry for each configuration of a process",
+    "deviceshare.traces.expected.MOST_EXPECTED": "a part of a simulation",
+    "deviceshare.traces.expected._MOST_COUNTED": "a part of a simulation",
     "deviceshare_binder.service.MOST_JITTER": "seconds",
     "deviceshare_bus.plugins.load_families": "without arguments",
     "deviceshare_cluster.local.known_fields._types": "a file of this package for each kind",

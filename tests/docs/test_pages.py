@@ -14,7 +14,7 @@ from deviceshare.allocation.resource_names import device_names
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES
 from deviceshare.formats.vgpu import PODGROUP_POLICY
-from deviceshare.model import claims, facts
+from deviceshare.model import claims, facts, pod_topology
 from deviceshare.model import explanations as explain
 from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
 from deviceshare_bus import service
@@ -188,5 +188,7 @@ def test_structs_without_field_names_are_arrays():
     names = re.findall(r"`(\w+)`", sentence)
     assert len(names) > 5
     for name in names:
-        struct = next(getattr(m, name) for m in (facts, claims, deviceshare_bus.messages) if hasattr(m, name))
+        struct = next(
+            getattr(m, name) for m in (facts, claims, pod_topology, deviceshare_bus.messages) if hasattr(m, name)
+        )
         assert struct.__struct_config__.array_like, name

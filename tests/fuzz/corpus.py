@@ -228,6 +228,7 @@ PODGROUP = {
     "metadata": {"name": "g", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-02-03T04:05:06Z"},
     "spec": {"minMember": 3, "minTaskMember": {"worker": 2}, "queue": "q", "priorityClassName": "high"},
 }
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": {"env": "prod"}}}
 QUEUE = {
     "metadata": {"name": "q", "uid": "u"},
     "spec": {"weight": 2, "capability": {"cpu": "4"}},

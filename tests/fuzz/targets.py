@@ -13,7 +13,7 @@ from deviceshare.conf import parse_conf, parse_devices
 from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
 from deviceshare.model import AnyFact, ConfigError, ContainerGrant, Fact, FormatError, InputError, to_amount
 from deviceshare.model.quantities import parse_quantity
-from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_queue
+from deviceshare.objects import decode_namespace, decode_node, decode_pod, decode_podgroup, decode_queue
 from deviceshare_cli.conformance.cases import read_file
 from deviceshare_cli.errors import CommandError
 from fuzz import chain, corpus, services
@@ -172,6 +172,7 @@ TARGETS: dict[str, Target] = {
     "node": Target(documents(*corpus.nodes()), _fact(decode_node), (FormatError,)),
     "pod": Target(documents(*corpus.pods()), _fact(decode_pod), (FormatError,)),
     "podgroup": Target(documents(corpus.PODGROUP), _fact(decode_podgroup), (FormatError,)),
+    "namespace": Target(documents(corpus.NAMESPACE), _fact(decode_namespace), (FormatError,)),
     "queue": Target(documents(corpus.QUEUE), _fact(decode_queue), (FormatError,)),
     "manifests": Target(texts(*corpus.texts_of(".yaml"), *corpus.TRICKY_YAML), services.read_manifests),
     "recorded-cases": Target(documents(corpus.RECORDED_CASE), _recorded_case, (CommandError,)),

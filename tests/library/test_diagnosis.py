@@ -88,7 +88,7 @@ def test_without_devices_no_cards_are_listed() -> None:
 
 
 def test_what_forbids_every_node_names_none() -> None:
-    why = cluster(node("n1")).why_not(ask(container(), unsupported=("spec.affinity.podAffinity",)))
+    why = cluster(node("n1")).why_not(ask(container(), unsupported=("spec.resourceClaims",)))
     assert (why.closest, [refusal.code for refusal in why.refusals]) == ((), ["NotEvaluated"])
     assert cluster().why_not(vgpu()).closest == ()
 

@@ -117,7 +117,7 @@ def test_a_containers_devices_are_distinct_and_more_than_there_are_are_refused()
     four = cluster(node(cards=cards(4)))
     assert chosen(four.place(vgpu(4, 1))) == [3, 2, 1, 0]
     (refusal,) = four.why_not(vgpu(5, 1)).refusals
-    assert refusal.line == "1 Insufficient volcano.sh/vgpu-number (asked 5, at most 4 free, 1 missing)"
+    assert refusal.line == "1 Insufficient volcano.sh/vgpu-number (asked 5, at most 4 usable, 1 missing)"
     assert four.place(vgpu(500, 1)) is None
 
 
@@ -247,7 +247,7 @@ def test_part_of_a_card_is_missing_in_percent() -> None:
     (refusal,) = cards_of_two_sizes.why_not(vgpu(2, percentage=50)).refusals
     assert refusal.line == (
         "1 Insufficient volcano.sh/vgpu-memory-percentage on a card "
-        "(2 cards with 50% each are needed; at most 40% free on each of 2, 10% missing)"
+        "(2 cards with 50% each are needed; at most 40% free, 10% missing)"
     )
 
 

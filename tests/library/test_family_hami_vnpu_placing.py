@@ -100,7 +100,7 @@ def test_more_chips_than_a_node_has_are_refused_and_no_chips_are_named() -> None
     (refusal,) = [
         each for each in allocator(npu_node(chips(2))).why_not(npu(3)).refusals if each.code == "NodeInsufficientDevice"
     ]
-    assert refusal.line == "1 Insufficient Ascend310P chips (asked 3, at most 2 free, 1 missing)"
+    assert refusal.line == "1 Insufficient Ascend310P chips (asked 3, at most 2 usable, 1 missing)"
     (refusal, *_) = allocator(npu_node(chips(2, B3))).why_not(npu(None, 3072)).refusals
     assert refusal.line == "1 node(s) had no Ascend310P"
 

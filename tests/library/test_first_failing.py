@@ -206,6 +206,13 @@ def test_two_cards_are_needed_and_one_of_two_has_the_memory() -> None:
     )
 
 
+def test_two_cards_are_needed_and_the_node_has_one() -> None:
+    text = message(cluster(node("n1", [card(0)])), vgpu(2, 90000))
+    assert "on each of 2" not in text
+    why = cluster(node("n1", [card(0)])).why_not(vgpu(2, 90000))
+    assert not any("on each of 2" in refusal.line for refusal in why.refusals)
+
+
 def test_the_nodes_that_got_furthest_lead_and_each_counts_once() -> None:
     six = cluster(
         node("no-cards"),

@@ -106,13 +106,15 @@ def test_who_a_pod_is_to_its_neighbours_on_a_card():
     spec = {"containers": [container(resources={"limits": {"volcano.sh/vgpu-number": 1}})]}
     alone = pod(spec, labels=labels)
     grouped = pod(spec, labels=labels, annotations={"scheduling.k8s.io/group-name": "job-1"})
-    assert alone.tenant == Tenant("", (("app", "a"), ("team", "b")))
-    assert grouped.tenant == Tenant("ml/job-1", (("app", "a"), ("team", "b")))
+    assert alone.tenant == Tenant("", (("app", "a"), ("team", "b")), "ml")
+    assert grouped.tenant == Tenant("ml/job-1", (("app", "a"), ("team", "b")), "ml")
 
 
-def test_labels_of_a_pod_without_devices_are_not_kept():
+def test_labels_of_a_pod_without_devices_are_kept_since_other_pods_may_select_it():
     spec = {"containers": [container(resources={"requests": {"cpu": 1}})]}
-    assert pod(spec, labels={"app": "a"}) == pod(spec, labels={"app": "b"})
+    one, other = pod(spec, labels={"app": "a"}), pod(spec, labels={"app": "b"})
+    assert one.labels == (("app", "a"),)
+    assert one.ask is other.ask
 
 
 def test_native_resources_are_requests_and_extended_ones_limits():
@@ -235,19 +237,12 @@ def test_a_pod_as_a_whole_requests_no_devices():
     ]
 
 
-REQUIRED, PREFERRED = ({f"{kind}DuringSchedulingIgnoredDuringExecution": [{}]} for kind in ("required", "preferred"))
 PORT = {"containerPort": 80}
 
 
 @pytest.mark.parametrize(
     ("spec", "fields"),
     [
-        ({"affinity": {"podAffinity": REQUIRED}}, ["spec.affinity.podAffinity"]),
-        ({"affinity": {"podAntiAffinity": REQUIRED}}, ["spec.affinity.podAntiAffinity"]),
-        ({"affinity": {"podAffinity": PREFERRED}}, []),
-        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, ["spec.topologySpreadConstraints"]),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, ["spec.topologySpreadConstraints"]),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, []),
         ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}]}, ["spec.volumes[data]"]),
         ({"volumes": [{"name": "tmp", "ephemeral": {}}, {"name": "e", "emptyDir": {}}]}, ["spec.volumes[tmp]"]),
         ({"containers": [container(ports=[PORT])]}, []),
@@ -256,7 +251,7 @@ PORT = {"containerPort": 80}
         ({"resources": {"requests": {"cpu": 1}}}, []),
     ],
 )  # fmt: skip
-def test_unsupported_requirements_are_named_and_preferences_are_not(spec, fields):
+def test_unsupported_requirements_are_named(spec, fields):
     assert pod(spec).ask.unsupported == tuple(fields)
 
 

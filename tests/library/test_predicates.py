@@ -5,7 +5,7 @@ from deviceshare.allocation import Rule
 from deviceshare.allocation.predicates import admits, discouraging, preferred, reasons
 from deviceshare.conf import ALL_PREDICATES, Predicates
 from deviceshare.conf.node_plugins import NO_PREDICATES
-from deviceshare.model import HostPort, Preference, Requirement, Taint, Toleration
+from deviceshare.model import HostPort, Preference, Requirement, Taint, Toleration, shown, unit_of
 from deviceshare.queueing import Group, decide
 from msgspec.structs import replace
 from support.builders import GIB, ask, cluster, conf, container, node, pod, take
@@ -122,9 +122,9 @@ def test_what_is_not_requested_does_not_matter_on_an_overdrawn_node() -> None:
 
 
 def test_an_unsupported_requirement_is_refused_by_its_name() -> None:
-    what = ask(container(), unsupported=("spec.affinity.podAffinity",))
+    what = ask(container(), unsupported=("spec.resourceClaims",))
     assert cluster(node()).place(what) is None
-    assert lines(what) == ["the pod uses spec.affinity.podAffinity, which is not evaluated yet"]
+    assert lines(what) == ["the pod uses spec.resourceClaims, which is not evaluated yet"]
 
 
 @pytest.mark.parametrize("state", ["not-ready", "unreachable"])
@@ -213,11 +213,22 @@ def test_ports_that_do_not_count_are_in_use_all_the_same_when_they_do() -> None:
 
 
 def test_what_is_not_evaluated_is_refused_unless_its_predicate_is_off() -> None:
-    what = ask(container(), unsupported=("spec.affinity.podAffinity", "spec.topologySpreadConstraints"))
+    what = ask(container(), unsupported=("spec.volumes[data]",))
     one = cluster(node("n1"))
-    one.set_configuration(replace(conf(), predicates=Predicates(pod_affinity=False)))
+    one.set_configuration(replace(conf(), predicates=Predicates(volume_binding=False, volume_zone=False)))
     assert [refusal.text for refusal in one.why_not(what).refusals] == [
-        "the pod uses spec.topologySpreadConstraints, which is not evaluated yet"
+        "the pod uses spec.volumes[data], which is not evaluated yet"
     ]
-    one.set_configuration(replace(conf(), predicates=Predicates(pod_affinity=False, topology_spread=False)))
+    off = Predicates(volume_binding=False, volume_zone=False, volume_limits=False)
+    one.set_configuration(replace(conf(), predicates=off))
     assert one.place(what) is not None
+
+
+def test_amounts_that_are_shown_add_up() -> None:
+    asked, free = 2000 << 30, int(1031.5 * 2**30)
+    assert [shown(amount, "bytes") for amount in (asked, free, asked - free)] == ["2000Gi", "1031.5Gi", "968.5Gi"]
+    assert [unit_of(name) for name in ("ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu")] == [
+        "bytes",
+        "bytes",
+        "",
+    ]

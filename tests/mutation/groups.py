@@ -101,6 +101,11 @@ GROUPS = (
         ),
     ),
     Group(
+        "topology",
+        (f"{_LIBRARY}/topology",),
+        ("tests/library/test_inter_pod_random.py", "tests/placement/test_placement_inter_pod.py"),
+    ),
+    Group(
         "queueing",
         (f"{_LIBRARY}/queueing",),
         (
@@ -167,6 +172,7 @@ GROUPS = (
         ),
         compiled=False,
     ),
+    Group("traces", (f"{_LIBRARY}/traces",), ("tests/library/test_traces.py",), compiled=False),
     Group(
         "formats and objects",
         (f"{_LIBRARY}/formats", f"{_LIBRARY}/objects", f"{_LIBRARY}/model"),

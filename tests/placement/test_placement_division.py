@@ -25,6 +25,7 @@ from deviceshare_bus.leases import PERIOD, RENEWALS, Fence, Lease
 from deviceshare_bus.subjects import address, node_of
 from deviceshare_bus.subjects import ledger as ledger_subject
 from deviceshare_placement.core import FactReceived, LedgerReceived, PlacementCore
+from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.own_work import SPLIT_ABOVE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -415,3 +416,19 @@ def test_a_fact_that_is_read_while_the_pod_of_a_claim_is_asked_for_stops_no_repl
     waiting = pod("waits", vgpu(1, 500)).group
     owners = [each for each in system.replicas if each.core._work.owns(each.core.cluster.group(waiting))]
     assert len(owners) == 1
+
+
+def test_renewed_leases_begin_no_round_of_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica receives several renewals a second; deciding nothing takes longer than renewing the lease."""
+    system = System("one", "two")
+    system.create("waits", "free", memory=10**6)
+    system.create("fits", "free")
+    system.settle(2 * PERIOD)
+    rounds = []
+    original = Deciding.decide
+    monkeypatch.setattr(Deciding, "decide", lambda self, now: (rounds.append(now), original(self, now))[1])
+    system.settle(2 * PERIOD)
+    assert len(rounds) <= 2, "of the 32 renewals none began a round"
+    system.create("later", "free")
+    system.settle(1.0)
+    assert system.claimed["free"] == 2

@@ -6,7 +6,7 @@ from deviceshare.model import (
     Outcome,
 )
 from deviceshare_binder.core.commands import BindPod
-from deviceshare_binder.core.outcomes import Outcomes
+from deviceshare_binder.core.outcomes import FOLD, Outcomes
 from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.core import Count, Log, Write
 from deviceshare_bus.subjects import outcome as subject_of
@@ -35,13 +35,14 @@ def test_outcomes_are_folded_while_a_write_is_in_flight():
     assert len(of(BindPod, core.take(0.0))) == 4
     core.bind_answered("c0", BindState.BOUND, "n1", "", 0.5)
     core.take(0.5)
-    (first,) = of(Write, core.take(1.0))
+    now = 0.5 + FOLD
+    (first,) = of(Write, core.take(now))
     for n in (1, 2, 3):
-        core.bind_answered(f"c{n}", BindState.BOUND, "n1", "", 1.0)
-        assert not of(Write, core.take(1.0))
+        core.bind_answered(f"c{n}", BindState.BOUND, "n1", "", now)
+        assert not of(Write, core.take(now))
     core.ledger("n1", claims[1:])  # the first claim has left the ledger meanwhile
     core.outcomes_written("n1", 5)
-    (second,) = of(Write, core.take(2.0))
+    (second,) = of(Write, core.take(now + 1.0))
     assert expected(first) == 0
     assert expected(second) == 5
     assert [one.claim for one in messages([second])[0].outcomes] == ["c1", "c2", "c3"]
@@ -52,12 +53,13 @@ def test_a_conflict_is_read_back_and_merged():
     core.take(0.0)
     core.bind_answered("c1", BindState.BOUND, "n1", "", 0.5)
     core.take(0.5)
-    (write,) = of(Write, core.take(1.0))
+    now = 0.5 + FOLD
+    (write,) = of(Write, core.take(now))
     core.outcomes_unclear("n1")
-    assert core.take(1.0) == []
+    assert core.take(now) == []
     theirs = messages([write])[0].outcomes[0]
     core.outcomes_read("n1", 9, {"c2": msgspec.structs.replace(theirs, claim="c2", uid="u2", state="refused")})
-    (again,) = of(Write, core.take(1.0))
+    (again,) = of(Write, core.take(now))
     assert expected(again) == 9
     assert {(one.claim, one.state) for one in messages([again])[0].outcomes} == {("c1", "bound"), ("c2", "refused")}
 

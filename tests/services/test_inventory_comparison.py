@@ -136,7 +136,7 @@ def test_all_kinds_are_compared_one_after_another_with_pauses_between_rounds():
         found = {("", "n1"): 3} if request.kind == "Node" else {}
         (request,) = compare(driver, request, found) or [None]
     assert kinds == list(comparison.COMPARED)
-    assert driver.core.next_due(driver.now) - driver.now.monotonic == pytest.approx(0.5 / 0.02 * 1.25)
+    assert driver.core.next_due(driver.now) - driver.now.monotonic == pytest.approx(0.1 * len(kinds) / 0.02 * 1.25)
 
 
 def test_a_lost_change_restarts_the_watch_and_ends_the_round():
@@ -172,8 +172,21 @@ def test_a_failed_comparison_is_followed_by_the_next_kind_and_a_refusal_is_logge
             failed = ComparisonFailed(request.comparison, request.kind, "not now", final and request.kind == "Pod")
             driver.handle(failed)
             (request,) = driver.take() or [None]
-        lines = [one.level for one in driver.logged[-5:]]
-        assert lines == ["debug", level, "debug", "debug", "debug"]
+        lines = [one.level for one in driver.logged[-len(comparison.COMPARED) :]]
+        assert lines == ["debug", level, *["debug"] * (len(lines) - 2)]
+
+
+def test_a_lost_answer_delays_the_next_round_by_no_more_than_it_took():
+    """Half an hour without comparisons after one timeout left lost changes unnoticed for as long."""
+    driver = watching(node(revision=3))
+    (request,) = due(driver)
+    driver.wait(30.0)
+    driver.handle(ComparisonFailed(request.comparison, request.kind, "no answer", final=False))
+    (request,) = driver.take()
+    while request:
+        driver.wait(0.01)
+        (request,) = compare(driver, request, {}) or [None]
+    assert driver.core.next_due(driver.now) - driver.now.monotonic == pytest.approx(30.0 * 1.25)
 
 
 class Lossy(LocalCluster):

@@ -1,4 +1,4 @@
-"""The kernels as plain Python, even if they are compiled."""
+"""The kernels, and the policies of traces, as plain Python, even if they are compiled."""
 
 import importlib.util
 import sys
@@ -8,19 +8,20 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-_PACKAGE = "deviceshare.kernels."
+_PACKAGES = ("deviceshare.kernels", "deviceshare.traces")
 
 
 class _Sources(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith(_PACKAGE) or not path:
+        package, _, name = fullname.rpartition(".")
+        if package not in _PACKAGES or not path:
             return None
-        source = Path(path[0]) / (fullname.removeprefix(_PACKAGE) + ".py")
+        source = Path(path[0]) / f"{name}.py"
         return importlib.util.spec_from_file_location(fullname, source)
 
 
 def install() -> None:
-    """Load the kernels from their sources, from now on."""
+    """Load them from their sources, from now on."""
     sys.meta_path.insert(0, _Sources())

@@ -36,7 +36,10 @@ from deviceshare_bus.messages import RECONCILED
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore
 from support.builders import card, node
 
-_NAMES = {"NodeFact": "name", "PodFact": "uid", "PodGroupFact": "key", "QueueFact": "name", "ConfigFact": "name"}
+_NAMES = {
+    "NodeFact": "name", "PodFact": "uid", "PodGroupFact": "key", "QueueFact": "name", "ConfigFact": "name",
+    "NamespaceFact": "name",
+}  # fmt: skip
 WALL = 1_780_000_000.0
 """How far the wall clock of the tests is ahead of the monotonic one, seconds."""
 

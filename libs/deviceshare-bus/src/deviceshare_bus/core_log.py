@@ -32,12 +32,8 @@ class Header(msgspec.Struct, frozen=True):
     v: int = VERSION
 
 
-class Entry(NamedTuple):
-    """An event, its time, and the commands of the core; in a dump all three are encoded values."""
-
-    now: Now
-    event: Any
-    commands: Any
+Entry = tuple[Now, Event, Sequence[Command]]
+"""The time of an event, the event, and the commands of the core; in a dump all three are encoded values."""
 
 
 class CoreLog:
@@ -62,10 +58,10 @@ class CoreLog:
     def append(self, now: Now, event: Event, commands: Sequence[Command]) -> None:
         """Record one call of :meth:`.core.Core.handle`. Encoding waits for :meth:`dump`: this is on the hot path."""
         self._count += 1
-        self._entries.append(Entry(now, event, commands))
+        self._entries.append((now, event, commands))
         self._size += event.size
         while self._size > self._limit and len(self._entries) > 1:
-            self._size -= self._entries.popleft().event.size
+            self._size -= self._entries.popleft()[1].size
 
     def dump(self) -> bytes:
         """Return the log as the content of a file for ``deviceshare replay``."""

@@ -31,6 +31,13 @@ class FenceReceived(Event, frozen=True):
     fence: Fence
 
 
+def of_replicas(service: str, content: Lease | Fence) -> LeaseReceived | FenceReceived | None:
+    """Return the event of a lease or fence for the core of a service, None for those of another service."""
+    if content.service != service:
+        return None
+    return LeaseReceived(content) if isinstance(content, Lease) else FenceReceived(content)
+
+
 class Division:
     """What this replica owns of the work of a service.
 

@@ -114,7 +114,9 @@ class Follower:
         """The state of the stream when it was last found to be the one that is read."""
         self._doubted_since: float | None = None
         """Since when the stream seems to be another one."""
-        self._held_until = asyncio.get_running_loop().time() + hold
+        self._clock = asyncio.get_running_loop().time
+        """Looked up once: it is asked for every message."""
+        self._held_until = self._clock() + hold
         self._attempts = 0
         """Attempts to begin since the last one that succeeded."""
         self._generation = 0
@@ -142,12 +144,12 @@ class Follower:
     @property
     def caught_up(self) -> bool:
         """Whether the stream has been read to its end once, and is not held back: see :data:`.streamstate.HOLD`."""
-        return self._read_to_end and asyncio.get_running_loop().time() >= self._held_until
+        return self._read_to_end and self._clock() >= self._held_until
 
     @property
     def obstacle(self) -> str:
         """Why the reader does not know what the stream holds right now, '' if it does."""
-        now = asyncio.get_running_loop().time()
+        now = self._clock()
         if not self._read_to_end:
             return f"stream {self._stream} has not been read to its end yet"
         if now < self._held_until:
@@ -176,7 +178,6 @@ class Follower:
 
     async def __aiter__(self) -> AsyncGenerator[Batch, None]:
         """Deliver batches as they arrive; the first that is caught up may be empty."""
-        loop = asyncio.get_running_loop()
         remove_hook = self._connection.on_reconnect(self._lost)
         listening: Listening | None = None
         reported = False
@@ -193,7 +194,7 @@ class Follower:
                         listening.end()
                     failure = f"cannot read {self._stream} yet"
                     listening = await self._connection.repeat(self._begin, failure, logging.WARNING)
-                    self._heard = loop.time()
+                    self._heard = self._clock()
                 self._wake.clear()
                 if not self._inbox:
                     self.position = self._received.sequence
@@ -202,7 +203,7 @@ class Follower:
                     checks.result()  # raises: only a defect ends it
                 if not self._inbox and (reported or not caught_up):
                     await set_within(self._wake, HEARTBEAT)
-                    self._stale |= loop.time() - self._heard > SILENCE and self._connection.connected
+                    self._stale |= self._clock() - self._heard > SILENCE and self._connection.connected
                 if self._inbox:
                     await rounds.begin()
                     rounds.took(len(self._inbox))
@@ -238,12 +239,11 @@ class Follower:
 
     async def _check(self) -> None:
         """Check the state of the stream without end, also while the reader is busy."""
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(CHECK)
             known, before, sequence, subjects = (
                 self._state,
-                loop.time(),
+                self._clock(),
                 self._received.sequence,
                 self._received.subjects,
             )
@@ -258,7 +258,7 @@ class Follower:
                 self._unanswered_since = self._unanswered_since or before
                 continue
             self._unanswered_since = None
-            self._report_lag(loop.time())
+            self._report_lag(self._clock())
             if self._behind is None or self.position >= self._behind[0]:
                 self._behind = (state.last, before)
             changed = (state.epoch, state.server) != (known.epoch, known.server)
@@ -267,7 +267,7 @@ class Follower:
             if changed or state.last < sequence or self._lacks(state, subjects):
                 self._connection.unverified(self._stream)
                 self._lost()
-            elif self._received.sequence < self._behind[0] and loop.time() - self._behind[1] > RECHECK:
+            elif self._received.sequence < self._behind[0] and self._clock() - self._behind[1] > RECHECK:
                 if not (self._inbox or self._inbox.held_back):
                     self._lost()  # a delivery is missing
                 self._behind = None
@@ -312,7 +312,7 @@ class Follower:
         """Return how the stream is not the one that was read, '' if it is."""
         known, received = self._state, self._received
         if known is None:
-            self._held_until = max(self._held_until, asyncio.get_running_loop().time() + state.hold)
+            self._held_until = max(self._held_until, self._clock() + state.hold)
             return ""
         if known.epoch != state.epoch:
             return "was created again"
@@ -329,7 +329,7 @@ class Follower:
 
     def _confirm(self, loss: str) -> None:
         """Raise BusWiped for a loss that is certain."""
-        now = asyncio.get_running_loop().time()
+        now = self._clock()
         if self._doubted_since is None:
             self._doubted_since = now
         replicated = self._state is not None and self._state.led_since
@@ -376,7 +376,7 @@ class Follower:
             self._lost()
             return
         self._expected += 1
-        self._heard = asyncio.get_running_loop().time()
+        self._heard = self._clock()
         stored = Stored(sequence, time, EXPIRES in message.head)
         self._received.received(message.subject, stored, message.data)
         self._inbox.put(Message(message.subject, sequence, message.data), len(message.data))
@@ -387,7 +387,7 @@ class Follower:
 
     def _controlled(self, message: Received) -> None:
         """Answer flow control unless the inbox is full, and see by the heartbeat whether a delivery is missing."""
-        self._heard = asyncio.get_running_loop().time()
+        self._heard = self._clock()
         if reply := message.reply or message.field(b"Nats-Consumer-Stalled").decode():
             self._inbox.control(reply)
         last = message.field(b"Nats-Last-Consumer")

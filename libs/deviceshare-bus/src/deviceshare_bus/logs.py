@@ -45,6 +45,7 @@ def set_up_logs(service: str, instance: str, level: str) -> None:
     What no line shows is not computed: a line is written for each bound pod.
     """
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # the documented way to do without the caller's line
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(service, instance))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -27,7 +27,7 @@ after :data:`.leases.NAMING` periods. A member that others fence again and again
 Times are monotonic, in seconds.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from math import inf
@@ -299,11 +299,12 @@ class Membership:
         named = all(self.member in each.lease.members for each in self._others.values())
         if self.ending or not self.joined or not named:
             return frozenset()
-        candidates = [(each.lease.instance, each.lease.member) for each in self._others.values()]
-        own = (self._instance, self.member)
-        return frozenset(
-            shard for shard in range(SHARDS) if all(_rank(shard, *own) > _rank(shard, *each) for each in candidates)
-        )
+        owned: Iterable[int] = range(SHARDS)
+        own = _hashes(self._instance)
+        for each in self._others.values():
+            theirs, precedes = _hashes(each.lease.instance), self.member > each.lease.member
+            owned = [n for n in owned if own[n] > theirs[n] or (precedes and own[n] == theirs[n])]
+        return frozenset(owned)
 
     @property
     def outdated(self) -> bool:
@@ -393,7 +394,12 @@ class Membership:
         return sorted(member for member, each in self._others.items() if self._unnamed_for(each, now) >= bound)
 
 
-@lru_cache(1 << 16)
 def _rank(shard: int, instance: str, member: str) -> tuple[bytes, str]:
     """Return the rank of a member for a shard; a process that is started again under its name has the same one."""
-    return blake2b(f"{shard}/{instance}".encode(), digest_size=8).digest(), member
+    return _hashes(instance)[shard], member
+
+
+@lru_cache(2 * MOST_MEMBERS)
+def _hashes(instance: str) -> tuple[bytes, ...]:
+    """Return the ranks of a process, by shard."""
+    return tuple(blake2b(f"{shard}/{instance}".encode(), digest_size=8).digest() for shard in range(SHARDS))

@@ -23,6 +23,8 @@ _FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "unt
 """Fields of facts whose values are those of many objects."""
 _NAMES = frozenset({"uid", "name", "group"})
 """Fields of facts whose values are those of one object, and of other messages about it."""
+_PARTS = frozenset({"ask", "labels", "held", "cards", "claims", "outcomes"})
+"""Fields of facts, ledgers and outcomes of which parts are shared."""
 _OF_CLAIMS = ("namespace", "queue", "decided_by", "resources")
 _NAMES_OF_CLAIMS = ("id", "uid", "name", "group")
 _OF_CHOICES = ("policy", "plugins", "queue")
@@ -42,8 +44,8 @@ class SharedValues:
         self._bytes = 0
         """Of the remembered values, encoded."""
         self._values: dict[Any, Any] = {}
-        self._fields: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        """The fields to share, and those to intern, of each type of message."""
+        self._fields: dict[type, tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = {}
+        """The fields to share, those to intern, and those of which parts are shared, of each type of message."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -65,29 +67,34 @@ class SharedValues:
 
     def message(self, message: msgspec.Struct) -> None:
         """Share the parts of a fact, a ledger or outcomes."""
-        kind = type(message)
-        fields = self._fields.get(kind)
+        fields = self._fields.get(type(message))
         if fields is None:
             every = message.__struct_fields__
-            fields = self._fields[kind] = (
+            fields = self._fields[type(message)] = (
                 tuple(field for field in every if field in _FIELDS),
                 tuple(field for field in every if field in _NAMES),
+                _PARTS.intersection(every),
             )
-        shared, names = fields
+        shared, names, parts = fields
         self._share(message, shared)
         _intern(message, names)
-        if (request := getattr(message, "ask", None)) is not None:
-            force_setattr(message, "ask", self._request(request))
-        if isinstance(labels := getattr(message, "labels", None), tuple):
+        if parts:
+            self._share_parts(message, parts)
+
+    def _share_parts(self, message: Any, parts: frozenset[str]) -> None:
+        if "ask" in parts and message.ask is not None:
+            force_setattr(message, "ask", self._request(message.ask))
+        if "labels" in parts and message.labels and isinstance(message.labels, tuple):
             # Labels of a pod may be its own: their pairs are repeated, all of them together are often not.
-            force_setattr(message, "labels", tuple([self.value(pair) for pair in labels]))
-        self._grants(getattr(message, "held", ()))
-        for card in getattr(message, "cards", ()):
+            force_setattr(message, "labels", tuple([self.value(pair) for pair in message.labels]))
+        if "held" in parts:
+            self._grants(message.held)
+        for card in message.cards if "cards" in parts else ():
             _intern(card, ("id",))
-        for claim in getattr(message, "claims", ()):
+        for claim in message.claims if "claims" in parts else ():
             if isinstance(claim, Claim):
                 self.claim(claim)
-        for outcome in getattr(message, "outcomes", ()):
+        for outcome in message.outcomes if "outcomes" in parts else ():
             if isinstance(outcome, Outcome):
                 self._share(outcome, ("state",))
                 _intern(outcome, ("claim", "uid"))

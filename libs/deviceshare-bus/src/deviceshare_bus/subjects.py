@@ -28,7 +28,7 @@ class Stream(StrEnum):
 
 
 SYNCED = "cluster.synced"
-FACT_KINDS = frozenset({"node", "pod", "otherpod", "podgroup", "priorityclass", "queue", "config"})
+FACT_KINDS = frozenset({"node", "pod", "otherpod", "podgroup", "priorityclass", "queue", "namespace", "config"})
 """The kinds of facts: ``cluster.<kind>.<key>``."""
 TOMBSTONE_SECONDS = 3600.0
 """Seconds for which the server keeps the last message about an object that is gone, for readers that were away."""

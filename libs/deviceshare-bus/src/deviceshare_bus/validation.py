@@ -28,6 +28,7 @@ _NAMES = {
     "podgroup": "key",
     "priorityclass": "name",
     "queue": "name",
+    "namespace": "name",
     "config": "name",
     "ledger": "node",
     "lease": "key",

@@ -6,9 +6,9 @@ one message in a round anyway. At a high rate it saves most of the rounds.
 
 from math import exp
 
-LONGEST = 0.008
+LONGEST = 0.024
 """Seconds between two rounds under load."""
-FULL_RATE = 2000.0
+FULL_RATE = 6000.0
 """Messages per second from which on the window is :data:`LONGEST`. Below, it grows with the rate: rounds of single
 messages are then at most 500 a second."""
 MEMORY = 0.1

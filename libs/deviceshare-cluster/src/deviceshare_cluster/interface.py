@@ -137,7 +137,7 @@ class ClusterError(Exception):
 class Cluster(Protocol):
     """A cluster that can be listed, watched and written to. Use as an async context manager.
 
-    Its kinds are Node, Pod, ConfigMap, PriorityClass, Event, and Volcano's Job, PodGroup and Queue.
+    Its kinds are Node, Pod, ConfigMap, Namespace, PriorityClass, Event, and Volcano's Job, PodGroup and Queue.
 
     Every call raises :class:`ClusterError` and no other error of the connection; its docstring names the final errors.
     Any call can raise a transient error: no connection, no answer within the time limit (30 s for Kubernetes, 5 s for

@@ -9,7 +9,7 @@ import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER
 from deviceshare.model import Claim, ConfigFact, object_uid
 from deviceshare_bus.core import Event
-from deviceshare_bus.division import FenceReceived, LeaseReceived
+from deviceshare_bus.division import of_replicas
 from deviceshare_bus.follower import Message
 from deviceshare_bus.leases import decode_fence, decode_lease
 from deviceshare_bus.messages import decode_explanation, decode_outcomes
@@ -120,10 +120,8 @@ def decoder() -> Callable[[Message], Event | None]:
         match where.kind:
             case "ledger":
                 return LedgerChanged(where.key, ledgers.claims(content))
-            case "lease":
-                return LeaseReceived(content)
-            case "fence":
-                return FenceReceived(content)
+            case "lease" | "fence":
+                return of_replicas("binder", content)
             case "outcome":
                 return OutcomesChanged(where.key, message.sequence, content.outcomes, content.gone)
             case "explain":

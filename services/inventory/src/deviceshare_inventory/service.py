@@ -12,7 +12,7 @@ from typing import Any, cast
 from deviceshare.conf import SCHEDULER, parse_conf
 from deviceshare.model import ConfigFact
 from deviceshare_bus.core import Command, Event
-from deviceshare_bus.division import FenceReceived, LeaseReceived
+from deviceshare_bus.division import of_replicas
 from deviceshare_bus.follower import Message
 from deviceshare_bus.leases import decode_fence, decode_lease
 from deviceshare_bus.messages import decode_fact
@@ -77,12 +77,9 @@ async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], key
     await service.shell.run(service.watch())
 
 
-def _event(message: Message, where: Address, content: Any) -> Event:
-    match where.kind:
-        case "lease":
-            return LeaseReceived(content)
-        case "fence":
-            return FenceReceived(content)
+def _event(message: Message, where: Address, content: Any) -> Event | None:
+    if where.kind in ("lease", "fence"):
+        return of_replicas("inventory", content)
     return FactReceived(message.subject, message.sequence, content)
 
 

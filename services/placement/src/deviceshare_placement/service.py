@@ -4,7 +4,7 @@ import secrets
 from typing import Any
 
 from deviceshare_bus.core import Event
-from deviceshare_bus.division import FenceReceived, LeaseReceived
+from deviceshare_bus.division import of_replicas
 from deviceshare_bus.follower import Message
 from deviceshare_bus.leases import decode_fence, decode_lease
 from deviceshare_bus.messages import decode_fact, decode_ledger, decode_outcomes
@@ -23,14 +23,12 @@ _DECODERS = dict.fromkeys((*FACT_KINDS, "synced"), decode_fact) | {
 }
 
 
-def _event(message: Message, where: Address, content: Any) -> Event:
+def _event(message: Message, where: Address, content: Any) -> Event | None:
     match where.kind:
         case "ledger":
             return LedgerReceived(where.key, message.sequence, content)
-        case "lease":
-            return LeaseReceived(content)
-        case "fence":
-            return FenceReceived(content)
+        case "lease" | "fence":
+            return of_replicas("placement", content)
         case "outcome":
             return OutcomesReceived(where.key, content)
     return FactReceived(message.subject, content, message.sequence)

@@ -25,11 +25,15 @@ REGISTER = "volcano.sh/node-vgpu-register"
 
 
 class Fault(NamedTuple):
-    """How a fault works: ``draw`` its arguments, ``begin`` it and, if it lasts, ``end`` it."""
+    """How a fault works: ``draw`` its arguments, ``begin`` it and, if it lasts, ``end`` it.
+
+    ``weight``: how often it is drawn; more if it does harm only in few of the histories.
+    """
 
     draw: Callable[[random.Random, Mapping[str, int]], Arguments]
     begin: Callable[[System, Arguments], None]
     end: Callable[[System, Arguments], None] | None = None
+    weight: int = 1
 
 
 def _process(chance: random.Random, replicas: Mapping[str, int]) -> Arguments:
@@ -267,8 +271,9 @@ FAULTS: dict[str, Fault] = {
         lambda chance, replicas: (*_process(chance, replicas), chance.choice((-3600, -30, 30, 3600))), _step_clock
     ),
     "crash-bus": Fault(_nothing, _crash_bus, _start_bus),
-    "lost-acks": _bus_share("lost_acks"),
-    "late-acks": _bus_share("late_acks"),
+    # Only another writer of the same subject makes a difference, within seconds.
+    "lost-acks": _bus_share("lost_acks")._replace(weight=2),
+    "late-acks": _bus_share("late_acks")._replace(weight=2),
     "lost-bus-requests": _bus_share("lost_requests"),
     "lost-deliveries": _bus_share("lost_deliveries"),
     "repeated-deliveries": _bus_share("repeated_deliveries"),
@@ -326,8 +331,9 @@ def draw(
     """Draw faults of these names."""
     steps = []
     for _ in range(chance.randint(*size.faults)):
-        at = episodes.moment()
-        name = chance.choice(names)
+        # Half of the faults meet what is under way.
+        at = episodes.moment() if chance.random() < 0.5 else episodes.burst()
+        (name,) = chance.choices(names, [FAULTS[each].weight for each in names])
         fault = FAULTS[name]
         arguments = fault.draw(chance, replicas)
         if fault.end is None:

@@ -5,16 +5,14 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
-from deviceshare.conf import reading
-from deviceshare.conf.document import read_document
-from deviceshare.conf.positions import Origin
-from deviceshare.model import FieldWarning
+from deviceshare.conf import effective, parse_conf, parse_devices
 from deviceshare_bus import follower, stream_watch
 from deviceshare_bus.follower import CHECK
 from deviceshare_bus.shell import Shell
+from deviceshare_inventory.core import configs
 
 from deviceshare_cli.chaos import faults, manifests, sizes, workload
 from deviceshare_cli.chaos.checkers import Violation
@@ -83,7 +81,8 @@ def play(scenario: Scenario) -> Played:
 
     heartbeat = follower.HEARTBEAT if scenario.check == CHECK else HEARTBEAT
     with (
-        patch.object(reading, "read_document", _read_document),
+        patch.multiple(effective, parse_conf=_parse_conf, parse_devices=_parse_devices),
+        patch.object(configs, "parse_devices", _parse_devices),
         patch.object(Shell, "dump", lambda shell: Path("not written")),
         patch.object(follower, "CHECK", scenario.check),
         patch.object(stream_watch, "CHECK", scenario.check),
@@ -92,17 +91,8 @@ def play(scenario: Scenario) -> Played:
         return run(main, scenario.seed)
 
 
-@cache
-def _parsed(text: str, source: str, key: str, expected: str) -> tuple[Any, Origin, tuple[FieldWarning, ...]]:
-    warnings: list[FieldWarning] = []
-    return *read_document(text, source, key, expected, warnings), tuple(warnings)
-
-
-def _read_document(text: str, source: str, key: str, expected: str, warnings: list[FieldWarning]) -> tuple[Any, Origin]:
-    """Parse each of the few configurations once for all services and histories of a process."""
-    document, origin, found = _parsed(text, source, key, expected)
-    warnings += found
-    return document, origin
+_parse_conf, _parse_devices = cache(parse_conf), cache(parse_devices)
+"""Each of the few configurations is parsed once for all services and histories of a process: results are frozen."""
 
 
 async def _play(system: System, scenario: Scenario) -> None:

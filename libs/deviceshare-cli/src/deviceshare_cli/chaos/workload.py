@@ -13,6 +13,8 @@ from deviceshare_cli.chaos.system import System
 
 QUEUES = ("default", "research")
 GANG = (2, 4)
+BURST = 3.0
+"""Seconds from the beginning of an episode in which most of its requests are under way."""
 
 
 class Episodes:
@@ -31,6 +33,10 @@ class Episodes:
     def moment(self) -> float:
         """Draw a moment in an episode, or shortly after it."""
         return round(self.beginning() + self._chance.uniform(0.0, 1.5 * self._seconds), 3)
+
+    def burst(self) -> float:
+        """Draw a moment while the pods that come with an episode are decided and bound."""
+        return round(self.beginning() + self._chance.uniform(0.0, BURST), 3)
 
 
 def draw(chance: random.Random, nodes: Mapping[str, str], size: Size, episodes: Episodes) -> list[Step]:

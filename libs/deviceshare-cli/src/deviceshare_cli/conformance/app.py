@@ -21,7 +21,7 @@ def conformance(
         bool, typer.Option("--as-volcano", help="Replay sessions without any extension of Volcano.")
     ] = False,
 ) -> None:
-    """Compare our answers with those recorded from Volcano's code.
+    """Compare our answers with those recorded from Volcano's code, and from kube-scheduler's.
 
     A file has one case or session per line. A case is one node and its devices; device configurations are read from
     configs/ beside the file. Fit, score, annotations and the state of the devices are compared after every step. A
@@ -29,6 +29,9 @@ def conformance(
 
     A session is a whole cluster: pods, nodes, devices, order and phases of PodGroups are compared. A rule explains a
     difference if our decisions are as recorded when the rule is disabled.
+
+    A case of kube-scheduler is a cluster and a pod: what each plugin says of every node is compared, and the scores of
+    InterPodAffinity and PodTopologySpread.
 
     docs/compatibility.md lists all deviations and rules. The command needs no running system. The status is 1 if a case
     or session failed.

@@ -10,6 +10,10 @@ from msgspec.structs import replace
 
 from deviceshare_cli.conformance.batch import replay
 from deviceshare_cli.conformance.cases import Answered, Case, Place, read_file
+from deviceshare_cli.conformance.kube_scheduler.command import is_of_kube_scheduler
+from deviceshare_cli.conformance.kube_scheduler.command import summarize as summarize_plugins
+from deviceshare_cli.conformance.kube_scheduler.report import as_object as plugins_as_object
+from deviceshare_cli.conformance.kube_scheduler.report import as_text as plugins_as_text
 from deviceshare_cli.conformance.recorded import FORMS
 from deviceshare_cli.conformance.report import Outcome, Summary, as_json, as_text
 from deviceshare_cli.conformance.sessions.command import is_of_sessions, summarize
@@ -21,15 +25,22 @@ from deviceshare_cli.errors import CommandError
 def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = False, as_volcano: bool = False) -> int:
     """Replay files, print the comparison, and return the exit status: 1 if a case or session failed."""
     of_sessions = [file for file in files if is_of_sessions(file)]
-    cases = Summary([outcome for file in files if file not in of_sessions for outcome in outcomes(file)])
+    of_plugins = [file for file in files if is_of_kube_scheduler(file)]
+    others = [file for file in files if file not in of_sessions and file not in of_plugins]
+    cases = Summary([outcome for file in others for outcome in outcomes(file)])
+    plugins = summarize_plugins(of_plugins)
     sessions = summarize(of_sessions, as_volcano=as_volcano)
     if json:
-        print(as_json(cases, sessions_as_object(sessions) if of_sessions else None))
+        more = {"sessions": sessions_as_object(sessions)} if of_sessions else {}
+        if of_plugins:
+            more["kube_scheduler"] = plugins_as_object(plugins)
+        print(as_json(cases, more))
     else:
         texts = [as_text(cases, verbose)] if cases.outcomes else []
         texts += [sessions_as_text(sessions, verbose)] if of_sessions else []
+        texts += [plugins_as_text(plugins, verbose)] if of_plugins else []
         print("\n\n".join(texts))
-    return int(cases.failed > 0 or sessions.failed > 0)
+    return int(cases.failed > 0 or sessions.failed > 0 or plugins.failed > 0)
 
 
 def outcomes(path: Path) -> Iterator[Outcome]:

@@ -1,7 +1,7 @@
 """The report of ``deviceshare conformance``: results by family and by deviation, as text or JSON."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,8 @@ def as_text(summary: Summary, verbose: bool) -> str:
     return "\n\n".join(found) + f"\n{summary.passed} passed, {summary.failed} failed"
 
 
-def as_json(summary: Summary, sessions: dict[str, Any] | None = None) -> str:
-    """Return the summary as JSON with all failures; ``sessions``: the summary of sessions, if any."""
+def as_json(summary: Summary, more: Mapping[str, Any]) -> str:
+    """Return the summary as JSON with all failures; ``more``: summaries of other files by name."""
     shown: dict[str, Any] = {
         "passed": summary.passed,
         "failed": summary.failed,
@@ -125,9 +125,7 @@ def as_json(summary: Summary, sessions: dict[str, Any] | None = None) -> str:
         "families": [dict(zip(_COLUMNS, row, strict=True)) for row in _rows(summary)],
         "failures": summary.failures,
     }
-    if sessions is not None:
-        shown["sessions"] = sessions
-    return indented_json(shown)
+    return indented_json(shown | dict(more))
 
 
 def _share(summary: Summary) -> str:

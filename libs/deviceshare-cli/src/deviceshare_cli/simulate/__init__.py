@@ -1,5 +1,5 @@
-"""``deviceshare simulate``: the order of jobs on a simulated cluster in simulated time.
+"""``deviceshare simulate``: jobs, policies and the pipeline of services in simulated time.
 
 The library decides (:mod:`deviceshare.queueing`, :mod:`deviceshare.allocation`); arrivals and ends of pods are
-simulated. Reading order: :mod:`.cluster`, :mod:`.fairness`.
+simulated. Reading order: :mod:`.cluster`, :mod:`.fairness`; :mod:`.pipeline`, :mod:`.scaling`; :mod:`.trace`.
 """

@@ -74,3 +74,52 @@ def scaling(
         return
     checked = [{**each._asdict(), "errors": each.errors} for each in compared]
     print(indented_json({"costs": costs._asdict(), "needs": [each._asdict() for each in needs], "compared": checked}))
+
+
+@app.command("trace")
+def trace(
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="The directory with openb_node_list_gpu_node.csv and openb_pod_list_WORKLOAD.csv or .csv.gz.",
+        ),
+    ],
+    workload: Annotated[str, typer.Option(metavar="NAME,…", help="The workloads, or all.")] = "default",
+    load: Annotated[float, typer.Option(help="How much arriving pods request, as a share of all cards.")] = 1.3,
+    seeds: Annotated[str, typer.Option(metavar="N..M", help="The seeds: a number, a range, or several.")] = "42",
+    policy: Annotated[str, typer.Option(metavar="NAME,…", help="The policies, or all.")] = "all",
+    orders: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Read arrivals from openb_pod_list_WORKLOAD_SEED.txt in this directory, instead of drawing them.",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs at the same time; by default one for each core.")
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="DIR", help="Write the curves to this directory: trace-WORKLOAD.svg."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare policies on the nodes and pods of a recorded trace: how much of all cards do they allocate?
+
+    The benchmark of "Beware of Fragmentation" (USENIX ATC 2023): pods arrive one by one and stay, until they request
+    more than the cluster has. docs/policies.md describes it, and where to get the trace.
+    """
+    from deviceshare_cli.output import indented_json
+    from deviceshare_cli.plots import write
+    from deviceshare_cli.simulate.trace import command, report
+
+    names = command.parse_names(workload, command.known_workloads(directory), "--workload")
+    options = command.Options(
+        directory, names, load, command.parse_seeds(seeds), command.policies(policy), orders, jobs
+    )
+    results = command.simulate(options)
+    if plots is not None:
+        for name, plot in report.plots(results):
+            write(plot, plots / f"{name}.svg")
+    print(indented_json(report.as_json(results)) if json else report.as_text(results))

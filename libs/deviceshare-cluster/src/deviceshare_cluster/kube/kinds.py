@@ -36,6 +36,7 @@ KINDS = {
     "Pod": ApiKind("v1", "pods", namespaced=True),
     "ConfigMap": ApiKind("v1", "configmaps", namespaced=True),
     "PriorityClass": ApiKind("scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
+    "Namespace": ApiKind("v1", "namespaces", namespaced=False),
     "PodGroup": ApiKind(
         "scheduling.volcano.sh/v1beta1", "podgroups", namespaced=True, optional=True, status_apart=False
     ),

@@ -18,6 +18,8 @@ from deviceshare_cluster.local.known_fields import warn_of_fields
 from deviceshare_cluster.local.pod_admission import admit_amounts, admit_pod
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label with its name that the API server gives each namespace."""
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 
 
@@ -159,6 +161,11 @@ def _admit_priority_class(priority: ManifestField) -> None:
         raise priority["value"].error(f"a whole number of at most {_HIGHEST_USER_PRIORITY}")
 
 
+def _admit_namespace(namespace: ManifestField) -> None:
+    metadata = namespace["metadata"].value
+    metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
+
+
 def _admit_config_map(config: ManifestField) -> None:
     config["data"].texts()
 
@@ -171,4 +178,5 @@ _BY_KIND = {
     "Queue": _admit_queue,
     "PriorityClass": _admit_priority_class,
     "ConfigMap": _admit_config_map,
+    "Namespace": _admit_namespace,
 }

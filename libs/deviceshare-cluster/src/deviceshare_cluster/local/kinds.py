@@ -30,6 +30,7 @@ KINDS = {
     kind.name: kind
     for kind in (
         ResourceKind("PriorityClass", "scheduling.k8s.io/v1", False, 0),
+        ResourceKind("Namespace", "v1", False, 0),
         ResourceKind("Queue", "scheduling.volcano.sh/v1beta1", False, 1),
         ResourceKind("ConfigMap", "v1", True, 2),
         ResourceKind("Secret", "v1", True, 2),

@@ -40,10 +40,36 @@ def admit_pod(pod: ManifestField) -> None:
     spec = pod.value["spec"]
     if not spec.get("schedulerName"):
         spec["schedulerName"] = DEFAULT_SCHEDULER
+    _merge_label_keys(pod)
     status = pod.ensured("status")
     # There is no kubelet to report the phase: a pod that is bound runs.
     status.value.setdefault("phase", "Running" if spec.get("nodeName") else "Pending")
     status["phase"].choice(_PHASES)
+
+
+def _merge_label_keys(pod: ManifestField) -> None:
+    """Add ``matchLabelKeys`` and ``mismatchLabelKeys`` of inter-pod affinity to the selectors of its terms.
+
+    Source: Kubernetes pkg/registry/core/pod/strategy.go (applyMatchLabelKeysAndMismatchLabelKeys).
+    """
+    labels = pod["metadata"]["labels"].optional_mapping()
+    for kind in ("podAffinity", "podAntiAffinity"):
+        affinity = pod["spec"]["affinity"][kind]
+        terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"].items()
+        preferred = affinity["preferredDuringSchedulingIgnoredDuringExecution"].items()
+        for term in (*terms, *(each["podAffinityTerm"] for each in preferred)):
+            selector = term["labelSelector"]
+            if not isinstance(selector.value, dict):
+                continue
+            for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+                added = [
+                    {"key": key.value, "operator": operator, "values": [labels[key.value]]}
+                    for key in term[field].items()
+                    if isinstance(key.value, str) and key.value in labels
+                ]
+                if added:
+                    given = [each.value for each in selector["matchExpressions"].items()]
+                    selector.value["matchExpressions"] = [*given, *added]
 
 
 def _admit_container(container: ManifestField, names: set[str]) -> None:

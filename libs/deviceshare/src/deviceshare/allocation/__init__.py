@@ -2,13 +2,14 @@
 
 Reading order: :mod:`.allocator` (the entry point), :mod:`.node_table` (the state of the cluster), :mod:`.pod_class` and
 :mod:`.pod_classes` (pods with equal requests), :mod:`.node_ranking` (feasibility and score of every node, cached),
-:mod:`.card_request` (asking the device families), :mod:`.predicates` and :mod:`.node_filter` (which nodes a pod may
-use), :mod:`.node_scores`, :mod:`.node_checks` and :mod:`.diagnosis` (why a node is not feasible), :mod:`.ties`,
-:mod:`.claim_check` (whether a claim could be the allocator's).
+:mod:`.inter_pod` (constraints about other pods), :mod:`.card_request` (asking the device families), :mod:`.predicates`
+and :mod:`.node_filter` (which nodes a pod may use), :mod:`.node_scores`, :mod:`.node_checks` and :mod:`.diagnosis`
+(why a node is not feasible), :mod:`.ties`, :mod:`.claim_check` (whether a claim could be the allocator's).
 """
 
 from deviceshare.allocation.allocator import Allocator, Placement, Unplaceable
 from deviceshare.allocation.claim_check import ClaimCheck
+from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_scores import counted
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import CORDONED, RefusalReason, Rule, tolerates
@@ -18,6 +19,7 @@ __all__ = [
     "CORDONED",
     "Allocator",
     "ClaimCheck",
+    "InterPod",
     "Placement",
     "PodClass",
     "RefusalReason",

@@ -15,6 +15,7 @@ import numpy as np
 from deviceshare.allocation.card_models import type_caveats, unit_caveats
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.first_failing import first_failing
+from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_checks import amount_checks, model_checks, port_checks, state_checks
 from deviceshare.allocation.node_ranking import RankingCache
 from deviceshare.allocation.node_table import NO_TENANT, NodeTable
@@ -124,7 +125,11 @@ class Allocator(NodeTable):
         pod_class = self._refreshed(request)
         if pod_class.unschedulable:
             return None
-        row, bonus = pod_class.best()
+        if pod_class.inter_pod is not None:
+            row, feasible, weighted, bonus = pod_class.inter_pod.best(pod_class.ranking, pod_class.bonus)
+        else:
+            row, bonus = pod_class.best()
+            feasible, weighted = pod_class.node_index.best.able, pod_class.node_index.best.key(row)
         if row < 0:
             return None
         score, chosen = pod_class.chosen(row, self._resources.amounts, lambda: self._view(np.array([row])))
@@ -132,9 +137,9 @@ class Allocator(NodeTable):
             node=self._name(row),
             grants=pod_class.grants(chosen, self._cards.cards[row], self._expected),
             resources=pod_class.resources,
-            feasible=pod_class.node_index.best.able,
+            feasible=feasible,
             score=score + bonus,
-            weighted_score=pod_class.node_index.best.key(row),
+            weighted_score=weighted,
             ports=pod_class.request.host_ports,
             counted=pod_class.counted,
         )
@@ -177,6 +182,8 @@ class Allocator(NodeTable):
         checks += port_checks(pod_class.ports, self._ports, rows)
         checks += amount_checks(pod_class.resources, self._resources, rows, device_names(self.conf))
         checks += proportion_checks(pod_class.proportions, pod_class.resources, self._resources, rows)
+        if pod_class.inter_pod is not None:
+            checks += pod_class.inter_pod.checks(rows)
         of_cards = pod_class.checks(view) if view is not None else []
         first = first_failing(checks, of_cards, name, len(rows))
         checks = merged([*checks, *of_cards])
@@ -199,6 +206,8 @@ class Allocator(NodeTable):
         pod_class = self._pod_classes.use(request)
         if not pod_class.unschedulable:
             self._refresh(pod_class)
+            if pod_class.inter_pod is None and pod_class.constrained:
+                pod_class.inter_pod = InterPod(pod_class.request, self.conf, self._placed_pods())
         return pod_class
 
     def _refresh(self, pod_class: PodClass) -> None:

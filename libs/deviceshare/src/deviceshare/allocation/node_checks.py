@@ -84,7 +84,7 @@ def amount_checks(
         elif not table.allocatable(rows, name).any():
             meant = "" if name in devices else nearest(name, devices.union(table.names()))
             text = f"Insufficient {name}, which no node has" + (f"; did you mean {meant}?" if meant else "")
-            checks.append(Check("ResourceUnknown", text, short, no_cards, name, amount, free))
+            checks.append(Check("ResourceUnknown", text, short, no_cards, name, amount, free, unit_of(name)))
         else:
             text, unit = f"Insufficient {name}", unit_of(name)
             checks.append(Check("InsufficientResource", text, short, no_cards, name, amount, free, unit))

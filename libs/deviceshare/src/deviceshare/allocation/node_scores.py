@@ -4,8 +4,8 @@ Volcano adds up the scores of its plugins for each node (pkg/scheduler/util/sche
 the scores that depend on one node (binpack, deviceshare), then the scores that are normalized over all feasible nodes
 (nodeorder).
 
-Three scores of nodeorder are not implemented, since the facts do not contain their input: image locality, inter-pod
-affinity and topology spread. For pods and images without such constraints they are 0 for all nodes in Volcano too.
+The scores by inter-pod affinity and topology spread are in :mod:`.inter_pod`. That by image locality is not
+implemented, since the facts do not contain the images of nodes.
 """
 
 from collections.abc import Mapping

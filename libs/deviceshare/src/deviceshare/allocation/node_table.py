@@ -9,7 +9,7 @@ from deviceshare.allocation.ties import Ties
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, counting_families
 from deviceshare.kernels import Changes, TieOrder
-from deviceshare.model import INIT, WHOLE, ContainerGrant, HostPort, NodeFact, Resources, Tenant
+from deviceshare.model import INIT, WHOLE, ContainerGrant, HostPort, Labels, NodeFact, Resources, Tenant
 from deviceshare.state import (
     CardTable,
     CardView,
@@ -22,6 +22,7 @@ from deviceshare.state import (
     shares_on,
     usage_of,
 )
+from deviceshare.topology import ImposedTerms, PlacedPods
 
 NO_TENANT = Tenant()
 _NO_HOLDINGS: dict[str, Holding] = {}
@@ -59,6 +60,13 @@ class NodeTable:
         self._ordered = False
         """Whether ``_order`` ranks all nodes."""
         self._preference: Callable[[str], tuple[int, int]] = _no_preference
+        self._namespaces: dict[str, dict[str, str]] = {}
+        """The labels of namespaces by name."""
+        self.imposed_terms = ImposedTerms(self._namespaces)
+        """The terms by which the pods of the cluster affect other pods. The caller adds and removes them, and puts
+        those that select a pod into its request (``imposed``)."""
+        self._placed: PlacedPods | None = None
+        """The pods on nodes as inter-pod constraints see them; None until a pod has such constraints."""
 
     def prefer(self, preference: Callable[[str], tuple[int, int]]) -> None:
         """Choose the nodes with the lowest preference among equal nodes, and only then by the configured tie order.
@@ -92,6 +100,13 @@ class NodeTable:
         self._resources.set_node(row, node.allocatable)
         self._cards.set_model(row, model_of(node))
         self._nodes[row] = node
+        if self._placed is not None and (
+            previous is None or previous.labels != node.labels or previous.taints != node.taints
+        ):
+            self._placed.grow(self._cards.rows)
+            self._placed.set_node(row)
+            for holding in self._holdings_on(node.name) if previous is None else ():
+                self._placed.charge(row, holding.tenant, 1)
         self._touch(row, fact=True)
 
     def remove_node(self, name: str) -> None:
@@ -100,6 +115,10 @@ class NodeTable:
         if row is None:
             return
         self._nodes[row] = None
+        if self._placed is not None:
+            for holding in self._holdings_on(name):
+                self._placed.charge(row, holding.tenant, -1)
+            self._placed.set_node(row)
         self._free_rows.append(row)
         self._ordered = False
         self._cards.set_cards(row, ())
@@ -182,6 +201,8 @@ class NodeTable:
         if counted:
             self._recount(row, counted, self._holdings_on(node))
         self._charge_node(row, holding, sign)
+        if self._placed is not None:
+            self._placed.charge(row, holding.tenant, sign)
         self._touch(row)
 
     def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
@@ -229,6 +250,27 @@ class NodeTable:
         """Recompute the usage of all such cards under another configuration."""
         for name, row in self._rows.items() if self._counting else ():
             self._recount(row, range(len(self._cards.cards[row])), self._holdings_on(name))
+
+    # Inter-pod constraints
+
+    def set_namespace(self, name: str, labels: Labels | None) -> None:
+        """Set the labels of a namespace, None if it is gone. A namespace that is not known has its name as label."""
+        if labels is None:
+            self._namespaces.pop(name, None)
+        else:
+            self._namespaces[name] = dict(labels)
+        if self._placed is not None:
+            self._placed.namespaces_changed()
+
+    def _placed_pods(self) -> PlacedPods:
+        """Return the pods on nodes; from the first call on they are kept up to date."""
+        if self._placed is None:
+            self._placed = PlacedPods(self._nodes, self._namespaces)
+            self._placed.grow(self._cards.rows)
+            for name, row in self._rows.items():
+                for holding in self._holdings_on(name):
+                    self._placed.charge(row, holding.tenant, 1)
+        return self._placed
 
     # Usage
 

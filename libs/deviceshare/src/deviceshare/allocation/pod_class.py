@@ -10,6 +10,7 @@ import numpy as np
 from deviceshare.allocation.card_models import model_wish
 from deviceshare.allocation.card_request import CardChoice, CardRequest, CardSelectors, selectors_of
 from deviceshare.allocation.first_failing import only, stages
+from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_ranking import NodeRanking, RankingCache
 from deviceshare.allocation.node_scores import counted, node_scores, scored
 from deviceshare.allocation.predicates import Rule
@@ -41,6 +42,10 @@ class PodClass:
         """Of the configuration under which the request was read; -1: it was not read yet."""
         self.version = -1
         """Of the tables by whose codes ``ranking`` was chosen; -1: there is none."""
+        self.inter_pod: InterPod | None = None
+        """Its inter-pod constraints, or None if it has none or no ranking."""
+        self.constrained = request.topology is not None or bool(request.imposed)
+        """Whether it has inter-pod constraints, or those of other pods select it."""
 
     def read(self, conf: SchedulerConf, generation: int) -> None:
         """Read the request under a configuration, and drop the ranking."""
@@ -87,6 +92,9 @@ class PodClass:
         if self.version != -1:
             del self.ranking, self.node_index
             self.version = -1
+        if self.inter_pod is not None:
+            self.inter_pod.close()
+            self.inter_pod = None
 
     def _ask_families(self, request: PodRequest, conf: SchedulerConf) -> frozenset[str]:
         """Ask every family for its demand; return the resources that families account for."""

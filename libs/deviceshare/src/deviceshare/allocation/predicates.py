@@ -70,7 +70,7 @@ def reasons(rule: Rule, node: NodeFact) -> list[RefusalReason]:
     ]
     found += [
         RefusalReason("TaintNotTolerated", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
-        for taint in _untolerated(rule, node)
+        for taint in untolerated(rule, node)
         # Taints that repeat one of the reasons above.
         if not (taint.key == CORDONED.key and node.unschedulable) and not (taint.key in _NOT_READY and not node.ready)
     ]
@@ -83,7 +83,7 @@ def admits(rule: Rule, node: NodeFact) -> bool:
         node.ready
         and not node.paused
         and not (node.unschedulable and _cordoned(rule, node))
-        and not (node.taints and _untolerated(rule, node))
+        and not (node.taints and untolerated(rule, node))
         and matches(rule, node)
         and rule.hardware.isdisjoint(node.contested)
     )
@@ -93,7 +93,8 @@ def _cordoned(rule: Rule, node: NodeFact) -> bool:
     return rule.cordons and node.unschedulable and not tolerates(rule.tolerations, CORDONED)
 
 
-def _untolerated(rule: Rule, node: NodeFact) -> list[Taint]:
+def untolerated(rule: Rule, node: NodeFact) -> list[Taint]:
+    """Return the taints with the effect NoSchedule or NoExecute that the rule does not tolerate."""
     blocking = (taint for taint in node.taints if taint.effect in _BLOCKING) if rule.taints else ()
     return [taint for taint in blocking if not tolerates(rule.tolerations, taint)]
 

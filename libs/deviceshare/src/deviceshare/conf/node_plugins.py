@@ -36,7 +36,9 @@ class Predicates(msgspec.Struct, frozen=True):
     node_ports: bool = True
     taint_toleration: bool = True
     pod_affinity: bool = True
+    """Required inter-pod affinity and anti-affinity."""
     topology_spread: bool = True
+    """Topology spread with ``DoNotSchedule``."""
     volume_binding: bool = True
     volume_zone: bool = True
     volume_limits: bool = True
@@ -45,10 +47,6 @@ class Predicates(msgspec.Struct, frozen=True):
 
     def refuses(self, field: str) -> bool:
         """Return whether pods with this field, which is not evaluated, must wait."""
-        if field.startswith("spec.affinity."):
-            return self.pod_affinity
-        if field.startswith("spec.topologySpreadConstraints"):
-            return self.topology_spread
         if field.startswith("spec.volumes"):
             return self.volume_binding or self.volume_zone or self.volume_limits
         return True
@@ -107,8 +105,8 @@ NODEORDER_ARGUMENTS = {
     "imagelocality.weight": "image_locality",
     "podtopologyspread.weight": "topology_spread",
 }
-"""The fields of :class:`NodeOrder` by the names of their arguments. The last three have no effect: the facts do not
-contain what they evaluate."""
+"""The fields of :class:`NodeOrder` by the names of their arguments. That of image locality has no effect: facts do not
+contain the images of nodes."""
 
 
 class Binpack(msgspec.Struct, frozen=True):

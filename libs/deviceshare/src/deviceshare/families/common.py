@@ -63,7 +63,10 @@ def at_most(device: DeviceGrant, asked: CardDemand, card: Card | None) -> Device
         limit = memory if asked.memory_percentage or not asked.memory else asked.memory
     if memory > limit or (memory == WHOLE and asked.memory and limit != WHOLE):
         memory = limit
-    return replace(device, memory=memory, cores=min(device.cores, asked.cores))
+    cores = min(device.cores, asked.cores)
+    if (memory, cores) == (device.memory, device.cores):
+        return device  # as of most pods
+    return replace(device, memory=memory, cores=cores)
 
 
 def essence(demand: Demand, **changes: int) -> Demand:

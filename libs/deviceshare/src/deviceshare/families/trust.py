@@ -84,9 +84,10 @@ def clamp_to_request(
     problems: list[Problem] = []
     for answer, places in by_answer.items():
         budget = _Budget(demands.of(answer, ask))
-        given = budget.spend([held[at] for at in places], cards)
+        named = [held[at] for at in places]
+        given = budget.spend(named, cards)
         kept |= {at: grant for at, grant in zip(places, given, strict=True) if grant.devices}
-        cut = [*_more(zip([held[at] for at in places], given, strict=True))]
+        cut = [*_more(zip(named, given, strict=True))] if given != named else []
         if cut:
             problems.append(Problem(subject, _FIELD, ", ".join(cut), f"no more than the pod requests: {budget.text}"))
     return tuple(kept[at] for at in sorted(kept)), tuple(problems)
@@ -135,9 +136,10 @@ class _Budget:
                 for at, device in enumerate(grant.devices):
                     if devices[at] is None and (asked := self._take(grant, own=own)) is not None:
                         devices[at] = self._family.at_most(device, asked, cards.get(device.id))
+        clamped = [tuple([device for device in devices if device is not None]) for devices in given]
         return [
-            replace(grant, devices=tuple(device for device in devices if device is not None))
-            for grant, devices in zip(grants, given, strict=True)
+            grant if devices == grant.devices else replace(grant, devices=devices)
+            for grant, devices in zip(grants, clamped, strict=True)
         ]
 
     def _take(self, grant: ContainerGrant, *, own: bool) -> CardDemand | None:

@@ -46,4 +46,4 @@ class CardCounter:
             return family.count(card, pods, self._conf)[0]
         if len(pods) == 1:
             return usage_of(card, pods[0])
-        return total(usage_of(card, shares) for shares in pods)
+        return total([usage_of(card, shares) for shares in pods])

@@ -1,7 +1,8 @@
 """Kernels: the loops over rows (nodes) and columns (cards) that every placement runs through, compiled by Cython.
 
 Reading order: :mod:`.node_index` (feasibility and score of every node), :mod:`.card_selector` and its subclasses
-:mod:`.shared`, :mod:`.chips` and :mod:`.instances` (picking cards), :mod:`.best`, :mod:`.changes`, :mod:`.scores`.
+:mod:`.shared`, :mod:`.chips` and :mod:`.instances` (picking cards), :mod:`.best`, :mod:`.changes`, :mod:`.scores`,
+:mod:`.row_scan` (what depends on other pods).
 
 A kernel is a module of plain typed Python: loops over numpy arrays, numbers as arguments, state in the attributes of
 a class. ``<name>.pxd`` beside it declares the C types of the same names (Cython's pure Python mode: an *augmenting*
@@ -29,7 +30,7 @@ How to write a kernel:
   so that compiled and uncompiled kernels agree to the last bit.
 """
 
-from deviceshare.kernels.arrays import Floats
+from deviceshare.kernels.arrays import Floats, Mask
 from deviceshare.kernels.best import Best, TieOrder
 from deviceshare.kernels.card_selector import CardSelector
 from deviceshare.kernels.changes import Changes
@@ -46,6 +47,7 @@ from deviceshare.kernels.constants import (
     UNPARTITIONED,
 )
 from deviceshare.kernels.node_index import NodeIndex, weighted_score
+from deviceshare.kernels.row_scan import RowScan
 from deviceshare.kernels.scores import NodeScores, NormalizedScore, balance, free_part, full_part
 from deviceshare.kernels.shared import SharedCardSelector
 
@@ -64,10 +66,12 @@ __all__ = [
     "Changes",
     "ChipSelector",
     "Floats",
+    "Mask",
     "NodeAmounts",
     "NodeIndex",
     "NodeScores",
     "NormalizedScore",
+    "RowScan",
     "SharedCardSelector",
     "TieOrder",
     "balance",

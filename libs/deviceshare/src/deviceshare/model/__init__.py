@@ -2,7 +2,8 @@
 
 Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
 :mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
-:mod:`.shared_uids` (pods with one uid), :mod:`.bounded` (numbers in messages), :mod:`.signatures` (HMAC of device
+:mod:`.shared_uids` (pods with one uid), :mod:`.bounded` (numbers in messages), :mod:`.requirements`
+and :mod:`.pod_topology` (selectors of labels, inter-pod constraints), :mod:`.signatures` (HMAC of device
 annotations), :mod:`.fences` (claims that must not be bound any more), :mod:`.traces` (ids of traces), :mod:`.backoff`
 (pauses between retries).
 """
@@ -50,7 +51,7 @@ from deviceshare.model.facts import (
     Fact,
     Gone,
     GroupKey,
-    Labels,
+    NamespaceFact,
     NodeFact,
     OtherPodFact,
     PodFact,
@@ -60,7 +61,6 @@ from deviceshare.model.facts import (
     Preference,
     PriorityClassFact,
     QueueFact,
-    Requirement,
     ResourceAmounts,
     Resources,
     Synced,
@@ -70,6 +70,20 @@ from deviceshare.model.facts import (
 )
 from deviceshare.model.fences import FENCE, fence_entry, fenced_claims, with_fence
 from deviceshare.model.fields import Field, FieldWarning, Source, as_text
+from deviceshare.model.pod_topology import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    HOSTNAME,
+    PREFERENCE,
+    ImposedTerm,
+    PodSelection,
+    PodTerm,
+    PodTopology,
+    Selector,
+    SpreadConstraint,
+    WeightedPodTerm,
+    matches_labels,
+)
 from deviceshare.model.problems import (
     CARD_MISSING,
     CARD_UNHEALTHY,
@@ -84,12 +98,15 @@ from deviceshare.model.problems import (
     RequestError,
 )
 from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, mebibytes_hint, to_amount
+from deviceshare.model.requirements import Labels, Requirement
 from deviceshare.model.shared_uids import alias, object_uid
 from deviceshare.model.signatures import read_keys, sign, signed
 from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids, trace_number
 
 __all__ = [
     "ADMITTED",
+    "AFFINITY",
+    "ANTI_AFFINITY",
     "BOUND",
     "CARD_MISSING",
     "CARD_UNHEALTHY",
@@ -97,12 +114,14 @@ __all__ = [
     "DEVICES_MISSING",
     "DEVICE_PROBLEMS",
     "FENCE",
+    "HOSTNAME",
     "INIT",
     "LARGEST",
     "NODE_MISSING",
     "PENDING",
     "PHASES",
     "PLACED",
+    "PREFERENCE",
     "REFUSED",
     "REJECTED",
     "SIDECAR",
@@ -130,8 +149,10 @@ __all__ = [
     "Gone",
     "GroupKey",
     "HostPort",
+    "ImposedTerm",
     "InputError",
     "Labels",
+    "NamespaceFact",
     "NearCard",
     "NearNode",
     "NodeFact",
@@ -142,6 +163,9 @@ __all__ = [
     "PodFact",
     "PodGroupFact",
     "PodRequest",
+    "PodSelection",
+    "PodTerm",
+    "PodTopology",
     "PodUid",
     "Preference",
     "PriorityClassFact",
@@ -154,18 +178,22 @@ __all__ = [
     "Requirement",
     "ResourceAmounts",
     "Resources",
+    "Selector",
     "Source",
+    "SpreadConstraint",
     "Synced",
     "Taint",
     "Tenant",
     "Toleration",
     "TraceIds",
+    "WeightedPodTerm",
     "alias",
     "as_text",
     "fence_entry",
     "fenced_claims",
     "format_quantity",
     "is_native",
+    "matches_labels",
     "mebibytes_hint",
     "not_served",
     "object_uid",

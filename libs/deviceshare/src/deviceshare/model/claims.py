@@ -10,6 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from deviceshare.model.bounded import Amount, Real
+from deviceshare.model.pod_topology import PodTopology
+from deviceshare.model.requirements import Labels
 
 WHOLE = -1
 """Memory of a grant for a whole card of unknown size."""
@@ -87,13 +89,17 @@ class HostPort(msgspec.Struct, frozen=True, array_like=True, order=True, gc=Fals
 
 
 class Tenant(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The holder of devices, as seen by exclusion rules.
+    """The holder of devices, as seen by exclusion rules and by the inter-pod constraints of other pods.
 
-    ``group``: the key of its PodGroup, or ''; ``labels``: the labels that exclusion rules may name.
+    ``group``: the key of its PodGroup, or ''; ``labels``: the labels that rules and selectors may name; ``topology``:
+    its own inter-pod constraints.
     """
 
     group: str = ""
-    labels: tuple[tuple[str, str], ...] = ()
+    labels: Labels = ()
+    namespace: str = ""
+    terminating: bool = False
+    topology: PodTopology | None = None
 
 
 class Choice(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -17,6 +17,9 @@ REJECTED = "rejected"
 """Decisions about PodGroups: admission to their queue."""
 
 
+_NUMBER_OF_CARDS = "NodeInsufficientDevice"
+
+
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One reason why a pod does not fit some nodes.
 
@@ -65,8 +68,11 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             parts.append(f"{where}{self.left} of {self.considered} {verb}")
         if self.asked:
             missing = shown(max(0, self.asked - self.free), self.unit)
-            each = f" on each of {self.needed}" if self.needed > 1 else ""
-            free = f"at most {shown(self.free, self.unit)} free{each}, {missing} missing"
+            # A node may have fewer cards than are needed: the amount is then that of those that it has.
+            each = f" on each of {self.needed}" if self.considered >= self.needed > 1 else ""
+            # The check of the number of cards counts those in use as well, unless it is about the cards in use.
+            what = "usable" if self.code == _NUMBER_OF_CARDS and not self.cards else "free"
+            free = f"at most {shown(self.free, self.unit)} {what}{each}, {missing} missing"
             parts.append(free if self.needed > 1 else f"asked {shown(self.asked, self.unit)}, {free}")
         if self.excluded and parts:
             cards = "1 other card fails" if self.excluded == 1 else f"{self.excluded} other cards fail"
@@ -140,6 +146,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 def unit_of(resource: str) -> str:
     """Return the unit of a node resource for :func:`shown`, '' for a plain count."""
+    if resource.startswith("hugepages-"):
+        return "bytes"
     return {"cpu": "millicores", "memory": "bytes", "ephemeral-storage": "bytes"}.get(resource, "")
 
 
@@ -150,7 +158,8 @@ def shown(amount: int, unit: str) -> str:
             return f"{amount}m" if amount % 1000 else str(amount // 1000)
         case "bytes":
             for suffix, size in _BINARY:
-                if amount >= size:
+                # Sums stay correct: of 2Ti with 1031.5Gi free, 1016.5Gi are missing.
+                if amount >= size and (amount >= 10 * size or not amount % size):
                     return f"{amount / size:.1f}".removesuffix(".0") + suffix
             return str(amount)
         case "percent":

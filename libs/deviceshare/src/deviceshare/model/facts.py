@@ -14,10 +14,9 @@ import msgspec
 
 from deviceshare.model.bounded import Amount, Real
 from deviceshare.model.claims import ContainerGrant, HostPort, Tenant
+from deviceshare.model.pod_topology import ImposedTerm, PodTopology
 from deviceshare.model.problems import Problem
-
-Labels = tuple[tuple[str, str], ...]
-"""Labels of an object, sorted by name."""
+from deviceshare.model.requirements import Labels, Requirement
 
 Resources = dict[str, Amount]
 """Amounts by resource name.
@@ -51,15 +50,6 @@ class Toleration(msgspec.Struct, frozen=True, array_like=True):
     operator: str
     value: str
     effect: str
-
-
-class Requirement(msgspec.Struct, frozen=True, array_like=True):
-    """One expression of a node selector term; ``field`` is true for ``matchFields`` (only ``metadata.name`` exists)."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...]
-    field: bool = False
 
 
 class Preference(msgspec.Struct, frozen=True, array_like=True):
@@ -165,8 +155,12 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The pod's PodGroup if its pods must not share a card (``volcano.sh/vgpu-podgroup-policy: spread``), else ''."""
     exclusive: tuple[Labels, ...] = ()
     """The configured exclusion rules that match the pod's labels; set after decoding."""
+    topology: PodTopology | None = None
+    """Inter-pod affinity, anti-affinity and topology spread; None: the pod has no such constraint."""
+    imposed: tuple[ImposedTerm, ...] = ()
+    """Terms of other pods that select the pod; set after decoding."""
     unsupported: tuple[str, ...] = ()
-    """Scheduling constraints of the pod that are not evaluated, by field (``spec.affinity.podAffinity``, …)."""
+    """Scheduling constraints of the pod that are not evaluated, by field (``spec.volumes[data]``, …)."""
 
     @property
     def best_effort(self) -> bool:
@@ -174,6 +168,12 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         containers = (*self.containers, *self.init_containers)
         amounts = (self.overhead, self.pod_level, *(container.resources for container in containers))
         return not any(amount for each in amounts for _, amount in each)
+
+    @property
+    def follows_pods(self) -> bool:
+        """Whether the placement of other pods may make nodes feasible: required affinity, or a required spread."""
+        topology = self.topology
+        return topology is not None and (bool(topology.affinity) or any(each.required for each in topology.spread))
 
     def annotation(self, key: str) -> str | None:
         """Return the value of an annotation of ``annotations``, or None."""
@@ -212,7 +212,7 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     task: str = ""
     """``volcano.sh/task-spec``: its task within the Job."""
     labels: Labels = ()
-    """Labels for exclusion rules, sorted; only of pods that may hold devices."""
+    """All labels, sorted: for exclusion rules, and for selectors of other pods."""
     ask: PodRequest = PodRequest()
     held: tuple[ContainerGrant, ...] = ()
     """Devices that the annotations of a bound pod name; a negative memory means the whole card."""
@@ -243,8 +243,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
 
     @property
     def tenant(self) -> Tenant:
-        """The pod as a holder of devices."""
-        return Tenant(self.podgroup, self.labels)
+        """The pod as a holder of devices, and as other pods see it on its node."""
+        return Tenant(self.podgroup, self.labels, self.namespace, self.terminating, self.ask.topology)
 
 
 class OtherPodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="otherpod"):
@@ -329,6 +329,15 @@ class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"
     problems: tuple[Problem, ...] = ()
 
 
+class NamespaceFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="namespace"):
+    """A namespace, for the namespace selectors of inter-pod affinity."""
+
+    name: str
+    labels: Labels = ()
+    """Sorted."""
+    problems: tuple[Problem, ...] = ()
+
+
 class ConfigFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="config"):
     """A configuration: ``name`` is ``scheduler`` (volcano-scheduler.conf) or ``devices`` (device-config.yaml)."""
 
@@ -349,4 +358,15 @@ class Synced(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="synced"):
     objects: Amount = 0
 
 
-AnyFact = NodeFact | PodFact | OtherPodFact | PodGroupFact | PriorityClassFact | QueueFact | ConfigFact | Gone | Synced
+AnyFact = (
+    NodeFact
+    | PodFact
+    | OtherPodFact
+    | PodGroupFact
+    | PriorityClassFact
+    | QueueFact
+    | NamespaceFact
+    | ConfigFact
+    | Gone
+    | Synced
+)

@@ -2,6 +2,7 @@
 
 from deviceshare.objects.device_info import decode_device_info
 from deviceshare.objects.lenient import decode_view
+from deviceshare.objects.namespace import decode_namespace
 from deviceshare.objects.node import decode_node
 from deviceshare.objects.pod import decode_pod
 from deviceshare.objects.pod_request import requests_devices
@@ -15,6 +16,7 @@ __all__ = [
     "ConfigMapObject",
     "as_counted",
     "decode_device_info",
+    "decode_namespace",
     "decode_node",
     "decode_pod",
     "decode_podgroup",

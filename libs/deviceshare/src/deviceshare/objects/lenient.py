@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -133,8 +134,14 @@ def seconds(timestamp: str | None, field: str, problems: Problems) -> float:
     if not timestamp:
         return 0.0
     try:
-        moment = datetime.fromisoformat(timestamp)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return _unix(timestamp)
     except (ValueError, OverflowError):
         problems.add(field, timestamp, "a time such as 2026-02-03T04:05:06Z")
         return 0.0
+
+
+@lru_cache(256)
+def _unix(timestamp: str) -> float:
+    """Return a time as unix seconds; pods that are created together have the same one. Raises as ``datetime``."""
+    moment = datetime.fromisoformat(timestamp)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

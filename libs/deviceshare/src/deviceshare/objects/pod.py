@@ -10,14 +10,15 @@ from deviceshare.model import (
     FormatError,
     GroupKey,
     PodFact,
+    PodRequest,
     PodUid,
     Problem,
     fenced_claims,
 )
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
-from deviceshare.objects.pod_request import pod_request, requests_devices
-from deviceshare.objects.pod_template import Template, shared_request
+from deviceshare.objects.pod_request import pod_request
+from deviceshare.objects.pod_template import shared_request
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.unserved import unserved, until_running
 from deviceshare.objects.views import PodObject, PodSpec, TemplateObject, TemplateSpec
@@ -51,9 +52,12 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         parts = None
     if parts is not None and parts.metadata.name and parts.metadata.uid:
-        template = shared_request(parts.spec, parts.metadata.annotations or {}, parts.metadata.labels or {})
-        if template is not None:
-            return _fact(parts, parts.spec, template, keys, [])
+        metadata = parts.metadata
+        request = shared_request(
+            parts.spec, metadata.namespace or "default", metadata.annotations or {}, metadata.labels or {}
+        )
+        if request is not None:
+            return _fact(parts, parts.spec, request, keys, [])
     view, found = decode_view(raw, _DECODER, "Pod")
     if not view.metadata.uid:
         subject = f"Pod {view.metadata.namespace or 'default'}/{view.metadata.name or ''}"
@@ -64,11 +68,11 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
 def _fact(
     view: PodObject | TemplateObject,
     spec: PodSpec | TemplateSpec,
-    template: Template | None,
+    request: PodRequest | None,
     keys: Sequence[bytes],
     found: list[Problem],
 ) -> PodFact:
-    """Return the fact of a pod, whose request is that of the template, or in its ``spec``."""
+    """Return the fact of a pod, whose request was decoded before, or is in its ``spec``."""
     metadata = view.metadata
     namespace, name, uid = metadata.namespace or "default", metadata.name or "", metadata.uid or ""
     ref = f"{namespace}/{name}"
@@ -80,11 +84,9 @@ def _fact(
     ended = phase in _ENDED
     podgroup = f"{namespace}/{group}" if group else ""
     labels = metadata.labels or {}
-    if template is None:
+    if request is None:
         assert isinstance(spec, PodSpec)
-        request = pod_request(spec, annotations, labels, podgroup, problems)
-        template = Template(request, requests_devices(request))
-    request = template.request
+        request = pod_request(spec, annotations, labels, (namespace, podgroup), problems)
     held, ours = read_held(annotations, request, ref, (uid, node), keys, found) if node and not ended else ((), False)
     return PodFact(
         revision=metadata.resource_version or "",
@@ -105,7 +107,7 @@ def _fact(
         group=GroupKey(podgroup or f"pod/{uid}"),
         queue=_first(annotations, QUEUE_ANNOTATIONS) or DEFAULT_QUEUE,
         task=annotations.get(TASK_NAME) or labels.get(TASK_NAME) or "",
-        labels=tuple(sorted(labels.items())) if labels and template.devices else (),
+        labels=tuple(sorted(labels.items())) if labels else (),
         ask=request,
         held=held,
         signed=ours,
@@ -123,4 +125,7 @@ def _task_priority(text: str) -> int | None:
 
 
 def _first(annotations: Mapping[str, str], keys: tuple[str, ...]) -> str:
-    return next((value for key in keys if (value := annotations.get(key))), "")
+    for key in keys:
+        if value := annotations.get(key):
+            return value
+    return ""

@@ -18,6 +18,7 @@ from deviceshare.model import (
     is_native,
 )
 from deviceshare.objects.affinity import preferences, required_terms
+from deviceshare.objects.pod_topology import constrains, pod_topology
 from deviceshare.objects.ports import host_ports
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
@@ -38,7 +39,7 @@ def pod_request(
     spec: PodSpec,
     annotations: Mapping[str, str],
     labels: Mapping[str, str],
-    podgroup: str,
+    place: tuple[str, str],
     problems: Problems,
 ) -> PodRequest:
     """Return the request of a pod. Omits invalid parts and adds them to ``problems``.
@@ -47,9 +48,10 @@ def pod_request(
         spec: the pod's spec.
         annotations: all annotations of the pod; those that a device family reads become part of the request.
         labels: all labels of the pod, likewise.
-        podgroup: the key of its PodGroup, or ''.
+        place: its namespace, and the key of its PodGroup, or ''.
         problems: the problems of the pod.
     """
+    namespace, podgroup = place
     return PodRequest(
         containers=_containers(spec.containers, "containers", problems),
         init_containers=_containers(spec.init_containers, "initContainers", problems),
@@ -62,6 +64,7 @@ def pod_request(
         tolerations=_tolerations(spec.tolerations, problems) if spec.tolerations else (),
         annotations=annotations_read(annotations),
         labels=labels_read(labels),
+        topology=pod_topology(spec, namespace, labels, problems) if constrains(spec) else None,
         apart_group=podgroup if _spreads(annotations, problems) else "",
         unsupported=_unsupported(spec),
     )
@@ -174,19 +177,12 @@ def _spreads(annotations: Mapping[str, str], problems: Problems) -> bool:
 
 
 def _unsupported(spec: PodSpec) -> tuple[str, ...]:
-    """Return the fields with required constraints that are not evaluated; preferences are ignored."""
-    fields = []
-    if affinity := spec.affinity:
-        for name, view in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
-            if view and view.required_during_scheduling_ignored_during_execution:
-                fields.append(f"spec.affinity.{name}")
-    if any(spread.when_unsatisfiable != "ScheduleAnyway" for spread in spec.topology_spread_constraints or ()):
-        fields.append("spec.topologySpreadConstraints")
-    fields.extend(
+    """Return the fields with required constraints that are not evaluated."""
+    fields = [
         f"spec.volumes[{volume.name or ''}]"
         for volume in spec.volumes or ()
         if volume.persistent_volume_claim or volume.ephemeral
-    )
+    ]
     if spec.resource_claims:
         fields.append("spec.resourceClaims")
     return tuple(fields)

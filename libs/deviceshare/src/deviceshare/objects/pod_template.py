@@ -7,13 +7,12 @@ The request is a function of these bytes alone, so it is decoded for the first o
 from collections.abc import Mapping
 from functools import lru_cache
 from operator import attrgetter
-from typing import NamedTuple
 
 import msgspec
 
 from deviceshare.formats.vgpu import PODGROUP_POLICY
-from deviceshare.model import PodRequest, Problem
-from deviceshare.objects.pod_request import annotations_read, labels_read, pod_request, requests_devices
+from deviceshare.model import Labels, PodRequest, Problem
+from deviceshare.objects.pod_request import annotations_read, labels_read, pod_request
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import PodSpec, TemplateSpec
 
@@ -21,13 +20,9 @@ MOST_TEMPLATES = 2048
 """Requests that are kept, the latest used: some megabytes."""
 
 
-class Template(NamedTuple):
-    """A request, and whether it requests devices."""
-
-    request: PodRequest
-    devices: bool
-
-
+_INTER_POD = b'"pod'
+"""In the bytes of ``spec.affinity`` if it has ``podAffinity`` or ``podAntiAffinity``."""
+_NONE = (b"null", b"[]")
 _SPEC = msgspec.json.Decoder(PodSpec)
 _FIELDS = tuple(
     (name, f'"{encoded}":'.encode())
@@ -37,20 +32,27 @@ _FIELDS = tuple(
 _PARTS = attrgetter(*(name for name, _ in _FIELDS))
 
 
-def shared_request(spec: TemplateSpec, annotations: Mapping[str, str], labels: Mapping[str, str]) -> Template | None:
+def shared_request(
+    spec: TemplateSpec, namespace: str, annotations: Mapping[str, str], labels: Mapping[str, str]
+) -> PodRequest | None:
     """Return the request of a pod (:func:`.pod_request.pod_request`).
 
     None: it has problems, which name the pod, or depends on the name of its PodGroup.
     """
     if PODGROUP_POLICY in annotations:
         return None
-    return _request(tuple(map(bytes, _PARTS(spec))), annotations_read(annotations), labels_read(labels))
+    if _INTER_POD in bytes(spec.affinity) or bytes(spec.topology_spread_constraints) not in _NONE:
+        # Its inter-pod constraints depend on its namespace and on all labels.
+        scope, read = namespace, tuple(sorted(labels.items()))
+    else:
+        scope, read = "", labels_read(labels)
+    return _request(tuple(map(bytes, _PARTS(spec))), annotations_read(annotations), read, scope)
 
 
 @lru_cache(maxsize=MOST_TEMPLATES)
 def _request(
-    parts: tuple[bytes, ...], annotations: tuple[tuple[str, str], ...], labels: tuple[tuple[str, str], ...]
-) -> Template | None:
+    parts: tuple[bytes, ...], annotations: tuple[tuple[str, str], ...], labels: Labels, namespace: str
+) -> PodRequest | None:
     fields = b",".join(key + part for (_, key), part in zip(_FIELDS, parts, strict=True))
     try:
         spec = _SPEC.decode(b"{%b}" % fields)
@@ -58,5 +60,5 @@ def _request(
         return None
     found: list[Problem] = []
     problems = Problems("", found)
-    request = pod_request(spec, dict(annotations), dict(labels), "", problems)
-    return None if found else Template(request, requests_devices(request))
+    request = pod_request(spec, dict(annotations), dict(labels), (namespace, ""), problems)
+    return None if found else request

@@ -138,10 +138,37 @@ class NodeAffinity(View):
     preferred_during_scheduling_ignored_during_execution: list[PreferredTerm] | None = None
 
 
-class PodAffinity(View):
-    """The required terms of ``spec.affinity.podAffinity`` and ``podAntiAffinity``."""
+class LabelSelector(View):
+    """``labelSelector`` and ``namespaceSelector``."""
 
-    required_during_scheduling_ignored_during_execution: list[Present] | None = None
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[SelectorRequirement] | None = None
+
+
+class PodAffinityTerm(View):
+    """A term of ``podAffinity`` and ``podAntiAffinity``.
+
+    ``matchLabelKeys`` and ``mismatchLabelKeys`` are not read: the API server adds them to the selector.
+    """
+
+    label_selector: LabelSelector | None = None
+    namespace_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    topology_key: str | None = None
+
+
+class PreferredPodTerm(View):
+    """A preferred term of ``podAffinity`` and ``podAntiAffinity``."""
+
+    weight: Int32 | None = None
+    pod_affinity_term: PodAffinityTerm | None = None
+
+
+class PodAffinity(View):
+    """``spec.affinity.podAffinity`` and ``podAntiAffinity``."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredPodTerm] | None = None
 
 
 class Affinity(View):
@@ -164,7 +191,14 @@ class TolerationView(View):
 class SpreadConstraint(View):
     """``spec.topologySpreadConstraints[]``."""
 
+    max_skew: Int32 | None = None
+    topology_key: str | None = None
     when_unsatisfiable: str | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    min_domains: Int32 | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
 
 
 class Volume(View):
@@ -297,6 +331,10 @@ class PriorityClassObject(Object):
 
     value: Int32 | None = None
     global_default: bool | None = None
+
+
+class NamespaceObject(Object):
+    """A Namespace."""
 
 
 class ConfigMapObject(Object):

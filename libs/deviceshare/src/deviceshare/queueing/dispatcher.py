@@ -14,7 +14,7 @@ from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, PodFact, PodRequest, PodUid
 from deviceshare.queueing.gangs import Decision, Group, decide
-from deviceshare.queueing.job_queue import JobClass, JobQueue
+from deviceshare.queueing.job_queue import NO_ROOM, ROOM, ROOM_NEAR_PODS, JobClass, JobQueue
 from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
@@ -39,7 +39,7 @@ class Dispatcher:
         self.queues = queues
         self.reservations = Reservations(allocator, queues, conf)
         """The nodes reserved for overdue jobs."""
-        self._room_was_made = False
+        self._new_room = NO_ROOM
         self._now = self._wall_offset = 0.0
         self._due = inf
         """When a job that lacks capacity needs attention without an event, monotonic seconds."""
@@ -60,7 +60,7 @@ class Dispatcher:
         """Return the number of job classes that the next round may place or diagnose."""
         active = sum(len(self._job_queues[action]) for action in self._actions)
         retried = (
-            job_class.unexplained or (self._room_was_made and job_class.lacks_room)
+            job_class.unexplained or job_class.may_fit(self._new_room)
             for action in self._actions
             for job_class in self._job_queues[action].parked.values()
         )
@@ -108,9 +108,9 @@ class Dispatcher:
         for jobs in self._job_queues.values():
             jobs.discard(key)
 
-    def made_room(self) -> None:
-        """Retry all job classes that lack capacity in the next round."""
-        self._room_was_made = True
+    def made_room(self, room: int = ROOM) -> None:
+        """Retry the job classes that lack capacity in the next round; ``room``: see :meth:`JobClass.may_fit`."""
+        self._new_room = max(self._new_room, room)
 
     def decide(
         self, most: int, now: float = 0.0, wall: float | None = None, avoided: Collection[str] = ()
@@ -149,6 +149,7 @@ class Dispatcher:
             for key in list(self._reserved):
                 self._place_reserved(key, result)
         self._reserve_nodes(now)
+        self.made_room(ROOM_NEAR_PODS if result.order else NO_ROOM)
         return result
 
     def due(self) -> list[float]:
@@ -169,9 +170,9 @@ class Dispatcher:
         for jobs in self._job_queues.values():
             for job_class in list(jobs.parked.values()):
                 diagnosis_due = job_class.unexplained and self._reasons and now >= job_class.explained_at + pause
-                if diagnosis_due or (self._room_was_made and job_class.lacks_room):
+                if diagnosis_due or job_class.may_fit(self._new_room):
                     jobs.wake(job_class)
-        self._room_was_made = False
+        self._new_room = NO_ROOM
 
     def _serve_overdue(self, result: RoundResult) -> None:
         """Decide the jobs with reserved nodes before all others."""
@@ -358,6 +359,7 @@ class Dispatcher:
         if not decision.placed:
             jobs.park(job_class, (reason for _, reason in decision.waiting if reason is not None), borrowing=borrowing)
             # Includes the pods of the gang that were placed temporarily.
+            job_class.follows_pods = any(request.follows_pods for request in {pod.ask for pod in job.group.pods})
             job_class.needs = [
                 (each.resource, self.queues.needed(each), each.bound != DESERVED) for each in job_class.shortages
             ]

@@ -50,15 +50,16 @@ def shares_by_card(grants: Iterable[ContainerGrant]) -> dict[str, list[CardShare
 def usage_of(card: Card, shares: Iterable[CardShare]) -> Usage:
     """Return the usage of a card by the shares of one pod."""
     memory = cores = slots = 0
-    first: dict[int, Usage] = {}
+    first: dict[int, Usage] | None = None  # few pods have init containers with devices
     for device, position, stage in shares:
         mebibytes = card.memory if device.memory == WHOLE else device.memory
         if stage == INIT:
+            first = {} if first is None else first
             before = first.get(position, Usage())
             first[position] = Usage(before.memory + mebibytes, before.cores + device.cores, before.slots + 1)
         else:
             memory, cores, slots = memory + mebibytes, cores + device.cores, slots + 1
-    if not first:
+    if first is None:
         return Usage(memory, cores, slots)
     return Usage(*(max(each) for each in zip((memory, cores, slots), *first.values(), strict=True)))
 

@@ -50,7 +50,10 @@ class CardShares:
     def _count(self, node: str, uid: str) -> None:
         bound = self._bound.get(uid, ("", ()))
         grants = self._claims.get((node, uid)) or (bound[1] if bound[0] == node else ())
-        before = self._counted.pop((node, uid), ())
+        before = self._counted.get((node, uid), ())
+        if grants == before:
+            return  # as when the pod of a claim is bound
+        self._counted.pop((node, uid), None)
         for identity in _cards_of(before):
             of_card = self._cards[node, identity]
             del of_card[uid]

@@ -27,8 +27,9 @@ from deviceshare_bus.core import (
 from deviceshare_bus.postponed import Postponed
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, node_of, outcome
 
-FOLD = 0.5
-"""Seconds for which outcomes that say bound wait for those of the other claims that are being bound on the node."""
+FOLD = 5.0
+"""Seconds for which outcomes that say bound wait for those of the other claims that are being bound on the node. Under
+load, the bindings of a node that follow one another take seconds."""
 
 
 class NodeClaims(msgspec.Struct, eq=False):

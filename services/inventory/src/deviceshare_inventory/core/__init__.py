@@ -47,7 +47,7 @@ __all__ = [
     "decode_event",
 ]
 
-KINDS = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "ConfigMap")
+KINDS = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "Namespace", "ConfigMap")
 """The kinds that inventory watches."""
 
 

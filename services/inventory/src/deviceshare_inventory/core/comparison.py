@@ -14,11 +14,12 @@ from deviceshare_inventory.core.commands import CompareRevisions, RestartWatch
 from deviceshare_inventory.core.events import ComparisonFailed, RevisionsCompared
 from deviceshare_inventory.core.seen_revisions import Place, SeenRevisions
 
-COMPARED = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue")
+COMPARED = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "Namespace")
 COMPARE_INTERVAL = 5.0
 """Seconds between two rounds of comparisons; up to half as much longer with jitter."""
 COMPARE_SHARE = 0.02
-"""The share of the time that comparisons may take: a large cluster is compared less often."""
+"""The share of the time that comparisons may take: a large cluster is compared less often. After failures the pause is
+as long as they took."""
 LATE = 5.0
 """Seconds after which a change that the cluster has and the watch has not delivered is lost."""
 
@@ -51,6 +52,8 @@ class Comparison:
         self._missing: _Missing | None = None
         self._took = 0.0
         """Seconds that the cluster took to answer in this round."""
+        self._unanswered = 0.0
+        """Seconds in this round until requests failed: a lost answer says nothing about the work of the cluster."""
         self._failed: set[str] = set()
         """Kinds of which a final failure was reported."""
         self.due: float | None = None
@@ -80,7 +83,7 @@ class Comparison:
             missing, self._missing = self._missing, None
             return self._check(missing, now)
         self._kinds = list(COMPARED)
-        self._took = 0.0
+        self._took = self._unanswered = 0.0
         return self._next_kind(now)
 
     def handle(self, answer: RevisionsCompared | ComparisonFailed, now: Now) -> list[Command]:
@@ -89,10 +92,11 @@ class Comparison:
         if request is None or answer.comparison != self._number:
             return []  # everything has been listed anew meanwhile
         self._request = None
-        self._took += now.monotonic - request.began
-        kind = request.kind
+        kind, took = request.kind, now.monotonic - request.began
         if isinstance(answer, ComparisonFailed):
+            self._unanswered += took
             return [*self._report_failure(answer), *self._next_kind(now)]
+        self._took += took
         self._failed.discard(kind)
         missing = _Missing(kind, self._seen.behind(kind, answer.revisions, request.since))
         if self._seen.may_arrive(kind, missing.behind, answer.revisions.at):
@@ -120,7 +124,7 @@ class Comparison:
 
     def schedule(self, now: Now) -> None:
         """Begin the next round after a pause: a list is complete, or a round ended."""
-        pause = max(COMPARE_INTERVAL, self._took / COMPARE_SHARE)
+        pause = max(COMPARE_INTERVAL, self._took / COMPARE_SHARE, self._unanswered)
         self.due = now.monotonic + pause * (1 + self._jitter / 2)
 
     def _report_failure(self, failure: ComparisonFailed) -> list[Command]:

@@ -62,7 +62,8 @@ class _Record(msgspec.Struct, eq=False):
     @property
     def exists(self) -> bool:
         """Whether the subject holds an object, or a write of one is due or in flight."""
-        return any(content is not None and not content.gone for content in (self.published, self.wanted))
+        published, wanted = self.published, self.wanted
+        return (published is not None and not published.gone) or (wanted is not None and not wanted.gone)
 
     @property
     def matches(self) -> bool:
@@ -215,19 +216,19 @@ class DesiredState:
 
     def _update(self, subject: str, record: _Record, revision: int = 0) -> None:
         """Open or close a subject after a change, and queue the write that it needs."""
-        busy = self._writer.busy(subject)
-        if record.matches:
+        busy, matches = self._writer.busy(subject), record.matches
+        if matches:
             self._refused.forget(subject)
             if record.published == record.wanted:
                 record.published = record.wanted  # one object in memory instead of two
-        if (record.matches or subject in self._refused) and not busy:
+        if (matches or subject in self._refused) and not busy:
             self.open.pop(subject, None)
             self._ready.pop(subject, None)
-            if record.matches and not record.exists:  # there is no end of names and uids
+            if matches and not record.exists:  # there is no end of names and uids
                 del self._records[subject]
                 self._writer.forget(subject)
             return
-        if not record.matches and subject not in self.open:
+        if not matches and subject not in self.open:
             self.ticket += 1
             self.open[subject] = OpenSubject(revision, self.ticket)
         if not busy:

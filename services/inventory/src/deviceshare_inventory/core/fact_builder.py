@@ -11,6 +11,7 @@ from deviceshare.model import (
     Fact,
     FormatError,
     Gone,
+    NamespaceFact,
     OtherPodFact,
     PodFact,
     PodGroupFact,
@@ -19,6 +20,7 @@ from deviceshare.model import (
     object_uid,
 )
 from deviceshare.objects import (
+    decode_namespace,
     decode_node,
     decode_pod,
     decode_podgroup,
@@ -44,6 +46,7 @@ _CONFIG_MAP = "configmap "
 _CARDS = "cards "
 """Before the name of a node: the subject of reports of cards that pods hold."""
 
+PlainFact = PodGroupFact | PriorityClassFact | QueueFact | NamespaceFact
 _Decoded = TypeVar("_Decoded", bound=Fact)
 
 
@@ -146,10 +149,10 @@ class FactBuilder:
                 self._apply_plain(change, fact_subject("priorityclass", change.name), decode_priority_class)
             case "Queue":
                 self._apply_plain(change, fact_subject("queue", change.name), decode_queue)
+            case "Namespace":
+                self._apply_plain(change, fact_subject("namespace", change.name), decode_namespace)
 
-    def _apply_plain(
-        self, change: Change, subject: str, decode: Callable[[bytes], PodGroupFact | PriorityClassFact | QueueFact]
-    ) -> None:
+    def _apply_plain(self, change: Change, subject: str, decode: Callable[[bytes], PlainFact]) -> None:
         """Apply a change of an object whose fact depends on nothing else."""
         fact = self._decode(change, subject, decode)
         if fact is None:

@@ -7,6 +7,7 @@ from deviceshare.model import (
     Fact,
     Gone,
     GroupKey,
+    NamespaceFact,
     NodeFact,
     OtherPodFact,
     PodGroupFact,
@@ -37,5 +38,16 @@ class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     problems: tuple[Problem, ...] = ()
 
 
-AnyFact = NodeFact | PodSeen | OtherPodFact | PodGroupFact | PriorityClassFact | QueueFact | ConfigFact | Gone | Synced
+AnyFact = (
+    NodeFact
+    | PodSeen
+    | OtherPodFact
+    | PodGroupFact
+    | PriorityClassFact
+    | QueueFact
+    | NamespaceFact
+    | ConfigFact
+    | Gone
+    | Synced
+)
 decode_fact = msgspec.msgpack.Decoder(AnyFact).decode

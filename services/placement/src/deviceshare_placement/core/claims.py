@@ -9,6 +9,12 @@ from deviceshare.queueing import Decision
 from deviceshare_placement.core.deciding import Round
 from deviceshare_placement.core.records import PodRecord
 
+INTER_POD = "_inter-pod"
+"""The name, which no node can have, of a ledger without claims: see docs/bus.md.
+
+Every write of a claim that inter-pod constraints concern also writes this ledger, and thereby expects that no other
+replica has written such a claim that this one did not know. Claims on different nodes conflict in no other way.
+"""
 MOST_WRITES = 999
 """Ledgers that can be written together: the server's limit for an atomic batch is 1,000, the lease included."""
 
@@ -28,8 +34,8 @@ class NewClaim(NamedTuple):
 class Selection(NamedTuple):
     """The decisions of a round that can be written now.
 
-    ``together`` are the nodes that gangs tie together; ``put_back`` are the gangs that span too many nodes to be
-    written with the others of the round.
+    ``together`` are the nodes that gangs tie together, and those of pods with inter-pod constraints; ``put_back`` are
+    the gangs that span too many nodes to be written with the others of the round.
     """
 
     chosen: list[tuple[PodFact, Placement, Decision]]
@@ -38,13 +44,16 @@ class Selection(NamedTuple):
 
 
 def select(decided: Round) -> Selection:
-    """Choose the decisions that can be written, their pods in the order in which they were decided."""
+    """Choose the decisions that can be written, their pods in the order in which they were decided.
+
+    The claims of pods that inter-pod constraints concern are written together with :data:`INTER_POD`.
+    """
     together: set[str] = set()
     put_back = []
     by_uid: dict[PodUid, tuple[PodFact, Placement, Decision]] = {}
     for decision in decided.decisions:
         nodes = nodes_of(decision)
-        if len(nodes) > 1:
+        if len(nodes) > 1 or INTER_POD in nodes:
             if len(together | nodes) > MOST_WRITES:
                 put_back.append(decision)
                 continue
@@ -55,8 +64,11 @@ def select(decided: Round) -> Selection:
 
 
 def nodes_of(decision: Decision) -> set[str]:
-    """Return the nodes on which a group was placed."""
-    return {placement.node for _, placement in decision.placed}
+    """Return the nodes whose ledgers have to be written for a group."""
+    nodes = {placement.node for _, placement in decision.placed}
+    if any(pod.ask.topology is not None or pod.ask.imposed for pod, _ in decision.placed):
+        nodes.add(INTER_POD)
+    return nodes
 
 
 class Author(NamedTuple):
@@ -67,8 +79,12 @@ class Author(NamedTuple):
 
 
 def claim(claim_id: str, record: PodRecord, placement: Placement, queue: str, choice: Choice, by: Author) -> Claim:
-    """Return the claim of a pod that was placed from a queue."""
+    """Return the claim of a pod that was placed from a queue.
+
+    If inter-pod constraints concern the pod it has all labels: other replicas may read the claim before the pod.
+    """
     pod = record.fact
+    concerned = pod.ask.topology is not None or pod.ask.imposed
     return Claim(
         id=claim_id,
         uid=pod.uid,
@@ -83,6 +99,6 @@ def claim(claim_id: str, record: PodRecord, placement: Placement, queue: str, ch
         resources=placement.resources,
         ports=placement.ports,
         counted=placement.counted,
-        labels=tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
+        labels=pod.labels if concerned else tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
         choice=choice,
     )

@@ -9,8 +9,10 @@ from collections import Counter, defaultdict
 from deviceshare.allocation import Allocator, PodClass
 from deviceshare.conf import SchedulerConf, default_conf, matching
 from deviceshare.model import (
+    ANTI_AFFINITY,
     Claim,
     GroupKey,
+    NamespaceFact,
     NodeFact,
     PodFact,
     PodGroupFact,
@@ -20,7 +22,7 @@ from deviceshare.model import (
     Tenant,
     with_made,
 )
-from deviceshare.queueing import Dispatcher, EnqueueAction, Queues
+from deviceshare.queueing import ROOM_NEAR_PODS, Dispatcher, EnqueueAction, Queues
 from msgspec.structs import replace
 
 from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
@@ -53,6 +55,8 @@ class ClusterState:
         """The schedulers whose pods this service places: only their pods count in queues."""
         self._counts_claims = False
         """Whether claims of unknown pods count in their queues; not while the streams are read for the first time."""
+        self._new_terms = False
+        """Whether waiting pods have to be classified again: there are new terms of pods, or namespaces have changed."""
         self.crowded: set[str] = set()
         """Nodes that may be overcommitted: pods without a claim were bound there, or the node has changed."""
 
@@ -122,6 +126,8 @@ class ClusterState:
         elif after is not None and self.allocator.conf.predicates.proportions:
             # A card in use needs no CPU and memory kept for it.
             self.made_room()
+        elif after is not None and before is None:
+            self.dispatcher.made_room(ROOM_NEAR_PODS)
 
     def count_claims(self) -> None:
         """Count claims of pods that are not known: from now on their facts are on their way, or never come."""
@@ -226,6 +232,13 @@ class ClusterState:
             return found.value
         return max((each.value for each in self.priority_classes.values() if each.default), default=0)
 
+    def set_namespace(self, name: str, fact: NamespaceFact | None) -> None:
+        """Add or update a namespace, None if it is gone: its labels decide which pods inter-pod constraints select."""
+        self.allocator.set_namespace(name, None if fact is None else fact.labels)
+        if self.allocator.imposed_terms:
+            self._new_terms = True
+            self.made_room()
+
     def remove_node(self, name: str) -> None:
         """Remove a node."""
         self.allocator.remove_node(name)
@@ -258,13 +271,42 @@ class ClusterState:
     def classify(self, fact: PodFact) -> tuple[PodFact, PodClass]:
         """Return the class of a pod, and its fact with the request of that class.
 
-        The request names the rules of exclusion that the pod's labels match under the configuration.
+        The request names the rules of exclusion that the pod's labels match under the configuration, and the terms of
+        other pods that select the pod.
         """
         request, exclusive = fact.ask, matching(self.allocator.conf.exclusive_rules, fact.labels)
-        if request.exclusive != exclusive:
-            request = replace(request, exclusive=exclusive)
+        waits = not (fact.node or fact.ended)
+        imposed = self.allocator.imposed_terms.selecting(fact.namespace, fact.labels) if waits else ()
+        if request.exclusive != exclusive or request.imposed != imposed:
+            request = replace(request, exclusive=exclusive, imposed=imposed)
         pod_class = self.allocator.pod_class(request)
         return (fact if fact.ask is pod_class.request else replace(fact, ask=pod_class.request)), pod_class
+
+    def impose(self, before: PodFact | None, after: PodFact | None) -> bool:
+        """Note by which terms a pod affects others: those of ``after`` instead of ``before``; None: there is no pod.
+
+        Returns whether it is the first pod with some term of anti-affinity.
+        """
+        old = before.ask.topology if before is not None and not before.ended else None
+        new = after.ask.topology if after is not None and not after.ended else None
+        if old == new:
+            return False
+        added = self.allocator.imposed_terms.add(new)
+        self.allocator.imposed_terms.remove(old)
+        self._new_terms = self._new_terms or bool(added)
+        return any(term.kind == ANTI_AFFINITY for term in added)
+
+    def classify_again(self) -> None:
+        """Classify all waiting pods again if they may be selected by other terms than before."""
+        if not self._new_terms:
+            return
+        self._new_terms = False
+        for pod in self.pods.values():
+            if not (pod.fact.node or pod.fact.ended):
+                before = pod.pod_class
+                pod.fact, pod.pod_class = self.classify(pod.fact)
+                if pod.pod_class is not before:
+                    self.changed(pod)
 
     def most_frequent_requests(self, most: int) -> list[tuple[PodRequest, int]]:
         """Return the most frequent requests of pods that have not ended, each with the number of its pods."""
@@ -317,4 +359,5 @@ class ClusterState:
 
 def _tenant(claim: Claim) -> Tenant:
     """Return the tenant of a claim whose pod is not known."""
-    return Tenant("" if claim.group == f"pod/{claim.uid}" else claim.group, claim.labels)
+    group = "" if claim.group == f"pod/{claim.uid}" else claim.group
+    return Tenant(group, claim.labels, claim.namespace)

@@ -112,6 +112,7 @@ class Deciding:
         for uid in [uid for uid, due in self.retries.items() if due <= now.monotonic]:
             del self.retries[uid]
             cluster.reconsider_pod(uid)
+        cluster.classify_again()
         candidates, cluster.candidates = cluster.candidates, set()
         for key in sorted(candidates):
             if (record := cluster.groups.get(key)) is not None:

@@ -8,6 +8,7 @@ from deviceshare.model import (
     AnyFact,
     ConfigFact,
     Gone,
+    NamespaceFact,
     NodeFact,
     PodFact,
     PodGroupFact,
@@ -27,6 +28,9 @@ from deviceshare_placement.core.own_work import OwnWork
 from deviceshare_placement.core.records import GroupRecord, PodRecord
 
 _POD_SUBJECT = subject_of("pod", "")
+EXCLUSION_DELAY = 0.2
+"""Seconds for which the first pod with a term of anti-affinity waits if there are other replicas: more than they need
+to read it, and than this one needs to read their claims."""
 MOST_ENDED = 10_000
 """Deleted objects of which it is not known yet which replica reports them; beyond this number the oldest are not
 reported."""
@@ -76,6 +80,8 @@ class Facts:
                 self._note_move(group, queue)
             case PriorityClassFact():
                 self._cluster.set_priority_class(fact)
+            case NamespaceFact():
+                self._cluster.set_namespace(fact.name, fact)
             case QueueFact():
                 self._work.queue_changed(self._cluster.queues.get(fact.name), fact, sequence)
                 self._cluster.set_queue(fact)
@@ -165,8 +171,11 @@ class Facts:
             self._ledgers.node_lost(fact.name)
 
     def _set_pod(self, fact: PodFact, now: Now) -> None:
-        fact, pod_class = self._cluster.classify(fact)
         record = self._cluster.pods.get(fact.uid)
+        if self._cluster.impose(None if record is None else record.fact, fact) and self._work.others:
+            # Other replicas may not know yet that they must not place the pods that it excludes.
+            self._deciding.retries[fact.uid] = now.monotonic + EXCLUSION_DELAY
+        fact, pod_class = self._cluster.classify(fact)
         before = fact if record is None else record.fact
         if record is None:
             claims = self._cluster.claims[fact.uid]
@@ -214,6 +223,8 @@ class Facts:
                     )
             case PriorityClassFact():
                 self._cluster.remove_priority_class(fact.name)
+            case NamespaceFact():
+                self._cluster.set_namespace(fact.name, None)
             case QueueFact():
                 self._work.queue_changed(fact, None, self._sequence)
                 self._cluster.remove_queue(fact.name)
@@ -231,6 +242,7 @@ class Facts:
         # As it was: without its last pod it has no queue.
         before = GroupRecord(group.key, group.fact or PodGroupFact(key=group.key, queue=self._work.queue(group)))
         record = self._cluster.pods.pop(fact.uid)
+        self._cluster.impose(record.fact, None)
         waited = RecordTrace(
             fact.uid, fact.namespace, fact.name, (record.seen_at, now.wall), root=True,
             queue=self._cluster.queue_of(fact), result="deleted", reason=record.reported,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
 
 from deviceshare_placement.core.claim_traces import ClaimTraces
+from deviceshare_placement.core.claims import INTER_POD
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.records import LedgerRecord, PodRecord
 
@@ -200,7 +201,7 @@ class Ledgers:
         found = []
         for node in sorted(idle):
             record = self._cluster.ledger(node)
-            if self._cluster.allocator.node(node) is not None or record.claims:
+            if self._cluster.allocator.node(node) is not None or record.claims or node == INTER_POD:
                 continue
             if busy(node) or record.retry_at > now:
                 self.idle.add(node)

@@ -47,6 +47,11 @@ class OwnWork:
         self._small_since: dict[str, float] = {}
         """Since when a divided queue has few waiting groups."""
 
+    @property
+    def others(self) -> int:
+        """The number of other replicas."""
+        return self._division.others
+
     def owns(self, group: GroupRecord) -> bool:
         """Return whether this replica decides and explains a group."""
         if self._division.others and not (

@@ -6,7 +6,9 @@ and the next decision waits until the result of every write is known. A pod that
 an event may have made room for it, never by polling.
 """
 
+from collections.abc import Collection
 from itertools import islice
+from math import inf
 
 from deviceshare.model import REFUSED, NodeLedger, NodeOutcomes, Synced
 from deviceshare_bus.core import (
@@ -90,11 +92,14 @@ class PlacementCore:
         )  # fmt: skip
         self._explanations_expire = False
         """Whether the explanations of deleted pods were made to expire after the start."""
+        self._undecided = True
+        """Whether an event since the last round of decisions may change what is decided. Renewals of leases do not."""
         self._facts_read: dict[str, int] = {}
         """The sequences of facts that were read before the reader of CLUSTER delivered them; bounded by the pods."""
 
     def handle(self, event: Event, now: Now) -> list[Command]:
         """Apply an event and return the commands that follow from it."""
+        self._undecided = self._undecided or not isinstance(event, Tick | LeaseReceived)
         match event:
             case FactReceived(subject=subject, fact=fact, sequence=sequence):
                 self._synced = self._synced or isinstance(fact, Synced)
@@ -168,14 +173,17 @@ class PlacementCore:
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time at which a tick has something to do without further events, None for never."""
         times = self._reporter.due(self.cluster.pods)
-        if not self._unread and self._synced and (renewal := self._division.due(active=self._active(now))) is not None:
+        if self._unread or not self._synced:
+            return min(times, default=None)
+        work = self._work_due(now)
+        if (renewal := self._division.due(active=self._active(work, now.monotonic))) is not None:
             times.append(renewal)
         if self._knows_all and now.monotonic < self._writes.resume_at:
             times.append(self._writes.resume_at)
         elif self._knows_all:
             # What was due while this replica may not work waits for its lease, which is an event.
             may_work = self._division.may_work(now.monotonic)
-            times += (due for due in self._work_due(now) if may_work or due > now.monotonic)
+            times += (due for due in work if may_work or due > now.monotonic)
         return min(times) if times else None
 
     def _work_due(self, now: Now) -> list[float]:
@@ -191,9 +199,9 @@ class PlacementCore:
             ),
         ]
 
-    def _active(self, now: Now) -> bool:
-        """Return whether there is work that needs a lease."""
-        return self.open_work > 0 or min(self._work_due(now), default=now.monotonic + 1) <= now.monotonic
+    def _active(self, work: Collection[float], now: float) -> bool:
+        """Return whether there is work that needs a lease; ``work``: see :meth:`_work_due`."""
+        return min(work, default=inf) <= now or self.open_work > 0
 
     def _catch_up(self, stream: str) -> None:
         """Begin to decide when all streams have been read."""
@@ -262,30 +270,38 @@ class PlacementCore:
         """Repair, decide, write the new claims, and report why the other pods wait."""
         if self._unread or not self._synced:
             return []
-        commands = [
-            *self._traces.take(),
-            *self._division.tick(now, idle=not self._writes.open, active=self._active(now)),
-        ]
+        work = self._work_due(now)
+        active = self._active(work, now.monotonic)
+        commands = [*self._traces.take(), *self._division.tick(now, idle=not self._writes.open, active=active)]
         if self._division.changed:
             self._shards_changed()
             commands += self._facts.take_ended()
         if self._may_decide(now.monotonic):
             self._work.split_large(self.cluster.dispatcher.waiting(), now.monotonic)
-            if not self._explanations_expire and self._work.owns_expiry:
-                self._explanations_expire = True
-                commands.append(explaining.expire_others(self.cluster))
-            commands += self._reconcile(now.monotonic)
-            self._borrowing.update(now.monotonic, shared=self._division.others > 0)
-            decided = self._deciding.decide(now)
-            commands += self._writes.write(decided, now)
-            commands += count_attempts("unschedulable", decided.unplaced)
-            commands += self._writes.expire(now.monotonic)
-            commands += map(explaining.publish, decided.of_groups)
+            if self._undecided or min(work, default=inf) <= now.monotonic:
+                commands += self._decide(now)
         return commands + self._report_waiting(now.monotonic)
+
+    def _decide(self, now: Now) -> list[Command]:
+        """Repair, decide, and write the new claims."""
+        commands: list[Command] = []
+        if not self._explanations_expire and self._work.owns_expiry:
+            self._explanations_expire = True
+            commands.append(explaining.expire_others(self.cluster))
+        commands += self._reconcile(now.monotonic)
+        self._borrowing.update(now.monotonic, shared=self._division.others > 0)
+        decided = self._deciding.decide(now)
+        commands += self._writes.write(decided, now)
+        commands += count_attempts("unschedulable", decided.unplaced)
+        commands += self._writes.expire(now.monotonic)
+        commands += map(explaining.publish, decided.of_groups)
+        self._undecided = bool(decided.order)  # there may be more to place
+        return commands
 
     def _shards_changed(self) -> None:
         """Decide what belongs to this replica now, and nothing else."""
         self._division.changed = False
+        self._undecided = True
         self._work.prefer_nodes()
         self.cluster.reconsider_all()
         for group in self.cluster.groups.values():

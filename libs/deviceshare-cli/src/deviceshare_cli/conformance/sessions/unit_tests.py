@@ -11,7 +11,6 @@ _ACTIONS = frozenset({"enqueue", "allocate", "backfill", "reclaim", "preempt"})
 """Actions that placement runs, and actions that have no effect in a test without evictions."""
 _PREFIXES = ("Enabled", "Enable")
 _READY = {"type": "Ready", "status": "True"}
-_AFFINITIES = ("podAffinity", "podAntiAffinity")
 
 
 class UnitTest(Cluster, frozen=True, kw_only=True):
@@ -45,7 +44,6 @@ class UnitTest(Cluster, frozen=True, kw_only=True):
             f"actions {', '.join(self.actions)}": set(self.actions) - _ACTIONS,
             f"plugins {', '.join(sorted(plugins - EVALUATED_PLUGINS))}": plugins - set(PLUGINS),
             "a configuration that Volcano refuses": any(map(_is_refused, self.tiers or ())),
-            "affinity between pods or topology spread": any(map(_depends_on_pods, self.pods or ())),
             "sub-groups of a PodGroup": any("subGroupPolicy" in group["spec"] for group in self.podgroups or ()),
         }
         return next((need for need, needed in needs.items() if needed), "")
@@ -82,12 +80,6 @@ def _plugin(option: dict[str, Any]) -> dict[str, Any]:
 def _is_refused(tier: dict[str, Any]) -> bool:
     plugins = {plugin["Name"]: plugin for plugin in tier["Plugins"]}
     return "proportion" in plugins and bool(plugins.get("drf", {}).get("EnabledHierarchy"))
-
-
-def _depends_on_pods(pod: Object) -> bool:
-    spec = pod["spec"]
-    affinity = spec.get("affinity") or {}
-    return bool(spec.get("topologySpreadConstraints")) or any(affinity.get(name) for name in _AFFINITIES)
 
 
 def _ready(node: Object) -> Object:

@@ -1,0 +1,98 @@
+"""The policies of ``deviceshare simulate trace``, by name."""
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+from deviceshare.traces import (
+    AnyNode,
+    BestFit,
+    DotProd,
+    ExpectedPods,
+    Fgd,
+    Fragmentation,
+    GpuClustering,
+    GpuPacking,
+    Trace,
+    TraceNodes,
+    TracePolicy,
+    Typical,
+    pod_classes,
+    trace_nodes,
+    typical_pods,
+)
+
+from deviceshare_cli.simulate.trace.product import AllocatorPlacer
+from deviceshare_cli.simulate.trace.runs import Placer, Run
+
+
+class _Scored:
+    """A policy that scores nodes."""
+
+    def __init__(self, trace: Trace, policy: TracePolicy) -> None:
+        self._classes = pod_classes(trace)
+        self._policy = policy
+
+    def place(self, pod: int) -> bool:
+        return self._policy.place(self._classes[pod]) >= 0
+
+
+class _Learning:
+    """The policy ``fragmentation``, which learns the expected pods from the arrivals."""
+
+    def __init__(self, trace: Trace, nodes: TraceNodes) -> None:
+        self._classes = pod_classes(trace)
+        self._expected = ExpectedPods(nodes)
+        self._policy = Fragmentation(nodes, self._expected.typical())
+
+    def place(self, pod: int) -> bool:
+        pods = self._classes[pod]
+        if self._expected.count(pods):
+            self._policy.expect(self._expected.typical())
+        return self._policy.place(pods) >= 0
+
+
+class _Random:
+    """A random feasible node; a random card with room for a share."""
+
+    def __init__(self, trace: Trace, nodes: TraceNodes, seed: int) -> None:
+        self._classes = pod_classes(trace)
+        self._nodes = nodes
+        self._feasible = AnyNode(nodes)
+        self._chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+
+    def place(self, pod: int) -> bool:
+        pods = self._classes[pod]
+        self._feasible.refresh(pods)
+        rows = np.flatnonzero(np.asarray(pods.scores) == 0.0)
+        if not len(rows):
+            return False
+        row = self._chance.choice(rows)
+        column = -1
+        if pods.count:
+            column = self._chance.choice(np.flatnonzero(np.asarray(self._nodes.free[row]) >= pods.amount))
+        self._nodes.take(pods, row, column)
+        return True
+
+
+def _scored(policy: Callable[[TraceNodes], TracePolicy]) -> Callable[[Run], Placer]:
+    return lambda run: _Scored(run.trace, policy(trace_nodes(run.trace, run.ranks)))
+
+
+def _fgd(run: Run) -> Placer:
+    typical = Typical(typical_pods(run.trace.pods, run.trace.models))
+    return _Scored(run.trace, Fgd(trace_nodes(run.trace, run.ranks), typical))
+
+
+POLICIES: dict[str, Callable[[Run], Placer]] = {
+    "fragmentation": lambda run: _Learning(run.trace, trace_nodes(run.trace, run.ranks)),
+    "fgd": _fgd,
+    "binpack": lambda run: AllocatorPlacer(run, "binpack"),
+    "spread": lambda run: AllocatorPlacer(run, "spread"),
+    "bestfit": _scored(BestFit),
+    "dotprod": _scored(DotProd),
+    "gpupacking": _scored(GpuPacking),
+    "gpuclustering": _scored(GpuClustering),
+    "random": lambda run: _Random(run.trace, trace_nodes(run.trace, run.ranks), run.seed),
+}
+"""How to start a run of each policy."""

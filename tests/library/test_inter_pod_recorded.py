@@ -1,0 +1,34 @@
+"""The answers that were recorded from kube-scheduler's plugins, replayed as ``deviceshare conformance`` does."""
+
+from pathlib import Path
+
+import msgspec
+from deviceshare_cli.conformance.command import conformance
+from deviceshare_cli.conformance.kube_scheduler.command import is_of_kube_scheduler, summarize
+from deviceshare_cli.conformance.kube_scheduler.replay import INVALID_POD, NEGATIVE_SELECTOR
+from deviceshare_cli.conformance.kube_scheduler.report import MOST_PERCENT
+
+FILE = Path(__file__).parents[1] / "data/kube-scheduler/kube-scheduler.jsonl.gz"
+
+
+def test_all_answers_are_as_recorded_or_differ_by_a_rule() -> None:
+    summary = summarize([FILE])
+    assert len(summary.outcomes) == 528
+    assert summary.failures == []
+    assert 0 < summary.percent <= MOST_PERCENT
+
+
+def test_a_rule_explains_only_cases_that_hang_on_it() -> None:
+    explained = [outcome for outcome in summarize([FILE]).outcomes if outcome.verdict.rule]
+    by_selector = [each.recorded.case for each in explained if each.verdict.rule == NEGATIVE_SELECTOR]
+    assert len(by_selector) == 7
+    assert all("decided-by-negative-namespaceSelector" in case.tags for case in by_selector)
+    invalid = [each.recorded.case for each in explained if each.verdict.rule == INVALID_POD]
+    assert len(invalid) == 2
+    assert all('"topologyKey":""' in msgspec.json.encode(case.pod).decode() for case in invalid)
+
+
+def test_the_command_prints_the_comparison(capsys) -> None:
+    assert is_of_kube_scheduler(FILE)
+    assert conformance([FILE]) == 0
+    assert " 0 failed" in capsys.readouterr().out

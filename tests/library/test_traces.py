@@ -1,0 +1,118 @@
+"""The published policies, compared with plain implementations of their definitions; compiled or not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from deviceshare.traces import (
+    ExpectedPods,
+    Fgd,
+    Trace,
+    TraceNode,
+    TracePod,
+    Typical,
+    TypicalPod,
+    pod_classes,
+    trace_nodes,
+    typical_pods,
+)
+from deviceshare.traces.expected import MOST_EXPECTED
+from support.plain_traces import POLICIES, Plain, placements, random_trace, ranks_of
+
+UNCOMPILED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from support.plain_kernels import install
+install()
+from deviceshare.traces.expected import MOST_EXPECTED
+from support.plain_traces import placements
+from deviceshare.traces import fgd
+assert fgd.__file__.endswith(".py"), fgd.__file__
+print(list(placements(3)))
+"""
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_places_every_pod_as_its_definition_says(name, seed):
+    made = random_trace(seed)
+    ranks = ranks_of(made, seed)
+    plain, classes = Plain(made, ranks), pod_classes(made)
+    policy = POLICIES[name](trace_nodes(made, ranks), made)
+    placed = 0
+    for number, pod in enumerate(made.pods):
+        expected, _ = plain.place(pod, name)
+        assert policy.place(classes[number]) == expected, (number, pod)
+        if expected >= 0:
+            assert np.asarray(policy.nodes.free[expected])[: len(plain.free[expected])].tolist() == plain.free[expected]
+            placed += 1
+    assert 20 < placed < len(made.pods), "some pods find no node"
+
+
+def test_typical_pods_are_the_most_frequent_requests_the_larger_one_first():
+    pods = [TracePod(f"a{at}", 1000, 1, 1, 500) for at in range(8)]
+    pods += [TracePod(f"b{at}", 2000, 1, 1, 500) for at in range(8)]
+    pods += [TracePod(f"c{at}", 1000, 2, 0, 0) for at in range(3)]
+    pods += [TracePod("d", 1000, 2, 2, 1000)]
+    found = typical_pods(pods, ["T4"])
+    assert [(each.cpu, each.amount, each.cards) for each in found] == [(2000, 500, 1), (1000, 500, 1), (1000, 0, 0)]
+    assert [each.share for each in found] == pytest.approx([8 / 19, 8 / 19, 3 / 19])
+
+
+def test_fgd_counts_free_cards_that_lack_cpu_model_or_size():
+    nodes = trace_nodes(Trace("made", (TraceNode("n", 10_000, 1000, 2, "T4"),), ()), [0])
+    every = np.ones(1, dtype=np.uint8)
+    none = np.zeros(1, dtype=np.uint8)
+
+    def fragmentation(cpu, *free, allowed=every):
+        policy = Fgd(nodes, Typical([TypicalPod(1.0, 4000, 500, 1, allowed)]))
+        policy.free = np.array(free, dtype=np.int64)
+        return policy.fragmentation(0, cpu)
+
+    assert fragmentation(4000, 1000, 499) == 499
+    assert fragmentation(4000, 499, 300) == 799
+    assert fragmentation(3999, 1000, 500) == 1500
+    assert fragmentation(4000, 1000, 500, allowed=none) == 1500
+
+
+def test_requests_are_expected_as_often_as_they_arrived_and_old_ones_are_forgotten():
+    made = Trace(
+        "made", (TraceNode("n", 24_000, 1000, 2, "T4"),), (TracePod("a", 1000, 1, 1, 500), TracePod("b", 2, 1, 0, 0))
+    )
+    cards, without = pod_classes(made)
+    expected = ExpectedPods(trace_nodes(made, [0]))
+    prior = expected.typical()
+    assert [list(values) for values in (prior.cpu, prior.count, prior.shares)] == [[12_000], [1], [1.0]]
+    due = [expected.count(cards) for _ in range(12)] + [expected.count(without) for _ in range(4)]
+    assert due.index(True) == 7, "an update is due after eight arrivals"
+    found = expected.typical()
+    assert list(found.cpu) == [1000, 12_000]
+    assert list(found.shares) == pytest.approx([0.75, 0.25])
+    assert found.cards_per_cpu == pytest.approx((0.75 * 500 + 0.25 * 1000) / (0.75 * 1000 + 0.25 * 12_000))
+    for _ in range(20_000):
+        expected.count(without)
+    expected.typical()
+    for _ in range(6):
+        expected.count(cards)
+    # Twelve pods and a prior of four lost half of their weight.
+    assert list(expected.typical().shares) == pytest.approx([12 / 14, 2 / 14], rel=0.01)
+
+
+def test_the_number_of_expected_requests_is_bounded():
+    pods = tuple(TracePod(f"p{at:03}", 1000 + at, 1, 1, 500) for at in range(MOST_EXPECTED + 50))
+    made = Trace("made", (TraceNode("n", 24_000, 1000, 2, "T4"),), pods)
+    expected = ExpectedPods(trace_nodes(made, [0]))
+    for each in pod_classes(made):
+        expected.count(each)
+    found = expected.typical()
+    assert found.size == MOST_EXPECTED
+    assert sum(found.shares) == pytest.approx(1.0)
+
+
+def test_policies_that_are_not_compiled_decide_the_same():
+    tests = Path(__file__).parents[1]
+    run = subprocess.run([sys.executable, "-c", UNCOMPILED, str(tests)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == str(list(placements(3)))

@@ -1,0 +1,184 @@
+"""Inter-pod affinity and topology spread in placement: claims count as pods, waiting pods follow, replicas conflict."""
+
+import pytest
+from deviceshare.model import (
+    HOSTNAME,
+    Claim,
+    NamespaceFact,
+    NodeFact,
+    PodFact,
+    PodSelection,
+    PodTerm,
+    PodTopology,
+    Requirement,
+    SpreadConstraint,
+)
+from deviceshare_bus import subjects
+from deviceshare_placement.core.claims import INTER_POD
+from deviceshare_placement.core.facts import EXCLUSION_DELAY
+from deviceshare_placement.core.own_work import OwnWork
+from msgspec.structs import replace
+from support.builders import ask, container, node, pod
+from support.played import Played
+
+ZONE = "topology.kubernetes.io/zone"
+CPU = ask(container(cpu=100))
+
+
+def selector(app: str):
+    return (Requirement("app", "In", (app,)),)
+
+
+def term(app: str, key: str = HOSTNAME, **more) -> PodTerm:
+    return PodTerm(key, PodSelection(selector(app), **({"namespaces": ("ns",)} | more)))
+
+
+def labelled(name: str, app: str = "", topology: PodTopology | None = None, **more) -> PodFact:
+    return replace(pod(name, replace(CPU, topology=topology), **more), labels=(("app", app),) if app else ())
+
+
+def place(name: str, zone: str = "z") -> NodeFact:
+    return node(name, labels={HOSTNAME: name, ZONE: zone})
+
+
+def apart(app: str, key: str = HOSTNAME) -> PodTopology:
+    return PodTopology("ns", (("app", app),), anti_affinity=(term(app, key),))
+
+
+def near(app: str) -> PodTopology:
+    return PodTopology("ns", affinity=(term(app),))
+
+
+def claimed(out) -> dict[str, str]:
+    return {claim.name: ledger.node for ledger in out.ledgers for claim in ledger.claims}
+
+
+def settle(core: Played) -> dict[str, str]:
+    """Decide until nothing changes; return the nodes of the new claims by pod."""
+    found: dict[str, str] = {}
+    while (out := core.tick()).writes:
+        found |= claimed(out)
+        core.written(out)
+    return found
+
+
+def test_replicas_of_one_round_keep_apart() -> None:
+    core = Played(place("a"), place("b"))
+    for number in range(3):
+        core.put(labelled(f"p{number}", "db", apart("db")))
+    out = core.tick()
+    assert sorted(claimed(out).values()) == ["a", "b"]
+    assert any("2 node(s) didn't match pod anti-affinity rules" in text for text in out.messages)
+
+
+def test_a_pod_that_others_keep_out_goes_elsewhere_though_it_has_no_constraint() -> None:
+    core = Played(place("a"), place("b"))
+    core.put(replace(labelled("first", "db", apart("db")), node="a"))
+    core.put(labelled("plain", "db"))
+    assert settle(core) == {"plain": "b"}
+
+
+def test_a_waiting_pod_is_classified_again_when_a_constraint_appears() -> None:
+    core = Played(place("a"))
+    core.put(labelled("plain", "db"))
+    core.put(replace(labelled("guard", "", PodTopology("ns", anti_affinity=(term("db"),))), node="a"))
+    assert settle(core) == {}
+
+
+def test_a_pod_that_needs_another_is_placed_after_it() -> None:
+    core = Played(place("a"), place("b"))
+    core.put(labelled("follower", "", near("db")))
+    assert settle(core) == {}
+    core.put(labelled("leader", "db"))
+    found = settle(core)
+    assert found["follower"] == found["leader"]
+
+
+def test_a_pod_that_needs_another_is_placed_after_a_foreign_pod_was_bound() -> None:
+    core = Played(place("a"), place("b"))
+    core.put(labelled("follower", "", near("db")))
+    assert settle(core) == {}
+    core.put(replace(labelled("foreign", "db"), node="b", scheduler="other"))
+    assert settle(core) == {"follower": "b"}
+
+
+def test_pods_spread_over_zones() -> None:
+    spread = PodTopology("ns", (("app", "web"),), spread=(SpreadConstraint(ZONE, 1, selector("web")),))
+    nodes = {"a": "z1", "b": "z1", "c": "z2"}
+    core = Played(*(place(name, zone) for name, zone in nodes.items()))
+    for number in range(4):
+        core.put(labelled(f"p{number}", "web", spread))
+    zones = [nodes[where] for where in settle(core).values()]
+    assert sorted(zones) == ["z1", "z1", "z2", "z2"]
+
+
+def test_labels_of_namespaces_decide() -> None:
+    selects = PodSelection(selector("db"), (), (Requirement("env", "In", ("prod",)),))
+    core = Played(place("a"))
+    core.put(replace(labelled("there", "db"), node="a"))
+    core.put(labelled("follower", "", PodTopology("ns", affinity=(PodTerm(HOSTNAME, selects),))))
+    assert settle(core) == {}
+    core.put(NamespaceFact(name="ns", labels=(("env", "prod"),)))
+    assert settle(core) == {"follower": "a"}
+    core.put(labelled("later", "", PodTopology("ns", affinity=(PodTerm(HOSTNAME, selects),))))
+    core.remove("namespace", "ns")
+    assert settle(core) == {}
+
+
+def test_a_claim_of_another_replica_counts_before_its_pod_is_known() -> None:
+    core = Played(place("a"), place("b"))
+    core.put(labelled("mine", "db", apart("db")))
+    theirs = Claim(id="other-1", uid="uid-theirs", namespace="ns", name="theirs", labels=(("app", "db"),))
+    core.ledger("a", 1, theirs)
+    assert settle(core) == {"mine": "b"}
+
+
+def test_claims_that_constraints_concern_are_written_with_a_message_that_conflicts() -> None:
+    core = Played(place("a"), place("b"), place("c"))
+    core.put(labelled("alone"))
+    core.put(labelled("one", "db", apart("db")))
+    core.put(labelled("two", "db"))
+    out = core.tick()
+    together = [write for write in out.writes if len(write.writes) > 1]
+    assert len(together) == 1
+    subjects_of = {each.subject for each in together[0].writes}
+    assert subjects.ledger(INTER_POD) in subjects_of
+    assert {claim.name for each in together[0].writes for claim in each.message.claims} >= {"one", "two"}
+
+
+def test_of_two_replicas_that_decide_at_the_same_time_one_decides_again() -> None:
+    core = Played(place("a", "z1"), place("b", "z1"), place("c", "z2"))
+    core.put(labelled("mine", "db", apart("db", ZONE)))
+    out = core.tick()
+    assert claimed(out) == {"mine": "a"}
+    # The other replica claims on another node of the zone: no ledger of a node conflicts.
+    theirs = Claim(id="other-1", uid="uid-theirs", namespace="ns", name="theirs", labels=(("app", "db"),))
+    core.ledger("b", 1, theirs)
+    core.ledger(INTER_POD, 2)
+    (write,) = out.writes
+    core.conflict(write)
+    core.read_back("a")
+    assert settle(core) == {"mine": "c"}
+
+
+def test_the_first_pod_with_a_term_waits_until_other_replicas_know_it(monkeypatch) -> None:
+    core = Played(place("a"), place("b"), place("c"))
+    monkeypatch.setattr(OwnWork, "others", 1)
+    core.put(labelled("first", "db", apart("db")))
+    assert not core.tick().writes
+    assert core.due == pytest.approx(EXCLUSION_DELAY)
+    core.now += EXCLUSION_DELAY
+    assert settle(core) == {"first": "a"}
+    core.put(labelled("second", "db", apart("db")))
+    assert settle(core) == {"second": "b"}
+
+
+def test_the_shared_message_is_never_dropped_as_that_of_a_node_that_is_gone() -> None:
+    core = Played(place("a"))
+    core.put(labelled("one", "db", apart("db")))
+    settle(core)
+    for _ in range(3):
+        assert not core.tick(100).writes
+    core.put(labelled("two", "web", apart("web")))
+    (write,) = core.tick().writes
+    assert {each.subject: each.expected for each in write.writes}[subjects.ledger(INTER_POD)] > 0
