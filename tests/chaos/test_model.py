@@ -12,6 +12,7 @@ from deviceshare_cli.chaos.apiserver import ApiServer, NotAllowed
 from deviceshare_cli.chaos.jetstream import Stream
 from deviceshare_cli.chaos.nats_client import SimulatedConnection
 from deviceshare_cli.chaos.nats_server import Server
+from deviceshare_cli.chaos.rest import parse
 from deviceshare_cli.chaos.virtual_time import GRID, WALL, Deadlock, run
 from nats.js.api import StreamConfig
 
@@ -122,3 +123,10 @@ def test_a_pod_is_bound_once():
     with pytest.raises(NotAllowed, match="already assigned"):
         server.bind(KEY, uid, "n2", {}, "", "binder")
     assert server.peek(*KEY)["metadata"]["annotations"] == {"a": "b"}
+
+
+def test_paths_of_namespaces_and_of_objects_in_them():
+    assert parse("/api/v1/namespaces") == ("Namespace", "", "", "")
+    assert parse("/api/v1/namespaces/a") == ("Namespace", "", "a", "")
+    assert parse("/api/v1/namespaces/a/pods") == ("Pod", "a", "", "")
+    assert parse("/api/v1/namespaces/a/pods/b/binding") == ("Pod", "a", "b", "binding")

@@ -76,13 +76,58 @@ async def test_the_first_view_shows_models_queues_waiting_pods_and_changes():
         assert "2 of 2 free" in (await page.text(".tiles")).replace("\n", " "), "cards that are a plain number"
         await page.has("research", ".queues")
         await page.has("too little free memory", ".groups")
-        assert "1 bound · 2 pending" in await page.text("#live")
+        assert "1 bound · 2 waiting" in await page.text("#live")
         read(ledger(node="n1"), (fact("node", "n9"), NodeFact(name="n9", cards=(HEALTHY,))), into=core)
         await page.until("deviceshare.nodes.get('n1').cards[0].memoryUsed === 3000")
         read(pod("a", ended=True, node="n1", queue="research"), into=core)
         await page.has("3 nodes", "#live")
         await page.until("deviceshare.nodes.size === 3")
         assert page.errors == []
+
+
+async def test_tiles_count_as_free_what_a_pod_could_get():
+    core = read(node(cards=(HEALTHY,)), ledger(claim("a", grants=grants(memory=1000, cores=100))))
+    catch_up(core)
+    async with shown(core) as page:
+        await page.open()
+        await page.has("Tesla P4")
+        tile = " ".join((await page.text(".tiles")).split())
+        assert "largest 0 MiB frag. 0%" in tile
+        read(ledger(claim("a", grants=grants(memory=1178, cores=10))), into=core)
+        await page.has("frag. 100%", ".tiles")
+        assert page.errors == []
+
+
+async def test_the_header_and_the_badge_count_the_pods_of_the_view_waiting():
+    core = small_core()
+    other = OtherPodFact(uid="uid-o", namespace="default", name="o", scheduler="x", served=("y",))
+    read((fact("otherpod", "uid-o"), other), into=core)
+    async with shown(core) as page:
+        await page.open()
+        await page.has("1 bound · 3 waiting", "#live")
+        assert await page.text("#nav .count") == "3"
+        await page.open("waiting")
+        await page.has("3 pods in 2 groups")
+
+
+async def test_reasons_count_nodes_once_and_events_name_their_service():
+    core = small_core()
+    found = [
+        Refusal(code="NodeAffinityMismatch", text="node(s) didn't match Pod's node affinity/selector", nodes=3),
+        Refusal(code="X", text="Insufficient chips", nodes=1, asked=2, free=1, unit="whole chips"),
+    ]
+    why = Explanation(
+        uid="uid-w1", namespace="default", name="w1", at=3.0, decision="pending", nodes=4, message="none",
+        first_failing=tuple(found),
+    )  # fmt: skip
+    core.handle(ExplanationReceived(explained("uid-w1"), why), NOW)
+    async with shown(core) as page:
+        await page.open("pods/default/w1")
+        await page.has("3 node(s) didn't match")
+        await page.has("1 node: Insufficient chips")
+        await page.has("at most 1 whole chip free of 2 whole chips requested")
+        await page.open("events")
+        await page.has("inventory")
 
 
 async def test_the_map_selects_cards_by_pointer_and_by_keys_and_opens_their_node():

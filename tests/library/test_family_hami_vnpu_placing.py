@@ -31,7 +31,7 @@ from support.hami_vnpu import (
     ("memory", "taken", "code", "line"),
     [
         (5, 2, "CardInsufficientCore", "Insufficient AI cores on a chip (asked 10 AI cores, at most 0 AI cores free, "),
-        (20, 2, "CardInsufficientCpu", "Insufficient AI CPUs on a chip (asked 3 AI CPUs, at most 1 AI CPUs free, "),
+        (20, 2, "CardInsufficientCpu", "Insufficient AI CPUs on a chip (asked 3 AI CPUs, at most 1 AI CPU free, "),
     ],
 )
 def test_ai_cores_and_ai_cpus_of_templates_count(memory, taken, code, line) -> None:

@@ -46,7 +46,7 @@ def events(said):
 
 MISSING = "Pod default/a: the pod holds GPU-0, and node n1 does not register it any more"
 UNHEALTHY = "Pod default/a: the pod holds GPU-0, and node n1 marks it as unhealthy"
-DELETED = "Pod default/a: node n1 was deleted"
+DELETED = "Pod default/a: node n1 does not exist"
 WITHOUT = "Pod default/a: the pod runs on n1 without the devices that it requests"
 
 
@@ -104,6 +104,17 @@ def test_a_pod_that_is_bound_without_devices_is_a_problem():
     core.deliver([pod(7, ids="", limits={"cpu": 1, "example.com/x": 1})])
     work_off(core, bus)
     assert WITHOUT not in problems(bus)
+
+
+def test_a_pod_without_devices_on_a_node_that_does_not_exist_misses_the_node():
+    absent = "Pod default/a: node nowhere does not exist"
+    core, bus, _ = started([node()], 5)
+    core.deliver([pod(6, ids="", node="nowhere")])
+    said = work_off(core, bus)
+    assert problems(bus) == [absent]
+    assert events(said) == [("Pod", "DeviceProblem", absent)]
+    _, bus, _ = started([pod(ids=""), node()], 5)
+    assert problems(bus) == [WITHOUT], "a list may name pods before their nodes"
 
 
 def test_an_ended_pod_has_no_problems():

@@ -20,8 +20,9 @@ from deviceshare_metrics.core.changed_nodes import ChangedNodes
 from deviceshare_metrics.server import Server, serve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.metrics import catch_up, read
-from support.metrics_messages import claim, events, explain, grants, ledger, node, outcome, pod, step
+from support.metrics_messages import CARD, claim, events, explain, grants, ledger, node, outcome, pod, step
 
 MIG = Card("GPU-1", 0, 7, 40960, 100, "A100", True, "mig")
 
@@ -44,6 +45,15 @@ async def test_the_map_shows_usage_slices_and_states():
     (kind,) = found["n1"].kinds
     assert (kind.type, kind.mode, kind.memory, kind.cores, kind.slots) == ("Tesla-P4", "hami-core", 11178, 100, 10)
     assert found["n2"].cards[0].memory_used == 0
+
+
+def test_the_largest_free_share_of_a_card():
+    core = read(node(cards=(CARD, replace(CARD, id="GPU-2", index=1, healthy=False))))
+    assert [cell.largest_free for cell in rows(core)["n1"].cards] == [11178, 0]
+    read(ledger(claim(grants=grants(memory=178, cores=50))), into=core)
+    assert [cell.largest_free for cell in rows(core)["n1"].cards] == [11000, 0]
+    read(ledger(claim(grants=grants(memory=178, cores=100))), into=core)
+    assert [cell.largest_free for cell in rows(core)["n1"].cards] == [0, 0]
 
 
 def test_cards_that_are_a_plain_number_are_shown_in_use_first():
@@ -265,6 +275,10 @@ async def test_the_detail_of_a_node_and_the_history_over_http():
         assert history == {"frames": [[100.0, 0, 1]], "minutes": [[60.0, {"bound": 1}]]}
         async with session.get("/api/v1/history/100") as answer:
             past = msgspec.json.decode(await answer.read(), type=CardMap)
+            assert answer.headers["Content-Encoding"] == "gzip"
+        async with session.get("/api/v1/history/100", headers={"Accept-Encoding": "identity"}) as answer:
+            assert "Content-Encoding" not in answer.headers
+            assert msgspec.json.decode(await answer.read(), type=CardMap) == past
         assert [row.name for row in past.nodes] == ["n1", "plain"]
 
 

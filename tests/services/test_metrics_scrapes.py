@@ -13,8 +13,8 @@ from deviceshare_bus.metric_formats import FORMATS, PLAIN, accepted_format
 from deviceshare_bus.service_metrics import ServiceMetrics
 from deviceshare_metrics import scrapes
 from deviceshare_metrics.__main__ import options
-from deviceshare_metrics.scrapes import MOST_FORMATS, MOST_SECONDS, REUSE, Scrapes, Text
-from deviceshare_metrics.server import Server, _gzip_accepted, serve
+from deviceshare_metrics.scrapes import MOST_FORMATS, MOST_SECONDS, REUSE, Scrapes, Text, gzip_accepted
+from deviceshare_metrics.server import Server, serve
 from prometheus_client.exposition import choose_encoder
 from support.metrics import catch_up, read, started
 
@@ -152,7 +152,7 @@ async def test_a_service_answers_a_version_that_is_none() -> None:
     ],
 )  # fmt: skip
 def test_whether_a_client_accepts_gzip(header: str, expected: bool) -> None:
-    assert _gzip_accepted(header) is expected
+    assert gzip_accepted(header) is expected
 
 
 async def test_the_answer_to_head_has_no_body() -> None:

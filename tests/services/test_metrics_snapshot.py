@@ -226,6 +226,10 @@ def test_a_waiting_pod_of_another_scheduler_is_shown_with_the_served_names():
     assert status(core).pods["OtherScheduler"] == 1
     assert 'deviceshare_pods{state="otherscheduler"} 1.0' in exposed(core)
     assert 'deviceshare_queue_pods{queue=""' not in exposed(core)
+    read(pod("a", queue="q"), into=core)
+    assert 'deviceshare_queue_pods{queue="q",state="pending"} 1.0' in exposed(core)
+    assert 'deviceshare_queue_pods{queue="q",state="otherscheduler"}' not in exposed(core)
+    read((subjects.fact("pod", "uid-a"), Gone(revision="1")), into=core)
     read((subjects.fact("otherpod", "o"), Gone(revision="2")), into=core)
     assert snapshot_of(core).pods == ()
 

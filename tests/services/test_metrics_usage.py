@@ -9,6 +9,7 @@ from deviceshare.conf import default_conf, parse_devices
 from deviceshare.model import Claim, ConfigFact, ContainerGrant, DeviceGrant, Gone, NodeFact, NodeLedger, PodRequest
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import encode
+from deviceshare_cli.tables import devices_table
 from deviceshare_metrics.core import MetricsCore
 from hypothesis import given
 from msgspec.structs import replace
@@ -63,6 +64,25 @@ def test_a_mig_instance_takes_its_own_memory_not_what_was_asked(facts):
     assert (
         'volcano_vgpu_device_memory_allocation_for_a_certain_pod{NodeName="n1",devID="GPU-0",podName="a"} 10240' in text
     )
+
+
+def test_a_mig_card_has_no_cores_and_its_largest_free_instance():
+    held = pod("a", vgpu(1, 6000), node="n1", held=instance("group2-0", 6000, 6000))
+    core = read(node("n1", [A100]), DEVICES, held)
+    (shown,) = snapshot_of(core).devices
+    assert shown.cores_total == 0
+    assert 0 < shown.largest_free < shown.memory_total - shown.memory_used
+    assert 'deviceshare_cluster_card_cores{mode="mig",type="NVIDIA-NVIDIA A100-SXM4-40GB"} 0' in exposed(core)
+    assert [row[6] for row in devices_table(snapshot_of(core).devices, False)[1]] == ["<none>"]
+
+
+def test_whole_gpus_count_in_the_sums_of_cards():
+    labels = {"nvidia.com/gpu.product": "V100"}
+    core = read(NodeFact(name="n1", allocatable={"nvidia.com/gpu": 3}, labels=labels))
+    text = exposed(core)
+    assert 'deviceshare_cluster_cards{mode="whole",type="V100"} 3' in text
+    assert 'deviceshare_node_cards{mode="whole",node="n1",type="V100"} 3' in text
+    assert "deviceshare_card_memory_bytes{" not in text
 
 
 def test_the_snapshot_follows_the_configuration():

@@ -117,7 +117,7 @@ async def _node(reader: Reader, node: Object) -> dict[str, Any]:
             "Mode": each.mode,
             "Healthy": "yes" if each.healthy else "no",
             "Memory": f"{each.memory_used}/{each.memory_total}Mi",
-            "Cores": f"{each.cores_used}/{each.cores_total}",
+            "Cores": f"{each.cores_used}/{each.cores_total}" if each.cores_total else NONE,
         }
         for each in devices
     ]

@@ -83,7 +83,8 @@ def _cards(devices: Iterable[api.Device]) -> Table:
             "yes" if device.healthy else "no",
         ]
         row.append(f"{max(0, device.memory_total - device.memory_used)}/{device.memory_total}Mi")
-        row.append(f"{max(0, device.cores_total - device.cores_used)}/{device.cores_total}")
+        cores = f"{max(0, device.cores_total - device.cores_used)}/{device.cores_total}"
+        row.append(cores if device.cores_total else NONE)
         rows.append([*row, str(device.slots_used), ", ".join(device.pods) or NONE])
     return head, rows
 
@@ -91,7 +92,7 @@ def _cards(devices: Iterable[api.Device]) -> Table:
 def _capacity(device: api.Device) -> Table:
     rows = [
         ("memory (MiB)", device.memory_used, device.memory_total),
-        ("cores", device.cores_used, device.cores_total),
+        *([("cores", device.cores_used, device.cores_total)] if device.cores_total else []),
         ("shares", device.slots_used, device.slots_total),
     ]
     numbers = [(name, str(used), str(total), str(max(0, total - used))) for name, used, total in rows]

@@ -34,7 +34,7 @@ def devices_table(devices: Sequence[api.Device], wide: bool) -> Table:
     for device in devices:
         row = [device.node, device.id, device.mode or NONE, device.type or NONE, "yes" if device.healthy else "no"]
         row.append(f"{device.memory_used}/{device.memory_total}Mi")
-        row.append(f"{device.cores_used}/{device.cores_total}")
+        row.append(f"{device.cores_used}/{device.cores_total}" if device.cores_total else NONE)
         # If memory alone limits the number of pods on a card, the plugin counts one slot per MiB.
         limited = device.slots_total != device.memory_total
         row.append(f"{device.slots_used}/{device.slots_total}" if limited else str(device.slots_used))

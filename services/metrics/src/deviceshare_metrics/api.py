@@ -66,7 +66,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A card and its usage.
 
-    ``slots_used`` counts shares, ``pods`` (``namespace/name``) names each pod once.
+    ``slots_used`` counts shares, ``pods`` (``namespace/name``) names each pod once. ``cores_total`` is 0 on MIG cards,
+    where cores have no meaning. ``largest_free`` is the largest share that a pod could get: MiB, or cores if the card
+    has no memory; 0 if it is unhealthy, or has no slots or cores left.
     """
 
     node: str
@@ -81,6 +83,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cores_used: int
     slots_total: int
     slots_used: int
+    largest_free: int = 0
     pods: tuple[str, ...]
 
 

@@ -34,6 +34,7 @@ class CardCell(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One card: the position of its kind in ``NodeCards.kinds``, and its usage.
 
     ``slices`` are the sizes of the MIG instances and vNPUs in use, in MiB, or in AI cores if the card has no memory.
+    ``largest_free`` as in :class:`deviceshare_metrics.api.Device`.
     """
 
     kind: int
@@ -42,6 +43,7 @@ class CardCell(msgspec.Struct, frozen=True, array_like=True, gc=False):
     slots_used: int
     healthy: bool
     slices: tuple[int, ...] = ()
+    largest_free: int = 0
 
 
 class NodeCards(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -23,7 +23,7 @@ _AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
     ("card_memory_bytes", "Memory of the cards", lambda card: card.memory_total * MIB),
     ("card_memory_allocated_bytes", "Memory allocated on the cards", lambda card: card.memory_used * MIB),
     ("card_cores", "Compute of the cards: percent, or AI cores", lambda card: card.cores_total),
-    ("card_cores_allocated", "Compute allocated on the cards", lambda card: card.cores_used),
+    ("card_cores_allocated", "Compute allocated on the cards", lambda card: card.cores_used if card.cores_total else 0),
     ("card_slots", "Shares that the cards can be divided into", lambda card: card.slots_total),
     ("card_slots_allocated", "Shares that are allocated", lambda card: card.slots_used),
 )
@@ -37,8 +37,8 @@ def card_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
         yield from _cards(cards)
         yield _containers(snapshot)
     if detail != "cluster":
-        yield from _sums("node", ("mode", "node", "type"), cards)
-    yield from _sums("cluster", ("mode", "type"), cards)
+        yield from _sums("node", ("mode", "node", "type"), snapshot.devices)
+    yield from _sums("cluster", ("mode", "type"), snapshot.devices)
 
 
 def _volcano(snapshot: Snapshot) -> Iterator[Gauge]:

@@ -5,6 +5,7 @@ scripts nor inline styles: text from the cluster cannot become either.
 """
 
 import asyncio
+import gzip
 from collections.abc import Callable
 from importlib import resources
 from pathlib import PurePosixPath
@@ -17,6 +18,7 @@ from deviceshare_metrics.card_map import FRAME_SECONDS, CardRows, MapHistory
 from deviceshare_metrics.change_stream import ChangeStream
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.queries import Queries
+from deviceshare_metrics.scrapes import gzip_accepted
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -108,4 +110,9 @@ class Dashboard:
         if body is None:
             error = api.ErrorAnswer(error="no map is recorded yet: one is recorded every minute")
             return web.Response(body=msgspec.json.encode(error), status=404, content_type="application/json")
-        return web.Response(body=body, content_type="application/json", headers={"Content-Encoding": "gzip"})
+        headers = {"Vary": "Accept-Encoding"}
+        if gzip_accepted(request.headers.get("Accept-Encoding", "")):
+            headers["Content-Encoding"] = "gzip"
+        else:
+            body = await asyncio.to_thread(gzip.decompress, body)
+        return web.Response(body=body, content_type="application/json", headers=headers)

@@ -86,6 +86,8 @@ def _counts(snapshot: Snapshot) -> Iterator[Metric]:
     counts = Counter((pod.queue, pod.state) for pod in snapshot.pods if pod.state != OTHER)
     for queue in sorted({*snapshot.queues, *(queue for queue, _ in counts)}):
         for state in POD_STATES:
+            if state == OTHER:
+                continue  # such a pod has no queue
             family.add_metric((queue, state.lower()), counts[queue, state])
     yield family
     text = "Pending pods that wait for this reason; a pod counts for each of its reasons."

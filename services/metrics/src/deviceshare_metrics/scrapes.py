@@ -6,6 +6,7 @@ spends most of its time on following the streams.
 """
 
 import asyncio
+import re
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -114,3 +115,13 @@ def _decompressed(compressed: bytes) -> Iterator[bytes]:
     for at in range(0, len(compressed), _PART):
         if part := inflate.decompress(compressed[at : at + _PART]):
             yield part
+
+
+def gzip_accepted(accept: str) -> bool:
+    """Return whether a header ``Accept-Encoding`` names gzip, with a weight that is a number above 0."""
+    for entry in accept.split(","):
+        name, *parameters = (part.strip().lower() for part in entry.split(";"))
+        if name == "gzip":
+            weight = next((each.partition("=")[2] for each in parameters if each.partition("=")[0].strip() == "q"), "1")
+            return re.fullmatch(r"\s*(0\.0*[1-9]\d*|1(\.0*)?)\s*", weight) is not None
+    return False

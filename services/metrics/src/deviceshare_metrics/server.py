@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -18,7 +17,7 @@ from deviceshare_metrics.dashboard import Dashboard
 from deviceshare_metrics.exposition import expose
 from deviceshare_metrics.listing import LISTINGS, BadQueryError, select
 from deviceshare_metrics.queries import Queries
-from deviceshare_metrics.scrapes import Scrapes
+from deviceshare_metrics.scrapes import Scrapes, gzip_accepted
 from deviceshare_metrics.volcano_metrics import volcano
 
 
@@ -71,7 +70,7 @@ class Server:
     async def _get_metrics(self, request: web.Request) -> web.StreamResponse:
         text = await self._scrapes.get(request.headers.get("Accept", ""))
         headers = {"Content-Type": text.content_type, "Vary": "Accept, Accept-Encoding"}
-        if _gzip_accepted(request.headers.get("Accept-Encoding", "")):
+        if gzip_accepted(request.headers.get("Accept-Encoding", "")):
             return web.Response(body=text.compressed, headers={**headers, "Content-Encoding": "gzip"})
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
@@ -139,16 +138,6 @@ def _encode_selected(kind: str, items: Sequence[msgspec.Struct], query: Iterable
     items, rest = select(kind, items, query)
     more = b',"continue":%b' % msgspec.json.encode(rest) if rest else b""
     return b'{"items":[%b]%b}' % (b",".join([msgspec.json.encode(item) for item in items]), more)
-
-
-def _gzip_accepted(accept: str) -> bool:
-    """Return whether a header ``Accept-Encoding`` names gzip, with a weight that is a number above 0."""
-    for entry in accept.split(","):
-        name, *parameters = (part.strip().lower() for part in entry.split(";"))
-        if name == "gzip":
-            weight = next((each.partition("=")[2] for each in parameters if each.partition("=")[0].strip() == "q"), "1")
-            return re.fullmatch(r"\s*(0\.0*[1-9]\d*|1(\.0*)?)\s*", weight) is not None
-    return False
 
 
 def _json(answer: msgspec.Struct, status: int = 200) -> web.Response:

@@ -38,7 +38,7 @@ def parse(path: str) -> Target:
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
     namespace = ""
-    if rest[0] == "namespaces":
+    if rest[0] == "namespaces" and len(rest) > 2:  # else it names namespaces themselves
         namespace, rest = rest[1], rest[2:]
     name = rest[1] if len(rest) > 1 else ""
     return Target(_PLURALS[rest[0]], namespace, name, rest[2] if len(rest) > 2 else "")

@@ -1,6 +1,6 @@
 """``deviceshare top``: what there is of each card model and queue, what is used, and how fragmented the rest is."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,9 +19,9 @@ from deviceshare_cli.reports import table_lines
 class ModelTotals(msgspec.Struct, kw_only=True):
     """The cards of one model and mode. Memory in MiB, cores in percent or AI cores.
 
-    Free capacity is that of healthy cards on nodes that take pods; ``largest_free_memory`` and ``largest_free_cores``
-    are the largest shares that one card has left; ``fragmented`` is the fraction of the free memory that is on cards
-    in use.
+    Free capacity is that of healthy cards on nodes that take pods, of each card the largest share that a pod could get
+    (:attr:`deviceshare_metrics.api.Device.largest_free`). ``largest_free_memory`` and ``largest_free_cores`` are the
+    largest of one card; ``fragmented`` is the fraction of the free capacity that is on cards in use.
     """
 
     model: str
@@ -69,33 +69,36 @@ async def run_top(source: Source, output: str) -> int:
 
 
 def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[ModelTotals]:
-    """Return the totals of each model and mode, in this order."""
+    """Return the totals of each model and mode, in this order.
+
+    Cards that count by cores only have totals of their own: their amounts do not add up with memory.
+    """
     closed = {node.name for node in nodes if not node.ready or node.unschedulable}
-    found: dict[tuple[str, str], ModelTotals] = {}
-    in_use: defaultdict[tuple[str, str], int] = defaultdict(int)
+    found: dict[tuple[str, str, bool], ModelTotals] = {}
+    free: Counter[tuple[str, str, bool]] = Counter()
+    in_use: Counter[tuple[str, str, bool]] = Counter()
     for device in devices:
-        key = (device.type or "unknown", device.mode)
+        key = (device.type or "unknown", device.mode, not device.memory_total)
         of_model = found.setdefault(key, ModelTotals(model=key[0], mode=key[1]))
         of_model.cards += 1
         of_model.memory_total += device.memory_total
         of_model.memory_used += device.memory_used
         of_model.cores_total += device.cores_total
-        of_model.cores_used += device.cores_used
+        of_model.cores_used += device.cores_used if device.cores_total else 0
         if not device.healthy or device.node in closed:
             of_model.unavailable += 1
             continue
-        memory = max(0, device.memory_total - device.memory_used)
-        used = bool(device.pods or device.slots_used or device.memory_used or device.cores_used)
-        # A card without free slots or cores has no share to give, whatever memory is left.
-        if device.slots_used >= device.slots_total > 0 or device.cores_used >= device.cores_total > 0:
-            memory = 0
-        of_model.whole_cards_free += not used
-        of_model.free_memory += memory
-        in_use[key] += memory if used else 0
-        of_model.largest_free_memory = max(of_model.largest_free_memory, memory)
-        of_model.largest_free_cores = max(of_model.largest_free_cores, device.cores_total - device.cores_used)
+        free[key] += device.largest_free
+        of_model.whole_cards_free += not device.slots_used
+        in_use[key] += device.largest_free if device.slots_used else 0
+        if device.memory_total:
+            of_model.free_memory += device.largest_free
+            of_model.largest_free_memory = max(of_model.largest_free_memory, device.largest_free)
+        cores = device.cores_total - device.cores_used if device.memory_total else device.largest_free
+        if device.largest_free:
+            of_model.largest_free_cores = max(of_model.largest_free_cores, cores)
     for key, of_model in found.items():
-        of_model.fragmented = round(in_use[key] / of_model.free_memory, 4) if of_model.free_memory else 0.0
+        of_model.fragmented = round(in_use[key] / free[key], 4) if free[key] else 0.0
     return [found[key] for key in sorted(found)]
 
 
@@ -127,8 +130,11 @@ def _models(models: Iterable[ModelTotals]) -> list[str]:
     rows = []
     for each in models:
         row = [each.model, each.mode or NONE, str(each.cards), str(each.unavailable)]
-        row += [f"{each.memory_used}/{each.memory_total}Mi", f"{each.cores_used}/{each.cores_total}"]
-        free = f"{each.largest_free_memory}Mi, {each.largest_free_cores} cores"
+        row.append(f"{each.memory_used}/{each.memory_total}Mi" if each.memory_total else NONE)
+        row.append(f"{each.cores_used}/{each.cores_total}" if each.cores_total else NONE)
+        parts = [f"{each.largest_free_memory}Mi"] if each.memory_total else []
+        parts += [f"{each.largest_free_cores} cores"] if each.cores_total else []
+        free = ", ".join(parts) or NONE
         rows.append([*row, str(each.whole_cards_free), free, f"{each.fragmented:.0%}"])
     return table_lines((head, rows))
 

@@ -17,6 +17,7 @@ from deviceshare.families.mindcluster import MindCluster
 from deviceshare.families.placed import explain_claim, gang_line, placed_on
 from deviceshare.families.protocol import (
     MOST_CARDS,
+    CardCount,
     CardDemand,
     CardNames,
     Check,
@@ -42,6 +43,7 @@ __all__ = [
     "MOST_CARDS",
     "SERVED",
     "WISHES",
+    "CardCount",
     "CardCounter",
     "CardDemand",
     "CardNames",

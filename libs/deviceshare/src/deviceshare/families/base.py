@@ -5,7 +5,17 @@ from collections.abc import Sequence
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.families.protocol import CardDemand, CardNames, Check, Demand, ExpectedDemand, Pick, Picks, Places
+from deviceshare.families.protocol import (
+    CardCount,
+    CardDemand,
+    CardNames,
+    Check,
+    Demand,
+    ExpectedDemand,
+    Pick,
+    Picks,
+    Places,
+)
 from deviceshare.kernels import CardSelector
 from deviceshare.model import INIT, Card, ContainerGrant, DeviceGrant
 from deviceshare.state import CardShare, CardView, Codes, Counted
@@ -91,6 +101,11 @@ class OneByOne:
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Never called where there is no state."""
         raise NotImplementedError
+
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return the usage, and what memory, cores and slots leave."""
+        used, _ = counted
+        return CardCount(used, common.largest_free(card, used))
 
     def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
         """Return nothing: what pods take of a card adds up."""

@@ -19,7 +19,7 @@ from deviceshare.families.protocol import (
 )
 from deviceshare.kernels import CardCharges, CardSelector
 from deviceshare.model import INIT, SIDECAR, WHOLE, Card, ContainerGrant, ContainerRequest, DeviceGrant, PodRequest
-from deviceshare.state import Bools, CardKinds, CardView, Ints
+from deviceshare.state import Bools, CardKinds, CardView, Ints, Usage
 
 Floats = NDArray[np.float64]
 _NEVER = np.int64(2**62)
@@ -45,6 +45,13 @@ def memory_on(cards: CardDemand, card: Card) -> int:
     if cards.memory_percentage:
         return card.memory * cards.memory_percentage // 100
     return cards.memory or card.memory
+
+
+def largest_free(card: Card, used: Usage) -> int:
+    """Return what is free of a card: MiB, or cores if it has no memory; 0 if no slots or no cores are left."""
+    if used.slots >= card.slots > 0 or used.cores >= card.cores > 0:
+        return 0
+    return max(0, card.memory - used.memory if card.memory else card.cores - used.cores)
 
 
 def at_most(device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:

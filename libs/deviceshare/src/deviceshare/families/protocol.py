@@ -17,7 +17,7 @@ from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import Hardware
 from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, Labels, PodRequest, Resources
-from deviceshare.state import CardShare, CardView, Codes, Counted
+from deviceshare.state import CardShare, CardView, Codes, Counted, Usage
 
 MOST_CARDS = 128
 """The most cards of one request, more than any node has. A larger number is refused before arrays are allocated."""
@@ -198,6 +198,16 @@ class Check(msgspec.Struct, frozen=True):
     first: FirstFailing | None = None
 
 
+class CardCount(NamedTuple):
+    """What is shown of a card: its usage, and the largest share that a pod could get of it.
+
+    ``largest_free`` is in MiB, or in cores if the card has no memory.
+    """
+
+    usage: Usage
+    largest_free: int
+
+
 class HeldInPart(FormatError):
     """Some devices in a pod's annotations cannot be read; ``grants`` are held all the same.
 
@@ -301,6 +311,10 @@ class Family(Protocol):
 
         Never called where ``state`` is empty.
         """
+        ...
+
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return what is shown of a card, by what :meth:`count` returned. Never called where ``state`` is empty."""
         ...
 
     def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:

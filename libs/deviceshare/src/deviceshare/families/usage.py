@@ -7,7 +7,8 @@ instance or a template takes more than the pod requests.
 from collections.abc import Sequence
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families.protocol import Family
+from deviceshare.families import common
+from deviceshare.families.protocol import CardCount, Family
 from deviceshare.families.registry import FAMILIES
 from deviceshare.model import Card
 from deviceshare.state import CardShare, Usage, total, usage_of
@@ -29,6 +30,14 @@ class CardCounter:
     def __init__(self, conf: SchedulerConf) -> None:
         self._conf = conf
         self._families = counting_families()
+
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> CardCount:
+        """Return what is shown of a card of which each of these pods holds these shares."""
+        family = self._families.get(card.mode)
+        if family is not None:
+            return family.shown(card, family.count(card, pods, self._conf), self._conf)
+        used = self.used(card, pods)
+        return CardCount(used, common.largest_free(card, used))
 
     def used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
         """Return the usage of a card of which each of these pods holds these shares."""

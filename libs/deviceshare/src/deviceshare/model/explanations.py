@@ -165,7 +165,7 @@ def shown(amount: int, unit: str) -> str:
         case "percent":
             return f"{amount}%"
         case _:
-            return f"{amount} {unit}" if unit else str(amount)
+            return f"{amount} {unit.removesuffix('s') if amount == 1 else unit}" if unit else str(amount)
 
 
 _BINARY = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 class DeviceProblems:
     """The bound pods that hold or request devices, and the health of the cards of their nodes.
 
-    A node that was never seen is no problem: it may be delivered after its pods.
+    A node that was never seen is no problem of pods that hold devices: it may be delivered after its pods.
     """
 
     def __init__(self) -> None:
@@ -35,6 +35,8 @@ class DeviceProblems:
         """By node: whether its cards are healthy, by id."""
         self._gone: set[str] = set()
         """Deleted nodes of ``_pods``."""
+        self._listed = False
+        """Whether all nodes of the cluster have been delivered."""
 
     def begin_list(self) -> None:
         """Forget what the list will deliver again."""
@@ -42,9 +44,11 @@ class DeviceProblems:
         self._on.clear()
         self._healthy.clear()
         self._gone.clear()
+        self._listed = False
 
     def end_list(self) -> list[PodFact]:
         """Take nodes that were not in the list as deleted; return the facts of all pods with problems."""
+        self._listed = True
         self._gone = {node for node in self._on if node not in self._healthy}
         return [found for uid in self._pods if (found := self._judged(uid)) is not self._pods[uid]]
 
@@ -104,9 +108,13 @@ class DeviceProblems:
 
     def _found(self, fact: PodFact) -> Iterator[tuple[str, str]]:
         if fact.node in self._gone:
-            yield NODE_MISSING, f"node {fact.node} was deleted"
+            yield NODE_MISSING, f"node {fact.node} does not exist"
         elif not fact.held:
-            if self._requests(fact):
+            if not self._requests(fact):
+                return
+            if self._listed and fact.node not in self._healthy:
+                yield NODE_MISSING, f"node {fact.node} does not exist"
+            else:
                 yield DEVICES_MISSING, f"the pod runs on {fact.node} without the devices that it requests"
         else:
             for kind, card in self._cards(fact):

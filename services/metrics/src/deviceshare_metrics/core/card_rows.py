@@ -43,6 +43,7 @@ def card_rows(store: StateStore) -> Iterator[NodeCards]:
                     device.slots_used,
                     device.healthy,
                     tuple(sorted(on_card, reverse=True)),
+                    device.largest_free,
                 )
             )
         yield NodeCards(node.name, node_state(node), node.pods, len(node.problems), tuple(kinds), tuple(cells))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from deviceshare.formats import vgpu
 from deviceshare.model import DEVICE_PROBLEMS, PENDING, ContainerGrant, OtherPodFact, Problem, Resources
-from deviceshare.state import PODS, Usage
+from deviceshare.state import PODS
 from deviceshare_bus.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
@@ -119,7 +119,7 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
         pods[share.node, share.card].add(f"{share.namespace}/{share.pod}")
     for node in sorted(store.nodes.values(), key=lambda node: node.name):
         for card in cards.of(node.name):
-            used = usage.by_card.get((node.name, card.id), Usage())
+            used, free = usage.by_card.get((node.name, card.id)) or cards.unused(card)
             yield api.Device(
                 node=node.name,
                 id=card.id,
@@ -129,10 +129,12 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
                 healthy=card.healthy,
                 memory_total=cards.mebibytes(card, card.memory),
                 memory_used=used.memory,
-                cores_total=card.cores,
+                # The cores of a MIG instance follow from its size: they are no amount of their own.
+                cores_total=0 if card.mode == vgpu.MIG else card.cores,
                 cores_used=used.cores,
                 slots_total=card.slots,
                 slots_used=used.slots,
+                largest_free=free if card.healthy else 0,
                 pods=tuple(sorted(pods.get((node.name, card.id), ()))),
             )
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.families import FAMILIES, CardCounter, Family, device_resources
+from deviceshare.families import FAMILIES, CardCount, CardCounter, Family, device_resources
 from deviceshare.formats import vgpu
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
-from deviceshare.state import CardShare, Usage, pod_resources, shares_by_card
+from deviceshare.state import CardShare, pod_resources, shares_by_card
 from deviceshare_bus.validation import UNDECODABLE
 
 from deviceshare_metrics.core.facts import PodSeen
@@ -52,7 +52,7 @@ class CardUsage(NamedTuple):
 
     shares: tuple[Share, ...]
     pods: tuple[Share, ...]
-    by_card: dict[tuple[str, str], Usage]
+    by_card: dict[tuple[str, str], CardCount]
 
 
 def holdings(store: StateStore) -> Iterator[Holding]:
@@ -98,8 +98,8 @@ class Cards:
             for mode in family.modes:
                 self._families[mode].append(family)
         self._factor = store.conf.devices.vgpu.memory_factor
-        self._alone: dict[tuple[object, ...], Usage] = {}
-        """The usage of single devices: few cards and grants differ in more than their names."""
+        self._alone: dict[tuple[object, ...], CardCount] = {}
+        """The usage of single devices, and of unused cards: few cards and grants differ in more than their names."""
 
     def of(self, node: str) -> Iterable[Card]:
         """Return the cards of a node, each id once."""
@@ -115,15 +115,24 @@ class Cards:
 
     def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
         """Return the MiB that a device alone takes of its card: the size of the MIG instance or of the template."""
-        return self._used_alone(card, CardShare(device, grant.position, grant.stage)).memory
+        return self._used_alone(card, CardShare(device, grant.position, grant.stage)).usage.memory
+
+    def unused(self, card: Card) -> CardCount:
+        """Return what is shown of a card that no pod uses."""
+        key = (card.type, card.mode, card.memory, card.cores, card.slots)
+        found = self._alone.get(key)
+        if found is None:
+            found = self._alone[key] = self._in_mebibytes(card, self._counter.count(card, ()))
+        return found
 
     def used_resources(self, node: str, usage: CardUsage) -> Counter[str]:
         """Return what is used of a node's cards by the resources by which pods request them, in the plugin's units."""
         found: Counter[str] = Counter()
         for card in self.of(node):
-            used = usage.by_card.get((node, card.id))
-            if used is None:
+            count = usage.by_card.get((node, card.id))
+            if count is None:
                 continue
+            used = count.usage
             memory = used.memory // self._factor if card.mode in vgpu.MODES else used.memory
             counted: dict[str, int] = {}
             for family in self._families[card.mode]:
@@ -149,19 +158,19 @@ class Cards:
             for name, of_pod in shares_by_card(held.grants).items():
                 if (card := cards.get(name)) is not None:
                     on_card[held.node, name].append(of_pod)
-                    memory, cores, _ = self._used(card, [of_pod])
+                    memory, cores, _ = self._used(card, [of_pod]).usage
                     pods.append(Share(held.node, name, held.namespace, held.name, memory, cores))
         usage = {
             (node, name): self._used(self._by_node[node][name], of_pods) for (node, name), of_pods in on_card.items()
         }
         return CardUsage(tuple(shares), tuple(pods), usage)
 
-    def _used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
+    def _used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> CardCount:
         if len(pods) == 1 and len(pods[0]) == 1:
             return self._used_alone(card, pods[0][0])
-        return self._in_mebibytes(card, self._counter.used(card, pods))
+        return self._in_mebibytes(card, self._counter.count(card, pods))
 
-    def _used_alone(self, card: Card, share: CardShare) -> Usage:
+    def _used_alone(self, card: Card, share: CardShare) -> CardCount:
         device, position, stage = share
         key = (
             *(card.type, card.mode, card.memory, card.cores, card.slots),
@@ -169,8 +178,11 @@ class Cards:
         )
         found = self._alone.get(key)
         if found is None:
-            found = self._alone[key] = self._in_mebibytes(card, self._counter.used(card, ((share,),)))
+            found = self._alone[key] = self._in_mebibytes(card, self._counter.count(card, ((share,),)))
         return found
 
-    def _in_mebibytes(self, card: Card, usage: Usage) -> Usage:
-        return usage if self._factor == 1 else usage._replace(memory=self.mebibytes(card, usage.memory))
+    def _in_mebibytes(self, card: Card, count: CardCount) -> CardCount:
+        if self._factor == 1:
+            return count
+        usage = count.usage._replace(memory=self.mebibytes(card, count.usage.memory))
+        return CardCount(usage, self.mebibytes(card, count.largest_free) if card.memory else count.largest_free)

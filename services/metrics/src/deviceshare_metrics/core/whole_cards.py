@@ -30,6 +30,7 @@ def whole_cards(fact: NodeFact, node: api.Node) -> list[api.Device]:
                         node=node.name, id=f"{resource}-{at}", index=at, type=fact.labels.get(_PRODUCT, resource),
                         mode=WHOLE, healthy=True, memory_total=0, memory_used=0, cores_total=100,
                         cores_used=100 * in_use, slots_total=1, slots_used=in_use, pods=(),
+                        largest_free=100 * (1 - in_use),
                     )
                 )  # fmt: skip
     return cards

@@ -6,14 +6,16 @@ const shown = (value, unit) => {
   if (unit === "bytes") return memory(value / 1024 / 1024);
   if (unit === "millicores") return `${number(value / 1000)} CPUs`;
   if (unit === "percent") return `${number(value)}%`;
-  return `${number(value)}${unit ? " " + unit : ""}`;
+  return `${number(value)}${unit ? " " + (value === 1 ? unit.replace(/s$/, "") : unit) : ""}`;
 };
+// Texts about nodes begin with "node(s)", others with what is missing.
+const counted = ({ nodes, text }) => `${number(nodes)} ${text.startsWith("node(s)") ? "" : nodes === 1 ? "node: " : "nodes: "}`;
 const OF_QUEUES = /^(Queue|Cluster)/;
 
 function refusal(each) {
   const free = each.asked ? h("div", { class: "row need" }, bar(each.free ?? 0, each.asked, "free of requested"),
     h("small", {}, `at most ${shown(each.free ?? 0, each.unit)} free of ${shown(each.asked, each.unit)} requested`)) : null;
-  return h("li", {}, h("div", {}, each.nodes ? h("b", {}, `${number(each.nodes)} nodes `) : null, each.text, " ", h("code", {}, each.code)),
+  return h("li", {}, h("div", {}, each.nodes ? h("b", {}, counted(each)) : null, each.text, " ", h("code", {}, each.code)),
     free, each.nearest ? h("small", {}, "closest: ", link(each.nearest, "nodes", each.nearest)) : null);
 }
 

@@ -16,6 +16,8 @@ const STATES = {
 };
 const PLACEHOLDERS = { node: "node or model", namespace: "namespace", queue: "queue" };
 const REFRESH = 5000;
+// The pods of the view Waiting.
+const waitingPods = (status) => sum(STATES.waiting.map((state) => status.pods[state] ?? 0));
 const byId = (id) => document.getElementById(id);
 
 class App {
@@ -73,7 +75,7 @@ class App {
   counted(status) {
     this.status = status;
     this.nav();
-    const waiting = status.pods.Pending + status.pods.Gated;
+    const waiting = waitingPods(status);
     document.title = waiting ? `(${waiting}) deviceshare` : "deviceshare";
     this.say();
   }
@@ -87,7 +89,7 @@ class App {
   say() {
     const element = byId("live"), status = this.status;
     element.className = this.isLive ? "live on" : "live";
-    const text = this.isLive ? (status ? `${number(sum(Object.values(status.nodes)))} nodes · ${number(status.pods.Bound)} bound · ${number(status.pods.Pending)} pending` : "live") : this.reason || "connecting";
+    const text = this.isLive ? (status ? `${number(sum(Object.values(status.nodes)))} nodes · ${number(status.pods.Bound)} bound · ${number(waitingPods(status))} waiting` : "live") : this.reason || "connecting";
     const bad = status && this.isLive ? [status.problems && `${status.problems} problem${status.problems > 1 ? "s" : ""}`, status.undecodable && `${status.undecodable} undecodable messages`].filter(Boolean).join(", ") : "";
     if (element.dataset.text === text + bad) return;
     element.dataset.text = text + bad;
@@ -109,7 +111,7 @@ class App {
   }
 
   nav() {
-    const waiting = this.status ? this.status.pods.Pending + this.status.pods.Gated + this.status.pods.OtherScheduler : 0;
+    const waiting = this.status ? waitingPods(this.status) : 0;
     const key = `${this.view} ${waiting}`;
     if (this.navKey === key) return;
     this.navKey = key;

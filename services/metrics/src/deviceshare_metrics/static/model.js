@@ -5,9 +5,9 @@ const STATES = { ready: "ready", not_ready: "not ready", unschedulable: "unsched
 export function node([name, state, pods, problems, kinds, cards]) {
   return {
     name, state: STATES[state] ?? state, pods, problems,
-    cards: cards.map(([kind, memoryUsed, coresUsed, slotsUsed, healthy, slices], index) => {
+    cards: cards.map(([kind, memoryUsed, coresUsed, slotsUsed, healthy, slices, free], index) => {
       const [type, mode, memory, cores, slots] = kinds[kind];
-      return { index, type, mode, memory, cores, slots, memoryUsed, coresUsed, slotsUsed, healthy, slices };
+      return { index, type, mode, memory, cores, slots, memoryUsed, coresUsed, slotsUsed, healthy, slices, free: free ?? 0 };
     }),
   };
 }
@@ -23,7 +23,7 @@ export function usage(card, metric) {
   return share(card.memoryUsed, card.memory);
 }
 
-export const sameCard = (a, b) => a.memoryUsed === b.memoryUsed && a.coresUsed === b.coresUsed && a.healthy === b.healthy
+export const sameCard = (a, b) => a.memoryUsed === b.memoryUsed && a.coresUsed === b.coresUsed && a.free === b.free && a.healthy === b.healthy
   && a.slotsUsed === b.slotsUsed && a.type === b.type && a.mode === b.mode && a.slices.length === b.slices.length
   && a.slices.every((slice, at) => slice === b.slices[at]);
 
@@ -43,14 +43,13 @@ export function totals(nodes) {
       model.memory += card.memory;
       model.memoryUsed += card.memoryUsed;
       model.cores += card.cores;
-      model.coresUsed += card.coresUsed;
+      if (card.cores) model.coresUsed += card.coresUsed;
       if (!card.healthy) model.unhealthy += 1;
       if (!card.healthy || each.state !== "ready") continue;
-      const free = Math.max(0, card.memory ? card.memory - card.memoryUsed : card.cores - card.coresUsed);
-      model.free += free;
-      model.largest = Math.max(model.largest, free);
+      model.free += card.free;
+      model.largest = Math.max(model.largest, card.free);
       if (card.slotsUsed === 0) model.whole += 1;
-      else model.fragmented += free;
+      else model.fragmented += card.free;
     }
   }
   return [...models.values()].sort((a, b) => b.cards - a.cards || a.key.localeCompare(b.key));

@@ -106,8 +106,8 @@ export class Overview {
         h("h3", {}, h("span", { class: "name", title: model.type }, shortModel(model.type)), badge(model.mode)),
         h("p", { class: "big" }, number(model.whole), h("small", {}, ` of ${number(model.cards)} free`), model.unhealthy ? h("small", { class: "bad", title: "unhealthy cards" }, h("i", { class: "hatch" }), number(model.unhealthy), h("span", { class: "hidden" }, " unhealthy")) : null),
         model.memory ? h("div", { class: "row" }, h("span", {}, "memory"), bar(model.memoryUsed, model.memory, `memory of ${model.key}`), h("span", {}, percent(model.memoryUsed, model.memory))) : null,
-        h("div", { class: "row" }, h("span", {}, "cores"), bar(model.coresUsed, model.cores, `cores of ${model.key}`), h("span", {}, percent(model.coresUsed, model.cores))),
-        h("p", { class: "facts" },           h("span", { title: "largest free share of one card" }, "largest ", h("b", {}, size(model.largest))),
+        model.cores ? h("div", { class: "row" }, h("span", {}, "cores"), bar(model.coresUsed, model.cores, `cores of ${model.key}`), h("span", {}, percent(model.coresUsed, model.cores))) : null,
+        h("p", { class: "facts" }, h("span", { title: "largest share that a pod could get of one card" }, "largest ", h("b", {}, size(model.largest))),
           h("span", { title: "fragmented: the share of free capacity that is on partly used cards" }, "frag. ", h("b", {}, `${fragmented}%`))));
     });
     this.tiles.replaceChildren(...(next.length ? next : [h("p", { class: "quiet" }, this.app.nodes.size ? "No node matches the filter." : "No cards yet.")]));
@@ -150,7 +150,7 @@ export class Overview {
       h("p", { class: "quiet" }, `${shortModel(card.type)} · ${card.mode}`),
       card.healthy ? null : badge("unhealthy", "bad"), node.state === "ready" ? null : badge(node.state, "warn"),
       card.memory ? line("memory", `${memory(card.memoryUsed)} of ${memory(card.memory)}`) : "",
-      line("cores", `${card.coresUsed} of ${card.cores}`),
+      card.cores ? line("cores", `${card.coresUsed} of ${card.cores}`) : "",
       card.slots ? line("shares", `${card.slotsUsed} of ${card.slots}`) : "",
       card.slices.length ? line("slices", card.slices.map((size) => (card.memory ? memory(size) : size)).join(", ")) : "",
       device?.pods.length ? h("ul", {}, device.pods.slice(0, 8).map((pod) => h("li", {}, pod)), device.pods.length > 8 ? h("li", {}, `and ${device.pods.length - 8} more`) : null) : "");

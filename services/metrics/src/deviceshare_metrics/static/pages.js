@@ -92,7 +92,7 @@ export async function nodes(app) {
   return [title("Nodes", `${number(found.length)} nodes`), table("Nodes", ["Node", "State", "Cards", "Model", "Memory used", "Cores used", "Pods"], shown.map((each) => {
     const [model] = totals([each]);
     return [link(each.name, "nodes", each.name), each.state === "ready" ? badge("ready", "good") : badge(each.state, "warn"), each.cards.length ? strip(each) : "none",
-      model ? shortModel(model.type) : "", model ? percent(model.memoryUsed, model.memory) : "", model ? percent(model.coresUsed, model.cores) : "", number(each.pods)];
+      model ? shortModel(model.type) : "", model?.memory ? percent(model.memoryUsed, model.memory) : "", model?.cores ? percent(model.coresUsed, model.cores) : "", number(each.pods)];
   }), "No node matches the filters."), shown.length < found.length ? h("p", { class: "quiet" }, `The first ${shown.length} are shown: filter by name.`) : null];
 }
 
@@ -103,7 +103,7 @@ export async function node(app, [name]) {
     h("h3", {}, `Card ${device.index}`, h("span", { class: "spacer" }), device.healthy ? null : badge("unhealthy", "bad"), badge(device.mode)),
     h("p", { class: "quiet" }, shortModel(device.type), " ", h("code", {}, device.id)),
     device.memory_total ? h("div", { class: "row" }, h("span", {}, "memory"), bar(device.memory_used, device.memory_total, "memory"), h("small", {}, `${memory(device.memory_used)} / ${memory(device.memory_total)}`)) : null,
-    h("div", { class: "row" }, h("span", {}, "cores"), bar(device.cores_used, device.cores_total, "cores"), h("small", {}, `${device.cores_used} / ${device.cores_total}`)),
+    device.cores_total ? h("div", { class: "row" }, h("span", {}, "cores"), bar(device.cores_used, device.cores_total, "cores"), h("small", {}, `${device.cores_used} / ${device.cores_total}`)) : null,
     h("div", { class: "row" }, h("span", {}, "shares"), bar(device.slots_used, device.slots_total, "shares"), h("small", {}, `${device.slots_used} / ${device.slots_total}`)),
     device.pods.length ? h("ul", { class: "plain pods" }, device.pods.map((pod) => h("li", {}, link(pod, "pods", ...pod.split("/"))))) : null);
   const used = found.node.used, plain = Object.entries(found.node.allocatable);
@@ -136,8 +136,8 @@ export async function queue(app, [name]) {
   ];
 }
 
-const eventTable = (query) => parts("events", query, (rows) => table("Events", ["Time", "Step", "Pod", "Node", "Queue", "Message"],
-  rows.map((each) => [h("time", { datetime: new Date(each.time * 1000).toISOString() }, clock(each.time)), badge(each.step, { bound: "good", pending: "warn", refused: "bad" }[each.step]), podLink(each),
+const eventTable = (query) => parts("events", query, (rows) => table("Events", ["Time", "Service", "Step", "Pod", "Node", "Queue", "Message"],
+  rows.map((each) => [h("time", { datetime: new Date(each.time * 1000).toISOString() }, clock(each.time)), each.service, badge(each.step, { bound: "good", pending: "warn", refused: "bad" }[each.step]), podLink(each),
     each.node ? link(each.node, "nodes", each.node) : "", each.queue, h("small", {}, each.message)]), "No events match the filters."));
 
 export async function events(app) {

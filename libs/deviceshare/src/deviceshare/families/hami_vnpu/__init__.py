@@ -29,6 +29,7 @@ from deviceshare.families.hami_vnpu.placing import (
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.protocol import (
+    CardCount,
     CardDemand,
     CardNames,
     Demand,
@@ -139,6 +140,19 @@ class HamiVnpu(OneByOne):
         state = [sum(amounts) for amounts in zip(*(_state_of(shares, chip, card) for shares in pods), strict=True)]
         return total(usage_of(card, shares) for shares in pods), dict(zip(self.state, state or (0, 0, 0), strict=True))
 
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return the usage with the AI cores of templates, and the largest template or share that has capacity."""
+        used, state = counted
+        chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
+        if chip is not None and chip.ai_cores:
+            # A chip registers its AI cores, or 100 percent on a node with HAMi-core.
+            used = used._replace(cores=used.cores + state[AI_CORES] * card.cores // chip.ai_cores)
+        free = common.largest_free(card, used)
+        if chip is None or not free or not used.slots or state[SHARES]:
+            return CardCount(used, free)
+        left = (free, chip.ai_cores - state[AI_CORES], chip.ai_cpus - state[AI_CPUS] if chip.ai_cpus else None)
+        return CardCount(used, _largest_template(chip, *left))
+
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
     ) -> dict[str, str]:
@@ -233,6 +247,16 @@ class HamiVnpu(OneByOne):
                     f"{device.memory} MiB of it can be used"
                 )
         return tuple(warnings)
+
+
+def _largest_template(chip: VnpuChip, memory: int, ai_cores: int, ai_cpus: int | None) -> int:
+    """Return the MiB of the largest template for these free amounts, 0 for none; ``ai_cpus`` None: no limit."""
+    fitting = (
+        each.memory
+        for each in chip.templates
+        if each.memory <= memory and each.ai_cores <= ai_cores and (ai_cpus is None or each.ai_cpus <= ai_cpus)
+    )
+    return max(fitting, default=0)
 
 
 def _device(chip: VnpuChip, cards: CardDemand, pick: Pick) -> DeviceGrant:

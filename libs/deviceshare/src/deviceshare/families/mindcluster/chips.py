@@ -3,14 +3,14 @@
 Rules: Volcano pkg/scheduler/api/devices/ascend/mindcluster/ascend310p/vnpu (utils.go). Arrays are R nodes × D cards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from deviceshare.families import common
 from deviceshare.families.mindcluster.request import MindClusterDemand
-from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, CORES, MODE, NO, NULL, YES, Template
+from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, CORES, MODE, NO, NULL, TEMPLATES, YES, Template
 from deviceshare.state import Bools, CardView, Ints
 
 CPUS, DVPP, GROUPS, UNMADE = STATE = (
@@ -78,6 +78,20 @@ def failures(chips: ChipStates, template: Template) -> dict[str, Bools]:
         "CardPartsUnmade": chips.unmade,
     }
     return {code: found & chips.healthy for code, found in failed.items()}
+
+
+def largest_part(free_cores: int, state: Mapping[str, int]) -> int:
+    """Return the AI cores of the largest part for which a chip in use has room, 0 for none."""
+    fitting = (
+        template.cores
+        for template in TEMPLATES.values()
+        if template.cores <= free_cores
+        and template.cpus <= CHIP_CPUS - state[CPUS]
+        and state[DVPP] <= _DVPP_ENDURED[template.dvpp]
+        and state[GROUPS] <= MOST_GROUPS[template.cores]
+        and not state[UNMADE]
+    )
+    return max(fitting, default=0)
 
 
 def choose(chips: ChipStates, demand: MindClusterDemand) -> tuple[Bools, Ints, Ints]:

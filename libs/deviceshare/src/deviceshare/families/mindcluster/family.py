@@ -20,6 +20,7 @@ from deviceshare.families.mindcluster.chips import ChipStates, chips_of, choose,
 from deviceshare.families.mindcluster.plugin import MindClusterPlugin
 from deviceshare.families.mindcluster.request import MindClusterDemand, asking, chip_demand, cores_asked, deal
 from deviceshare.families.protocol import (
+    CardCount,
     CardDemand,
     CardNames,
     Check,
@@ -154,6 +155,12 @@ class MindCluster(OneByOne):
             groups |= wire.groups_of(device.made)
         counted = {state.CPUS: cpus, state.DVPP: dvpp, state.GROUPS: len(groups), state.UNMADE: unmade}
         return Usage(0, cores, len(pods)), counted
+
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return the usage, and the AI cores of the largest part for which the chip has room."""
+        used, found = counted
+        free = common.largest_free(card, used)
+        return CardCount(used, state.largest_part(free, found) if free and used.slots else free)
 
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()

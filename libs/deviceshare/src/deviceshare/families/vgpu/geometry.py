@@ -63,6 +63,14 @@ class Geometries:
         """Return a geometry by its number."""
         return self.all[cut - 1]
 
+    def largest_free(self, cut: int, used: int) -> int:
+        """Return the MiB of the largest free instance of a card, 0 for none; ``used`` has a bit for each position."""
+        if cut == UNUSED:
+            return self.largest
+        if cut == MIXED_UP:
+            return 0
+        return max((size for at, size in enumerate(self.of(cut).sizes) if not used >> at & 1), default=0)
+
     def find(self, detail: str) -> tuple[int, int] | None:
         """Return number and position for ``group-position``; None where the model has no such instance."""
         found = self._instances.get(detail)

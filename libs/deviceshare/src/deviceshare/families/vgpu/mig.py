@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common
-from deviceshare.families.protocol import CardDemand, Demand, ExpectedDemand, HeldInPart, Pick
+from deviceshare.families.protocol import CardCount, CardDemand, Demand, ExpectedDemand, HeldInPart, Pick
 from deviceshare.families.vgpu import pod_annotations
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
@@ -99,6 +99,14 @@ class Mig(Vgpu):
             cores += shares[0].device.cores if len(shares) == 1 else usage_of(card, shares).cores
         cut = MIXED_UP if len(cuts) > 1 else next(iter(cuts), UNUSED)
         return Usage(memory, cores, slots), {CUT: cut, USED: used}
+
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return the usage, and the largest free instance."""
+        used, state = counted
+        geometries = geometries_of(conf.devices.vgpu, card.type)
+        if geometries is None or not common.largest_free(card, used):
+            return CardCount(used, 0)
+        return CardCount(used, geometries.largest_free(state[CUT], state[USED]))
 
     def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
         """Pods may not have one instance, nor instances of two geometries."""
