@@ -73,6 +73,18 @@ def wanted(tmp_path: Path):
     return wanted
 
 
+@pytest.mark.parametrize("text", [POD, JOB])
+def test_a_node_in_the_manifest_is_the_only_one_checked(wanted, text: str) -> None:
+    indent = " " * (8 if text is JOB else 2)
+    pinned = text.replace(f"\n{indent}containers:", f"\n{indent}nodeName: node-0001\n{indent}containers:")
+    (candidate,) = found = wanted(pinned, 10000)
+    (warning,) = candidate.warnings
+    assert "spec.nodeName is node-0001: the pod would get no devices without a scheduler" in warning
+    (answer,) = fit(cluster(3, 2), found, 1, 0, 1.0).asked
+    assert {placement.node for _, placement in answer.placed} == {"node-0001"}
+    assert not fit(cluster(1, 2), found, 1, 0, 1.0).asked[0].fits
+
+
 def test_as_many_fit_as_the_cards_have_room_for(wanted) -> None:
     # Two cards of 32768 MiB hold three pods of 10000 MiB each.
     found = fit(cluster(1, 2), wanted(POD, 10000), 4, 100, 1.0)

@@ -140,6 +140,7 @@ def test_errors_are_those_of_kubectl(system: System) -> None:
             ("explain", "queue", "absent"),
             'Error from server (NotFound): queues.scheduling.volcano.sh "absent" not found\n',
         ),
+        (("explain", "pod", "absent"), 'Error from server (NotFound): pods "absent" not found\n'),
         (("delete", "pod", "absent"), 'Error from server (NotFound): pods "absent" not found\n'),
         (
             ("get", "pods", "gpu-pod1", "-A"),
@@ -170,6 +171,66 @@ def test_whole_gpus_are_devices(system: System) -> None:
     assert (len(devices), devices[0][1:4]) == (4, ["nvidia.com/gpu-0", "whole", "NVIDIA-A100-SXM4-40GB"])
     assert "nvidia.com/gpu-3" in system.out("explain", "node", worker[3])
     assert any(row[:2] == ["NVIDIA-A100-SXM4-40GB", "whole"] for row in system.lines("top"))
+
+
+def test_several_kinds_are_one_table_each(system: System) -> None:
+    pods, nodes = system.out("get", "pods"), system.out("get", "nodes")
+    assert system.out("get", "po,no") == f"{pods}\n{nodes}"
+    assert system.command("get", "po,no", "-w").stderr.startswith("deviceshare: you may only specify a single resource")
+    assert system.command("get", "po,planets").returncode == 1
+
+
+def test_events_can_be_sorted_by_their_creation(system: System) -> None:
+    events = json.loads(system.out("get", "events", "--sort-by", ".metadata.creationTimestamp", "-o", "json"))["items"]
+    created = [each["metadata"]["creationTimestamp"] for each in events]
+    assert created == sorted(created)
+    assert created == [each["firstTimestamp"] for each in events]
+
+
+def test_a_job_has_the_phase_of_its_podgroup(system: System) -> None:
+    (row,) = system.lines("get", "jobs", "gpu-sharing-job", "--no-headers")
+    phases = {row[1]: row[2] for row in system.lines("get", "pg", "--no-headers")}
+    assert row[2] == next(phase for name, phase in phases.items() if name.startswith("gpu-sharing-job-"))
+
+
+def test_a_watch_of_a_missing_name_ends(system: System) -> None:
+    done = system.command("get", "pods", "absent", "-w")
+    assert (done.returncode, done.stderr) == (1, 'Error from server (NotFound): pods "absent" not found\n')
+
+
+def test_a_pod_that_is_not_listed_is_shown_by_its_name(system: System) -> None:
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME, namespace: other}\n"
+        "spec:\n  SPEC\n  containers: [{name: a, image: b}]\n"
+    )
+    ended = pod.replace("NAME", "ended").replace("SPEC", "schedulerName: volcano") + "status: {phase: Failed}\n"
+    typo = pod.replace("NAME", "typo").replace("SPEC", "priority: 0")
+    for each in (ended, typo):
+        assert system.command("apply", "-f", "-", stdin=each).returncode == 0
+    assert system.out("get", "pod", "ended", "-n", "other", "--no-headers").split()[:3] == ["other", "ended", "Ended"]
+    (row,) = system.lines("get", "pod", "typo", "-n", "other", "--no-headers")
+    assert row[:3] == ["other", "typo", "OtherScheduler"]
+    assert system.command("explain", "pod", "ended", "-n", "other").stderr == (
+        "error: pod other/ended: it had ended (Failed) when deviceshare first read it\n"
+    )
+    assert 'spec.schedulerName is "default-scheduler"' in system.command("explain", "pod", "other/typo").stderr
+    assert system.command("delete", "pod", "ended", "typo", "-n", "other").returncode == 0
+
+
+def test_an_explanation_names_a_service_that_does_not_answer(system: System) -> None:
+    run = json.loads((system.directory / "run" / "run.json").read_text())
+    stopped = system.directory / "stopped.json"
+    stopped.write_text(json.dumps(run | {"metrics": "http://127.0.0.1:1"}))
+    done = system.command("explain", "pod", "gpu-pod1", "--run", str(stopped))
+    assert done.returncode == 1
+    assert done.stderr.startswith("deviceshare: the metrics service at http://127.0.0.1:1 does not answer")
+
+
+def test_an_object_to_explain_is_named_in_both_forms(system: System) -> None:
+    assert system.out("explain", "pod/gpu-pod1") == system.out("explain", "pod", "gpu-pod1")
+    assert system.out("explain", "device/share-1/0") == system.out("explain", "device", "share-1/0")
+    for arguments in (["pod"], ["pod", "a", "b"], ["pod/a", "b"]):
+        assert system.command("explain", *arguments).returncode == 2
 
 
 def test_one_of_several_names_does_not_exist(system: System) -> None:

@@ -55,6 +55,16 @@ def test_the_latest_system_is_found_until_it_ends(directory: Path) -> None:
     assert list(directory.iterdir()) == []
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_another_system_is_found_after_the_latest_was_killed(directory: Path, dead_pid: int, removed: bool) -> None:
+    runfile.write(run())
+    killed = runfile.write(run(dead_pid))
+    if removed:  # as leftovers.py does after a second
+        killed.unlink()
+        (directory / "run.json").unlink()
+    assert runfile.find() == run()
+
+
 def test_the_end_of_the_older_system_does_not_affect_the_younger(directory: Path) -> None:
     first, second = run(), run(os.getppid())
     runfile.write(first)

@@ -65,6 +65,7 @@ async def test_the_same_event_is_counted(cluster: Any) -> None:
     assert events["x"]["reason"] == "FailedScheduling"
     assert events["x"]["involvedObject"]["name"] == "a"
     assert events["x"]["firstTimestamp"] == AT_TEXT
+    assert events["x"]["metadata"]["creationTimestamp"]
     assert events["x"]["lastTimestamp"] == "2023-11-14T22:14:20Z"
 
 

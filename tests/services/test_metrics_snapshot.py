@@ -248,3 +248,27 @@ def test_problems_of_devices_are_those_of_the_pod_and_of_its_node():
     assert row[-1] == text
     (row,) = card_rows(core.store)
     assert row.problems == 1
+
+
+def test_a_node_uses_pods_and_the_resources_of_its_cards():
+    allocatable = {
+        "cpu": 4000,
+        "pods": 3,
+        "volcano.sh/vgpu-number": 10,
+        "volcano.sh/vgpu-memory": 11178,
+        "x.com/fpga": 2,
+    }
+    core = read(node(allocatable=allocatable), pod(), pod("b", node="n1"), ledger(claim()))
+    (found,) = snapshot_of(core).nodes
+    assert found.used == {"cpu": 1000, "pods": 2, "volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1024}
+    assert found.pods == 2
+
+
+def test_an_overcommitted_card_is_a_problem_of_its_node_and_pods():
+    core = read(node(), pod(node="n1"), ledger(claim(grants=grants(memory=16000))))
+    problem = "card GPU-1 is overcommitted: 16000 of 11178 MiB are allocated"
+    snapshot = snapshot_of(core)
+    assert (only(snapshot.nodes).problems, only(snapshot.pods).problems) == ((problem,), (problem,))
+    assert [row.problems for row in card_rows(core.store)] == [1]
+    core = read(node(), pod(node="n1"), pod("b"), ledger(claim()))
+    assert [each.problems for each in (*snapshot_of(core).nodes, *snapshot_of(core).pods)] == [(), (), ()]

@@ -4,13 +4,14 @@ Other objects: :mod:`.explaining_devices` and :mod:`.explaining_groups`.
 """
 
 import time
+from collections.abc import Sequence
 
 import msgspec
 from deviceshare.model import Refusal
 from deviceshare.model import shown as amount
 from deviceshare_metrics import api
 
-from deviceshare_cli.errors import CommandError
+from deviceshare_cli.errors import NotFoundError
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import NONE, indented_json, table
 from deviceshare_cli.pods import not_placed, shown_device, shown_devices
@@ -22,8 +23,8 @@ from deviceshare_cli.reading.kinds import (
     PODS,
     QUEUES,
     Resource,
-    find_resource,
     not_found,
+    parse_target,
     split_name,
 )
 from deviceshare_cli.reading.opening import Source, opened
@@ -37,9 +38,12 @@ _OF_QUEUES = ("Queue", "Cluster")
 RESOURCES = (PODS, NODES, DEVICES, QUEUES, PODGROUPS, JOBS)
 
 
-async def explain(source: Source, kind: str, name: str, namespace: str | None, output: str) -> int:
-    """Print an explanation and return the exit status; ``output`` is ``text``, ``wide`` or ``json``."""
-    resource = find_resource(kind, RESOURCES)
+async def explain(source: Source, arguments: Sequence[str], namespace: str | None, output: str) -> int:
+    """Print an explanation and return the exit status; ``output`` is ``text``, ``wide`` or ``json``.
+
+    ``arguments`` are KIND and NAME, or KIND/NAME.
+    """
+    resource, (name,) = parse_target(arguments, RESOURCES)
     where, short = split_name(name, namespace) if resource.namespaced else ("", name)
     async with opened(source) as reader:
         if resource is PODS:
@@ -71,10 +75,10 @@ async def explain_pod(reader: Reader, namespace: str, name: str, output: str) ->
     annotations: dict[str, str] = (found["metadata"].get("annotations") or {}) if found is not None else {}
     try:
         answer = await reader.explain(namespace, name)
-    except CommandError:
-        if found is not None and reader.target.schedulers:
-            raise CommandError(not_placed(found, reader.target.schedulers)) from None
-        raise
+    except NotFoundError:
+        missing = not_found(PODS, name) if found is None else f"error: {not_placed(found, reader.target.schedulers)}"
+        to_stderr(missing)
+        return 1
     if output == "json":
         print(indented_json(msgspec.to_builtins(answer) | {"annotations": annotations}))
     else:

@@ -66,8 +66,6 @@ async def explain_device(reader: Reader, name: str) -> Report | None:
 def _resources(node: api.Node) -> Table:
     rows = []
     for name in sorted(node.allocatable):
-        if node.cards and "/" in name and not node.used.get(name):
-            continue  # what is used of the resources of shared cards is in the table of cards
         used, total, unit = node.used.get(name, 0), node.allocatable[name], unit_of(name)
         rows.append((name, shown(used, unit), shown(total, unit), shown(max(0, total - used), unit)))
     return ("RESOURCE", "USED", "ALLOCATABLE", "FREE"), rows
@@ -84,8 +82,9 @@ def _cards(devices: Iterable[api.Device]) -> Table:
             device.mode or NONE,
             "yes" if device.healthy else "no",
         ]
-        row.append(f"{device.memory_total - device.memory_used}/{device.memory_total}Mi")
-        row.append(f"{device.cores_total - device.cores_used}/{device.cores_total}" if device.cores_total else NONE)
+        row.append(f"{max(0, device.memory_total - device.memory_used)}/{device.memory_total}Mi")
+        cores = f"{max(0, device.cores_total - device.cores_used)}/{device.cores_total}"
+        row.append(cores if device.cores_total else NONE)
         rows.append([*row, str(device.slots_used), ", ".join(device.pods) or NONE])
     return head, rows
 

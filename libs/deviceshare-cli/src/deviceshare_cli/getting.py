@@ -13,7 +13,7 @@ from deviceshare_cli import object_tables, tables
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import Table, aligned, indented_json, widths_of, yaml_text
-from deviceshare_cli.pods import not_placed
+from deviceshare_cli.pods import unlisted
 from deviceshare_cli.reading.kinds import (
     CLAIMS,
     DEVICES,
@@ -77,6 +77,8 @@ class Listing(NamedTuple):
 
 async def get(source: Source, arguments: Sequence[str], options: Options) -> int:
     """Print resources and return the exit status: 1 if a named one does not exist."""
+    if "," in (kinds := arguments[0]) and "/" not in kinds:
+        return await _get_each(source, kinds.split(","), arguments[1:], options)
     target = parse_target(arguments)
     if target.names and options.every_namespace:
         raise CommandError("a resource cannot be retrieved by name across all namespaces")
@@ -86,10 +88,22 @@ async def get(source: Source, arguments: Sequence[str], options: Options) -> int
         raise CommandError("--watch needs a running system: a snapshot does not change")
     async with opened(source) as reader:
         listing, status = await _find(reader, target, options)
-        if options.watch:
+        if options.watch and not status:
             await _watch(reader, target, options, listing)
         await _print(reader, target, listing, options)
         return status
+
+
+async def _get_each(source: Source, kinds: Sequence[str], names: Sequence[str], options: Options) -> int:
+    """Print the resources of several kinds, one table after the other, and return the exit status."""
+    if options.watch or options.output in ("json", "yaml"):
+        raise CommandError("you may only specify a single resource type with -w, -o json and -o yaml")
+    status = 0
+    for at, kind in enumerate(kinds):
+        if at and options.output != "name":
+            print()
+        status = max(status, await get(source, [kind, *names], options))
+    return status
 
 
 async def _find(reader: Reader, target: Target, options: Options) -> tuple[Listing, int]:
@@ -100,8 +114,12 @@ async def _find(reader: Reader, target: Target, options: Options) -> tuple[Listi
     if target.names:
         chosen, missing = _named(resource, chosen, target.names, options.namespace)
         for namespace, name in missing:
-            to_stderr(await _why_missing(reader, resource, namespace, name))
-            status = 1
+            entry = await _unlisted(reader, resource, namespace, name, wide=options.output == "wide")
+            if entry is not None:
+                chosen.append(entry)
+            else:
+                to_stderr(not_found(resource, name))
+                status = 1
     elif resource.namespaced and options.namespace is not None:
         chosen = [entry for entry in chosen if entry.namespace == options.namespace]
     if options.selector:
@@ -136,10 +154,12 @@ def _named(
     return chosen, missing
 
 
-async def _why_missing(reader: Reader, resource: Resource, namespace: str, name: str) -> str:
-    if resource is PODS and (pod := await reader.object("Pod", namespace, name)) is not None:
-        return f"error: {not_placed(pod, reader.target.schedulers)}"
-    return not_found(resource, name)
+async def _unlisted(reader: Reader, resource: Resource, namespace: str, name: str, *, wide: bool) -> Entry | None:
+    """Return a pod that exists in the cluster, and is not in the list of the JSON API."""
+    if resource is not PODS or (found := await reader.object("Pod", namespace, name)) is None:
+        return None
+    pod = unlisted(found, reader.target.schedulers)
+    return _listing(tables.pods_table([pod], wide), [(pod.namespace, pod.name, ())], [pod]).entries[0]
 
 
 async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Listing:
@@ -162,16 +182,19 @@ async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Lis
     if resource is EVENTS:
         objects.sort(key=lambda each: object_tables.last_seen(each) or "")
     of_objects = [(each["metadata"].get("namespace", ""), each["metadata"]["name"], ()) for each in objects]
-    return _listing(_object_table(resource, objects, reader.now, wide), of_objects, objects)
+    groups = await reader.objects(PODGROUPS.kind) if resource is JOBS else []
+    return _listing(_object_table(resource, objects, groups, reader.now, wide=wide), of_objects, objects)
 
 
-def _object_table(resource: Resource, objects: Sequence[Object], now: float, wide: bool) -> Table:
+def _object_table(
+    resource: Resource, objects: Sequence[Object], groups: Sequence[Object], now: float, *, wide: bool
+) -> Table:
     if resource is PODGROUPS:
         return object_tables.podgroups_table(objects, wide)
     if resource is QUEUES:
         return object_tables.queues_table(objects)
     if resource is JOBS:
-        return object_tables.jobs_table(objects, now)
+        return object_tables.jobs_table(objects, groups, now)
     assert resource is EVENTS
     return object_tables.events_table(objects, now, wide)
 
@@ -275,6 +298,9 @@ async def _watch(reader: Reader, target: Target, options: Options, listing: List
 async def _again(reader: Reader, target: Target, options: Options, everything: Listing) -> Listing:
     """Return the chosen ones of the current entries; names that do not exist (any more) are no errors."""
     if target.names:
-        chosen, _ = _named(target.resource, everything.entries, target.names, options.namespace)
+        chosen, missing = _named(target.resource, everything.entries, target.names, options.namespace)
+        for where, name in missing:
+            entry = await _unlisted(reader, target.resource, where, name, wide=options.output == "wide")
+            chosen += [entry] if entry is not None else []
         return Listing(everything.head, chosen)
     return (await _find(reader, target, options))[0]

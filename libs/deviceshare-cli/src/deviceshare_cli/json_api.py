@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from deviceshare_metrics import api
 
-from deviceshare_cli.errors import CommandError
+from deviceshare_cli.errors import CommandError, NotFoundError
 
 T = TypeVar("T")
 SECONDS = 30.0
@@ -19,7 +19,7 @@ SECONDS = 30.0
 
 
 async def fetch(metrics: str, path: str, answer: type[T]) -> T:
-    """Return the answer to ``/api/v1/<path>``. Raises CommandError if the request fails."""
+    """Return the answer to ``/api/v1/<path>``. Raises NotFoundError for an unknown object, CommandError."""
     where = f"/api/v1/{quote(path)}"
     try:
         status, body = await asyncio.to_thread(_get, metrics, where)
@@ -32,8 +32,9 @@ async def fetch(metrics: str, path: str, answer: type[T]) -> T:
             return msgspec.json.decode(body, type=answer)
         problem = msgspec.json.decode(body, type=api.ErrorAnswer).error
     except msgspec.MsgspecError:
-        problem = f"{metrics}{where} answered with status {status} and an unexpected body"
-    raise CommandError(problem)
+        unexpected = f"{metrics}{where} answered with status {status} and an unexpected body"
+        raise CommandError(unexpected) from None
+    raise NotFoundError(problem) if status == 404 else CommandError(problem)
 
 
 def _get(metrics: str, path: str) -> tuple[int, bytes]:

@@ -7,10 +7,13 @@ import msgspec
 from deviceshare.formats import vgpu
 from deviceshare.model import ContainerGrant, not_served
 from deviceshare_cluster.interface import Object
-from deviceshare_metrics.api import PodDevice
+from deviceshare_metrics.api import Pod, PodDevice, PodState
 
 SCHEDULERS = ("deviceshare", "volcano")
 """Default values of ``spec.schedulerName`` of the pods to place."""
+
+_ENDED = ("Succeeded", "Failed")
+"""Values of ``status.phase`` of ended pods."""
 
 _DEFAULT_SCHEDULERS = {"Pod": "default-scheduler", "Job": "volcano"}
 """The scheduler of the pods of a kind without ``spec.schedulerName``, by the API server or Volcano's webhook."""
@@ -29,13 +32,36 @@ def other_schedulers(manifest: Object, served: Sequence[str]) -> list[tuple[str,
 
 
 def not_placed(pod: Object, served: Sequence[str]) -> str:
-    """Return why a pod that exists is not listed: it belongs to another scheduler, or has not been read yet."""
-    metadata = pod["metadata"]
-    ref = f"pod {metadata.get('namespace', 'default')}/{metadata['name']}"
-    scheduler = (pod.get("spec") or {}).get("schedulerName") or _DEFAULT_SCHEDULERS["Pod"]
+    """Return why a pod that exists is not listed: of another scheduler, ended before it was read, or not read yet."""
+    found = unlisted(pod, served)
+    return f"pod {found.namespace}/{found.name}: {found.reason}"
+
+
+def unlisted(pod: Object, served: Sequence[str]) -> Pod:
+    """Return a pod that exists and is not listed, as the JSON API would show it, with the reason why it is not."""
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    scheduler = spec.get("schedulerName") or _DEFAULT_SCHEDULERS["Pod"]
+    node, phase = spec.get("nodeName"), (pod.get("status") or {}).get("phase")
+    state: PodState = "Bound" if node else "Pending"
+    reason = "it exists, and has not been read yet"
     if served and scheduler not in served:
-        return f"{ref}: {not_served(scheduler, served)}"
-    return f"{ref} exists, and has not been read yet"
+        state, reason = state if node else "OtherScheduler", not_served(scheduler, served)
+    if phase in _ENDED:
+        state = "Ended"
+        reason = f"it had ended ({phase}) when deviceshare first read it"
+    return Pod(
+        namespace=metadata.get("namespace", "default"),
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        scheduler=scheduler,
+        node=node,
+        state=state,
+        devices=(),
+        reason=reason,
+        queue="",
+        group="",
+        problems=(),
+    )
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -109,7 +135,7 @@ def read_pod(raw: bytes) -> PodView:
         uid=pod.metadata.uid,
         scheduler=pod.spec.scheduler_name or "",
         node=node,
-        ended=status.phase in ("Succeeded", "Failed"),
+        ended=status.phase in _ENDED,
         annotations=pod.metadata.annotations or {},
         reason=reason,
     )

@@ -1,7 +1,8 @@
 """Run files: the addresses of a running ``up``, for ``apply``, ``get`` and the other commands.
 
 Each ``up`` writes ``run-<pid>.json`` to the run directory (``$DEVICESHARE_RUN_DIR``, else ``deviceshare-<uid>`` under
-``$XDG_RUNTIME_DIR`` or ``/tmp``); ``run.json`` is a copy of the latest one.
+``$XDG_RUNTIME_DIR`` or ``/tmp``); ``run.json`` is a copy of the latest one. After a kill of the
+latest one, ``run.json`` is outdated or missing.
 """
 
 import os
@@ -90,6 +91,10 @@ def find(chosen: str | None = None) -> Run:
         raise CommandError(
             f"{chosen} is not a run file of deviceshare, and not the process id of a system of this user"
         )
+    if not chosen and (run is None or not _is_alive(run)) and (others := alive()):
+        # The latest system was killed: nothing has made run.json describe another one.
+        run = others[0]
+        _check_owner(run_directory() / f"run-{run.pid}.json")
     if run is None or not _is_alive(run):
         ended = f" (process {run.pid} of {path} has ended)" if run else ""
         raise CommandError(

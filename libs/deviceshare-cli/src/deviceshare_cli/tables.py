@@ -21,7 +21,6 @@ def nodes_table(nodes: Sequence[api.Node], wide: bool) -> Table:
             others = sorted(
                 name for name in node.allocatable if name not in ("cpu", "memory", "pods", "ephemeral-storage")
             )
-            # Used amounts of shared devices are in the table of devices, not among the node's resources.
             shown = (f"{name}: {_used_of(node.used.get(name, 0), node.allocatable[name])}" for name in others)
             row += [", ".join(shown) or NONE, "; ".join(node.problems) or NONE]
         rows.append(row)

@@ -48,7 +48,10 @@ class Items(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node; ``used`` are the resources of its claims and bound pods, ``pods`` is their number."""
+    """A node; ``used`` are the resources of its claims and bound pods, ``pods`` is their number.
+
+    ``used`` has each resource in ``allocatable`` by which cards are requested: what is used of the cards, in its unit.
+    """
 
     name: str
     ready: bool

@@ -22,6 +22,7 @@ from prometheus_client.samples import Exemplar
 from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
 from deviceshare_metrics.card_metrics import Detail, card_gauges
 from deviceshare_metrics.core import Snapshot, Tallies
+from deviceshare_metrics.core.snapshot import overcommitted
 from deviceshare_metrics.core.states import OTHER, node_state
 from deviceshare_metrics.many_series import Encode, Gauge, encoded, last_line
 
@@ -61,13 +62,7 @@ def _metrics(snapshot: Snapshot, tallies: Tallies) -> Iterator[Metric]:
 
 
 def _overcommitted(devices: Iterable[Device]) -> Metric:
-    counts = Counter(
-        device.node
-        for device in devices
-        if device.memory_used > device.memory_total
-        or device.cores_used > device.cores_total
-        or device.slots_used > device.slots_total
-    )
+    counts = Counter(device.node for device in devices if overcommitted(device))
     family = GaugeMetricFamily(
         "deviceshare_cards_overcommitted", "Cards of the node of which more is allocated than exists.", labels=("node",)
     )

@@ -93,8 +93,14 @@ def describe(
 
 @app.command()
 def explain(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="pod, node, device, queue, podgroup or job.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Also NAMESPACE/NAME; of a device its id, also NODE/ID.")],
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KIND NAME",
+            help="KIND: pod, node, device, queue, podgroup or job. NAME: also NAMESPACE/NAME; of a device its id, also "
+            "NODE/ID. Also KIND/NAME.",
+        ),
+    ],
     output: Annotated[
         Literal["text", "wide", "json"], typer.Option("-o", "--output", help="How to print it.")
     ] = "text",
@@ -108,7 +114,9 @@ def explain(
     """
     from deviceshare_cli import explaining
 
-    run_and_exit(explaining.explain(Source(run, snapshot), kind, name, namespace, output))
+    if len(arguments) + ("/" in arguments[0]) != 2:
+        raise typer.BadParameter("one object is explained: name it as KIND NAME or KIND/NAME", param_hint="'KIND NAME'")
+    run_and_exit(explaining.explain(Source(run, snapshot), arguments, namespace, output))
 
 
 @app.command()

@@ -49,7 +49,7 @@ class Reader(Protocol):
         ...
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:
-        """Return what is known of a pod. Raises CommandError if it is unknown."""
+        """Return what is known of a pod. Raises NotFoundError if it is unknown."""
         ...
 
     async def objects(self, kind: str) -> list[Object]:

@@ -14,7 +14,7 @@ import msgspec
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 
-from deviceshare_cli.errors import CommandError
+from deviceshare_cli.errors import CommandError, NotFoundError
 from deviceshare_cli.reading.kinds import RESOURCES
 from deviceshare_cli.reading.reader import ITEMS, Reader, StoredMessage, T, Target, in_order
 
@@ -66,7 +66,7 @@ class SnapshotReader:
 
         found = explain(self._store, self._snapshot, namespace, name)
         if found is None:
-            raise CommandError(f"pod {namespace}/{name} not found: no such pod exists or is remembered")
+            raise NotFoundError(f"pod {namespace}/{name} not found: no such pod exists or is remembered")
         return found
 
     async def objects(self, kind: str) -> list[Object]:

@@ -9,6 +9,7 @@ import msgspec
 from deviceshare.model import DeviceshareError, GroupKey, InputError, PodFact, PodGroupFact
 from deviceshare.objects import decode_pod, decode_podgroup
 from deviceshare_cluster.interface import Object
+from deviceshare_cluster.local import Manifest
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit
 from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
 from msgspec.structs import replace
@@ -65,7 +66,7 @@ def candidates(paths: Sequence[str], classes: Sequence[Object], served: Sequence
             raise CommandError(manifest.located(error.problem.field, str(error))) from None
         except (DeviceshareError, msgspec.MsgspecError) as error:
             raise CommandError(str(error)) from None
-        found.append(candidate._replace(warnings=others))
+        found.append(candidate._replace(warnings=(*others, *_with_nodes(manifest))))
     if not found:
         raise CommandError("no Pod or Job is in the files")
     return found
@@ -96,10 +97,42 @@ def _admitted(obj: Object, priorities: Priorities) -> Object:
 
 
 def _waiting(pod: Object) -> PodFact:
-    """Return the fact of a pod that has no node yet, and is not part of an existing PodGroup."""
+    """Return the fact of a pod that has no node yet, and is not part of an existing PodGroup.
+
+    A pod with ``spec.nodeName`` fits only on this node.
+    """
     without_uid = {key: value for key, value in pod["metadata"].items() if key != "uid"} | {
         "uid": f"fit-{uuid.uuid4()}"
     }
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    if node := pod["spec"].get("nodeName"):
+        spec["affinity"] = _only_on(node, spec.get("affinity") or {})
     fact = decode_pod(msgspec.json.encode({**pod, "metadata": without_uid, "spec": spec, "status": {}}))
     return replace(fact, group=GroupKey(f"pod/{fact.uid}"), held=())
+
+
+def _only_on(node: str, affinity: Object) -> Object:
+    """Return an affinity that also requires a node."""
+    kind, required = "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
+    of_nodes = affinity.get(kind) or {}
+    name = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = [
+        {**term, "matchFields": [*(term.get("matchFields") or ()), name]}
+        for term in (of_nodes.get(required) or {}).get("nodeSelectorTerms") or [{}]
+    ]
+    return {**affinity, kind: {**of_nodes, required: {"nodeSelectorTerms": terms}}}
+
+
+def _with_nodes(manifest: Manifest) -> Iterator[str]:
+    """Yield a warning about each ``spec.nodeName`` of a valid manifest."""
+    spec = manifest.object["spec"]
+    specs = {"spec": spec}
+    if manifest.object["kind"] == "Job":
+        specs = {
+            f"spec.tasks[{at}].template.spec": (task.get("template") or {}).get("spec") or {}
+            for at, task in enumerate(spec.get("tasks") or ())
+        }
+    for field, each in specs.items():
+        if node := each.get("nodeName"):
+            text = f"spec.nodeName is {node}: the pod would get no devices without a scheduler; only {node} is checked"
+            yield manifest.located(f"{field}.nodeName", text)

@@ -125,7 +125,7 @@ class LocalCluster(Patching, Writer):
         event: Object = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{name}.{digest}", **event_record.metadata},
+            "metadata": {"name": f"{name}.{digest}", "creationTimestamp": timestamp(at), **event_record.metadata},
             "involvedObject": {"apiVersion": KINDS[kind].api_version} | involved,
             "type": "Warning" if warning else "Normal",
             "reason": reason,
@@ -140,7 +140,9 @@ class LocalCluster(Patching, Writer):
         def again(known: Object | None) -> Object | None:
             if known is None:
                 return event
-            seen = {"firstTimestamp": known["firstTimestamp"], "count": known["count"] + 1}
+            first = known["firstTimestamp"]
+            seen = {"firstTimestamp": first, "count": known["count"] + 1}
+            seen["metadata"] = event["metadata"] | {"creationTimestamp": first}
             return None if once else event | seen
 
         try:

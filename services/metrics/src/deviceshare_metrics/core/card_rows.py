@@ -25,10 +25,11 @@ def card_rows(store: StateStore) -> Iterator[NodeCards]:
     for share in usage.shares:
         slices[share.node, share.card].append(share.memory or share.cores)
     devices: dict[str, list[api.Device]] = defaultdict(list)
-    for device in cards_of(store, cards, usage):
+    registered = tuple(cards_of(store, cards, usage))
+    for device in registered:
         devices[device.node].append(device)
     facts = {fact.name: fact for fact in store.nodes.values()}
-    for node in nodes_of(store, held):
+    for node in nodes_of(store, held, cards, usage, registered):
         kinds: dict[CardKind, int] = {}
         cells = []
         for device in devices.get(node.name) or whole_cards(facts[node.name], node):

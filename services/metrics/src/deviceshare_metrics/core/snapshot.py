@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from deviceshare.formats import vgpu
 from deviceshare.model import DEVICE_PROBLEMS, PENDING, ContainerGrant, OtherPodFact, Problem, Resources
+from deviceshare.state import PODS
 from deviceshare_bus.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
@@ -55,12 +56,13 @@ def build_snapshot(store: StateStore) -> Snapshot:
     held = list(holdings(store))
     usage = cards.usage(held)
     devices = _Devices(cards)
-    found = (*_pods(store, devices, outcomes), *map(_other, store.others.values()))
+    registered = tuple(cards_of(store, cards, usage))
+    found = (*_pods(store, devices, outcomes, registered), *map(_other, store.others.values()))
     pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
-    nodes = tuple(nodes_of(store, held))
+    nodes = tuple(nodes_of(store, held, cards, usage, registered))
     return Snapshot(
         nodes=nodes,
-        devices=tuple(_all_cards(store, nodes, cards_of(store, cards, usage))),
+        devices=tuple(_all_cards(store, nodes, registered)),
         pods=pods,
         claims=tuple(_claims(store, devices, outcomes)),
         shares=usage.shares,
@@ -74,8 +76,10 @@ def build_snapshot(store: StateStore) -> Snapshot:
     )
 
 
-def nodes_of(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Node]:
-    """Yield the nodes, with the resources of these holdings."""
+def nodes_of(
+    store: StateStore, holdings: Iterable[Holding], cards: Cards, usage: CardUsage, devices: Iterable[api.Device]
+) -> Iterator[api.Node]:
+    """Yield the nodes, with the resources of these holdings, the usage of their cards, and these registered devices."""
     used: dict[str, Counter[str]] = defaultdict(Counter)
     uids: dict[str, set[str]] = defaultdict(set)
     for held in holdings:
@@ -83,8 +87,14 @@ def nodes_of(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Nod
         for name, amount in held.resources:
             used[held.node][name] += amount
     of_pods = _device_problems(store)
+    of_cards: defaultdict[str, list[str]] = defaultdict(list)
+    for device in devices:
+        if overcommitted(device):
+            of_cards[device.node].append(_overcommitted_text(device))
     for node in sorted(store.nodes.values(), key=lambda node: node.name):
-        resources: Resources = dict(sorted(used[node.name].items()))
+        of_node = {PODS: len(uids[node.name]), **cards.used_resources(node.name, usage)}
+        here = used[node.name] + Counter({name: of_node[name] for name in of_node if name in node.allocatable})
+        resources: Resources = dict(sorted(here.items()))
         yield api.Node(
             name=node.name,
             ready=node.ready,
@@ -96,6 +106,7 @@ def nodes_of(store: StateStore, holdings: Iterable[Holding]) -> Iterator[api.Nod
             problems=(
                 *_texts(node.problems),
                 *of_pods.get(node.name, ()),
+                *of_cards.get(node.name, ()),
                 *_invalid(store, fact("node", node.name), ledger(node.name), outcome(node.name)),
             ),
         )
@@ -126,6 +137,25 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
                 largest_free=free if card.healthy else 0,
                 pods=tuple(sorted(pods.get((node.name, card.id), ()))),
             )
+
+
+def overcommitted(device: api.Device) -> bool:
+    """Return whether more of a card is allocated than it has."""
+    return (
+        device.memory_used > device.memory_total
+        or device.cores_used > device.cores_total
+        or device.slots_used > device.slots_total
+    )
+
+
+def _overcommitted_text(device: api.Device) -> str:
+    amounts = (
+        (device.memory_used, device.memory_total, "MiB"),
+        (device.cores_used, device.cores_total, "cores"),
+        (device.slots_used, device.slots_total, "shares"),
+    )
+    exceeded = ", ".join(f"{used} of {total} {unit}" for used, total, unit in amounts if used > total)
+    return f"card {device.id} is overcommitted: {exceeded} are allocated"
 
 
 def _all_cards(store: StateStore, nodes: Iterable[api.Node], registered: Iterable[api.Device]) -> Iterator[api.Device]:
@@ -187,7 +217,11 @@ def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterato
             )
 
 
-def _pods(store: StateStore, known: _Devices, outcomes: Outcomes) -> Iterator[api.Pod]:
+def _pods(store: StateStore, known: _Devices, outcomes: Outcomes, cards: Iterable[api.Device]) -> Iterator[api.Pod]:
+    of_cards: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for card in cards:
+        for ref in card.pods if overcommitted(card) else ():
+            of_cards[card.node, ref].append(_overcommitted_text(card))
     best = best_claims(store, outcomes)
     on_node = {(each.node, claim.uid): claim.grants for each in store.ledgers.values() for claim in each.claims}
     queues = {group.key: group.queue for group in store.groups.values()}
@@ -215,7 +249,11 @@ def _pods(store: StateStore, known: _Devices, outcomes: Outcomes) -> Iterator[ap
             reason=_reason(store, pod, state),
             queue=queues.get(pod.group, "") or pod.queue or "default",
             group=pod.group,
-            problems=(*_texts(pod.problems), *_invalid(store, fact("pod", pod.uid), explain(pod.uid))),
+            problems=(
+                *_texts(pod.problems),
+                *of_cards.get((node, f"{pod.namespace}/{pod.name}"), ()),
+                *_invalid(store, fact("pod", pod.uid), explain(pod.uid)),
+            ),
         )
 
 

@@ -4,12 +4,12 @@ The usage of a node is that of its claims and of the pods bound there that have 
 if the device plugin registers cards in larger units (``gpuMemoryFactor``).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.families import CardCount, CardCounter, device_resources
+from deviceshare.families import FAMILIES, CardCount, CardCounter, Family, device_resources
 from deviceshare.formats import vgpu
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
 from deviceshare.state import CardShare, pod_resources, shares_by_card
@@ -90,7 +90,13 @@ class Cards:
         self._by_node: dict[str, dict[str, Card]] = {
             node.name: {card.id: card for card in node.cards} for node in store.nodes.values()
         }
+        self._conf = store.conf
         self._counter = CardCounter(store.conf)
+        self._families: defaultdict[str, list[Family]] = defaultdict(list)
+        """The families that allocate cards of each mode."""
+        for family in FAMILIES:
+            for mode in family.modes:
+                self._families[mode].append(family)
         self._factor = store.conf.devices.vgpu.memory_factor
         self._alone: dict[tuple[object, ...], CardCount] = {}
         """The usage of single devices, and of unused cards: few cards and grants differ in more than their names."""
@@ -117,6 +123,23 @@ class Cards:
         found = self._alone.get(key)
         if found is None:
             found = self._alone[key] = self._in_mebibytes(card, self._counter.count(card, ()))
+        return found
+
+    def used_resources(self, node: str, usage: CardUsage) -> Counter[str]:
+        """Return what is used of a node's cards by the resources by which pods request them, in the plugin's units."""
+        found: Counter[str] = Counter()
+        for card in self.of(node):
+            count = usage.by_card.get((node, card.id))
+            if count is None:
+                continue
+            used = count.usage
+            memory = used.memory // self._factor if card.mode in vgpu.MODES else used.memory
+            counted: dict[str, int] = {}
+            for family in self._families[card.mode]:
+                names = family.card_names(card, self._conf)
+                number = int(used.slots > 0) if names.whole else used.slots
+                counted |= {names.number: number, names.memory: memory, names.cores: used.cores}
+            found.update({name: amount for name, amount in counted.items() if name})
         return found
 
     def usage(self, holdings: Iterable[Holding]) -> CardUsage:

@@ -1,0 +1,51 @@
+"""The text of `deviceshare explain node`."""
+
+from typing import Any
+
+from deviceshare_cli.explaining_devices import explain_node
+from deviceshare_metrics import api
+
+NODE = api.Node(
+    name="n1",
+    ready=True,
+    unschedulable=False,
+    allocatable={"cpu": 4000, "pods": 3, "volcano.sh/vgpu-memory": 8192, "xilinx.com/fpga": 2},
+    used={"cpu": 500, "pods": 3, "volcano.sh/vgpu-memory": 16000},
+    pods=3,
+    cards=1,
+    problems=("card GPU-1 is overcommitted: 16000 of 8192 MiB are allocated",),
+)
+CARD = api.Device(
+    node="n1",
+    id="GPU-1",
+    index=0,
+    type="Tesla-T4",
+    mode="hami-core",
+    healthy=True,
+    memory_total=8192,
+    memory_used=16000,
+    cores_total=100,
+    cores_used=110,
+    slots_total=10,
+    slots_used=1,
+    pods=("default/a",),
+)
+
+
+class _Reader:
+    async def items(self, kind: type[Any]) -> tuple[Any, ...]:
+        return {api.Node: (NODE,), api.Device: (CARD,)}.get(kind, ())
+
+
+async def test_a_node_shows_every_resource_and_no_negative_amount() -> None:
+    report = await explain_node(_Reader(), "n1")  # type: ignore[arg-type]
+    assert report is not None
+    sections = dict(report.sections)
+    assert [line.split() for line in sections["Resources"][1:]] == [
+        ["cpu", "500m", "4", "3500m"],
+        ["pods", "3", "3", "0"],
+        ["volcano.sh/vgpu-memory", "16000", "8192", "0"],
+        ["xilinx.com/fpga", "0", "2", "2"],
+    ]
+    assert sections["Cards"][1].split()[-4:] == ["0/8192Mi", "0/100", "1", "default/a"]
+    assert list(sections["Problems"]) == list(NODE.problems)
