@@ -101,8 +101,8 @@ def test_the_snapshot_follows_the_configuration():
 def test_what_is_a_device_depends_on_the_configuration():
     renamed = ConfigFact(name="devices", text="nvidia: {resourceCountName: acme.io/gpus}")
     bound = pod("a", PodRequest(containers=(container(**{"acme.io/gpus": 1, "cpu": 500}),)), node="n1")
-    assert snapshot_of(read(node("n1"), bound)).nodes[0].used == {"acme.io/gpus": 1, "cpu": 500}
-    assert snapshot_of(read(node("n1"), bound, renamed)).nodes[0].used == {"cpu": 500}
+    assert snapshot_of(read(node("n1"), bound)).nodes[0].used == {"acme.io/gpus": 1, "cpu": 500, "pods": 1}
+    assert snapshot_of(read(node("n1"), bound, renamed)).nodes[0].used == {"cpu": 500, "pods": 1}
 
 
 def test_memory_is_shown_in_mebibytes_whatever_the_unit_of_the_device_plugin():
