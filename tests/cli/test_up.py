@@ -258,7 +258,7 @@ def test_the_other_commands_on_a_running_system_after_a_service_was_killed(direc
     assert "  Bound on node-a\n" in explained.stdout
     assert "  main: CUDA_DEVICE_MEMORY_LIMIT" in explained.stdout
     assert "0/1 nodes are unavailable" in deviceshare("explain", "pod", "default/big").stdout
-    assert deviceshare("explain", "pod", "absent").stderr.startswith("deviceshare: pod default/absent not found")
+    assert deviceshare("explain", "pod", "absent").stderr == 'Error from server (NotFound): pods "absent" not found\n'
 
     gone = deviceshare("delete", "-f", "-", stdin=pod("late") + "---" + pod("never"))
     assert gone.stdout == 'pod "late" deleted\n'
@@ -292,7 +292,7 @@ def test_a_pod_of_another_scheduler_is_named_with_the_served_ones(directory: Pat
         "volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 1024", "cpu: 1"
     )
     deviceshare("apply", "-f", "-", stdin=plain)
-    assert deviceshare("explain", "pod", "plain").stderr == f"deviceshare: pod default/plain: {not_served}\n"
+    assert deviceshare("explain", "pod", "plain").stderr == f"error: pod default/plain: {not_served}\n"
 
 
 def test_no_process_is_left_when_up_is_killed(directory: Path) -> None:
