@@ -1,5 +1,6 @@
 """Compiles kernels and policies of traces. Where there is no C compiler they run as the Python that they are."""
 
+import os
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -19,6 +20,7 @@ modules = cythonize(
         for path in sorted((PACKAGE / package).glob("*.pxd"))
     ],
     build_dir="build",
+    nthreads=os.cpu_count() or 1,
     compiler_directives={
         "annotation_typing": False,
         "boundscheck": False,
@@ -32,4 +34,4 @@ for module in modules:
     # Said here, since cythonize does not hand it on.
     module.optional = True
 
-setup(ext_modules=modules)
+setup(ext_modules=modules, options={"build_ext": {"parallel": os.cpu_count() or 1}})

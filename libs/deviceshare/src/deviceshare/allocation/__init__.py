@@ -4,15 +4,17 @@ Reading order: :mod:`.allocator` (the entry point), :mod:`.node_table` (the stat
 :mod:`.pod_classes` (pods with equal requests), :mod:`.node_ranking` (feasibility and score of every node, cached),
 :mod:`.inter_pod` (constraints about other pods), :mod:`.card_request` (asking the device families), :mod:`.predicates`
 and :mod:`.node_filter` (which nodes a pod may use), :mod:`.node_scores`, :mod:`.node_checks` and :mod:`.diagnosis`
-(why a node is not feasible), :mod:`.ties`, :mod:`.claim_check` (whether a claim could be the allocator's).
+(why a node is not feasible), :mod:`.ties`, :mod:`.claim_check` (whether a claim could be the allocator's),
+:mod:`.defragmentation` (which pods to move to free capacity).
 """
 
 from deviceshare.allocation.allocator import Allocator, Placement, Unplaceable
 from deviceshare.allocation.claim_check import ClaimCheck
+from deviceshare.allocation.defragmentation import Movable, Move, plan
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_scores import counted
 from deviceshare.allocation.pod_class import PodClass
-from deviceshare.allocation.predicates import CORDONED, RefusalReason, Rule, tolerates
+from deviceshare.allocation.predicates import CORDONED, RefusalReason, Rule, matches, tolerates
 from deviceshare.allocation.ties import Ties, parse_ties
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "Allocator",
     "ClaimCheck",
     "InterPod",
+    "Movable",
+    "Move",
     "Placement",
     "PodClass",
     "RefusalReason",
@@ -27,6 +31,8 @@ __all__ = [
     "Ties",
     "Unplaceable",
     "counted",
+    "matches",
     "parse_ties",
+    "plan",
     "tolerates",
 ]

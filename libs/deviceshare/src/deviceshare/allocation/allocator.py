@@ -11,9 +11,11 @@ from collections.abc import Iterable
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from deviceshare.allocation.card_models import type_caveats, unit_caveats
 from deviceshare.allocation.diagnosis import closest, counted, merged
+from deviceshare.allocation.expected_pods import Cluster, ExpectedPods
 from deviceshare.allocation.first_failing import first_failing
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_checks import amount_checks, model_checks, port_checks, state_checks
@@ -24,10 +26,11 @@ from deviceshare.allocation.pod_classes import PodClasses
 from deviceshare.allocation.proportions import keep_all, proportion_checks
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.allocation.ties import LOWEST, Ties
+from deviceshare.allocation.volume_filter import VolumeFilter
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import ExpectedDemand
-from deviceshare.kernels import NEVER
-from deviceshare.model import ContainerGrant, HostPort, NearNode, PodRequest, Problem, Refusal, Tenant
+from deviceshare.kernels import NEVER, RowScan
+from deviceshare.model import ContainerGrant, HostPort, NearNode, PodRequest, Problem, Refusal, Tenant, VolumeBinding
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -53,6 +56,10 @@ class Placement(msgspec.Struct, frozen=True):
     and ``binpack``, plus a billionth of the exact score of the cards if that breaks ties."""
     ports: tuple[HostPort, ...] = ()
     counted: tuple[tuple[str, int], ...] = ()
+    exclusive: bool = False
+    """Whether the pod uses a volume that one pod of the cluster may use at a time, or binds one."""
+    bindings: tuple[VolumeBinding, ...] = ()
+    """How the claims of the pod are bound that are not bound yet."""
 
 
 class Unplaceable(msgspec.Struct, frozen=True):
@@ -78,7 +85,10 @@ class Allocator(NodeTable):
         super().__init__(conf, ties)
         self._expected = ExpectedDemand()
         self._pod_classes = PodClasses(conf)
-        self._rankings = RankingCache(conf, self._order)
+        self._rankings = RankingCache(self._order)
+        self._scan = RowScan()
+        self._expected_pods: ExpectedPods | None = None
+        """None until the policy fragmentation is configured, or a pod asks for it."""
 
     def set_configuration(self, conf: SchedulerConf) -> None:
         """Apply another configuration; holdings stay."""
@@ -87,7 +97,9 @@ class Allocator(NodeTable):
         devices = conf.devices != self.conf.devices
         self.conf = conf
         self._pod_classes.set_configuration(conf)
-        self._rankings = RankingCache(conf, self._order)
+        self._rankings = RankingCache(self._order)
+        if self._expected_pods is not None:
+            self._expected_pods.outdate()
         if devices:
             self._recount_all()
 
@@ -107,6 +119,33 @@ class Allocator(NodeTable):
         expected = tuple((family, memory, count) for (family, memory), count in sorted(amounts.items()))
         self._expected = ExpectedDemand(expected)
 
+    @property
+    def learns(self) -> bool:
+        """Whether pods are counted that arrive, for the policy ``fragmentation``."""
+        return self._expected_pods is not None
+
+    def learn(self) -> None:
+        """Begin to count the pods that arrive; placing a pod by the policy ``fragmentation`` begins as well."""
+        if self._expected_pods is None:
+            cluster = Cluster(self._cards, self._resources, self._nodes, self._changes, self._facts)
+            self._expected_pods = ExpectedPods(cluster, lambda rule: self._rankings.node_filter(rule))
+
+    def arrived(self, request: PodRequest) -> None:
+        """Count a pod that arrived among those that are expected, if pods are counted."""
+        if self._expected_pods is not None:
+            self._expected_pods.arrived(self._pod_classes.read(request))
+
+    def fragmentation(self, node: str) -> float:
+        """Return the free capacity of a node that the expected pods could not use, in thousandths of a card.
+
+        Begins to count arrivals as the policy does. 0 for an unknown node.
+        """
+        self._measure()
+        row = self._rows.get(node)
+        if row is None or self._expected_pods is None:
+            return 0.0
+        return self._expected_pods.fragmentation.lost_now(row)
+
     def pod_class(self, request: PodRequest) -> PodClass:
         """Return the handle of all pods with this request; :meth:`place` and the other methods take its ``request``.
 
@@ -125,11 +164,16 @@ class Allocator(NodeTable):
         pod_class = self._refreshed(request)
         if pod_class.unschedulable:
             return None
-        if pod_class.inter_pod is not None:
-            row, feasible, weighted, bonus = pod_class.inter_pod.best(pod_class.ranking, pod_class.bonus)
+        exclusive = False
+        if (inter_pod := pod_class.inter_pod) is not None:
+            if inter_pod.rejection is not None:
+                return None
+            exclusive = inter_pod.exclusive
+            row, feasible, weighted, bonus = inter_pod.best(pod_class.ranking, pod_class.bonus)
         else:
             row, bonus = pod_class.best()
-            feasible, weighted = pod_class.node_index.best.able, pod_class.node_index.best.key(row)
+            best = pod_class.node_index.best
+            feasible, weighted = best.able, best.key(row) if row >= 0 else NEVER
         if row < 0:
             return None
         score, chosen = pod_class.chosen(row, self._resources.amounts, lambda: self._view(np.array([row])))
@@ -142,11 +186,15 @@ class Allocator(NodeTable):
             weighted_score=weighted,
             ports=pod_class.request.host_ports,
             counted=pod_class.counted,
+            exclusive=exclusive,
+            bindings=inter_pod.bindings(row) if inter_pod is not None else (),
         )
 
     def take(self, uid: str, placement: Placement, tenant: Tenant = NO_TENANT) -> None:
         """Charge a pod to the node and devices of a placement; replaces its holding on that node."""
         resources = placement.resources + placement.counted
+        if placement.bindings:
+            tenant = replace(tenant, bindings=placement.bindings)
         self.hold(placement.node, uid, placement.grants, resources, tenant, placement.ports)
 
     def amounts(self, request: PodRequest) -> tuple[tuple[str, int], ...]:
@@ -163,6 +211,8 @@ class Allocator(NodeTable):
             return Unplaceable(self.nodes, (), pod_class.problem)
         if pod_class.unschedulable:
             return Unplaceable(self.nodes, pod_class.for_no_node())
+        if pod_class.inter_pod is not None and (rejection := pod_class.inter_pod.rejection) is not None:
+            return Unplaceable(self.nodes, (rejection,))
         # Sorted by name, so that the nearest node does not depend on the order in which nodes were added.
         rows = np.array([self._rows[name] for name in sorted(self._rows)], dtype=np.int64)
         if not len(rows):
@@ -205,10 +255,24 @@ class Allocator(NodeTable):
         """Return the class of a request, its ranking up to date unless no node can ever be feasible."""
         pod_class = self._pod_classes.use(request)
         if not pod_class.unschedulable:
+            if pod_class.measured:
+                self._measure()
             self._refresh(pod_class)
             if pod_class.inter_pod is None and pod_class.constrained:
-                pod_class.inter_pod = InterPod(pod_class.request, self.conf, self._placed_pods())
+                pods = self._placed_pods() if pod_class.near_pods else None
+                volumes = VolumeFilter(pod_class.request, self.conf, self.volumes) if pod_class.has_volumes else None
+                pod_class.inter_pod = InterPod(
+                    pod_class.request, self.conf, pods, volumes=volumes, scan=self._scan, changes=self._changes
+                )
         return pod_class
+
+    def _measure(self) -> None:
+        """Bring up to date by which fragmentation nodes and cards are chosen."""
+        self.learn()
+        assert self._expected_pods is not None
+        self._rankings.fragmentation = self._expected_pods.fragmentation
+        if len(self._rows):
+            self._expected_pods.refresh(self.conf)
 
     def _refresh(self, pod_class: PodClass) -> None:
         changes = self._changes

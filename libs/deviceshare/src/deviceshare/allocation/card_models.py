@@ -9,11 +9,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from deviceshare.families import parts_of_words, types_accepted, types_asked
+from deviceshare.families import parts_of_words, shares_whole, types_accepted, types_asked
 from deviceshare.formats import nvidia, vgpu
 from deviceshare.formats.card_lists import items
 from deviceshare.model import NodeFact, PodRequest, mebibytes_hint
 from deviceshare.state import Bools
+
+ANY = "*"
+"""Instead of a model: the node's cards are registered with their types, by which the device family chooses them."""
 
 
 class ModelWish(msgspec.Struct, frozen=True):
@@ -24,7 +27,9 @@ class ModelWish(msgspec.Struct, frozen=True):
 
     def accepted(self, names: Sequence[str]) -> Bools:
         """Return for each model name whether the pod accepts it."""
-        return types_accepted(self.use, self.nouse, names)
+        found = types_accepted(self.use, self.nouse, names)
+        found[[name == ANY for name in names]] = True
+        return found
 
     def __str__(self) -> str:
         """Return the annotations as the user wrote them."""
@@ -59,10 +64,13 @@ def unit_caveats(ask: PodRequest) -> tuple[str, ...]:
 def model_of(node: NodeFact) -> str:
     """Return the model of a node's whole GPUs, '' if unknown.
 
-    Without the label it is the common model of all cards that are registered for sharing.
+    Without the label it is the common model of all cards that are registered for sharing. :data:`ANY` where cards are
+    shared under the resource of whole GPUs.
     """
     if not any(name.startswith(nvidia.PREFIX) and amount for name, amount in node.allocatable.items()):
         return ""
+    if shares_whole(node.cards):
+        return ANY
     if label := node.labels.get(nvidia.PRODUCT):
         return label
     types = {card.type for card in node.cards}

@@ -3,7 +3,7 @@
 Everything is vectorised over nodes. No code here is specific to a device family.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,9 @@ from deviceshare.families import Check, Demand, ExpectedDemand, Family, Pick, Pl
 from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, ContainerGrant
 from deviceshare.state import Bools, CardView, Codes, Ints
+
+WITHOUT_CARDS = -1
+"""Instead of the number of an answer: the node serves the request without cards (:attr:`Demand.or_whole`)."""
 
 
 class CardChoice(NamedTuple):
@@ -42,8 +45,12 @@ class CardRequest:
     def selectors(self, codes: Codes, conf: SchedulerConf) -> CardSelectors | None:
         """Return the kernels of the families with cards in the cluster.
 
-        None: fall back to the NumPy path, since a family has no kernel for the demand, or no family has cards.
+        None: fall back to the NumPy path, since a family has no kernel for the demand, or no family has cards. No
+        kernel: no node of the cluster serves the request with cards.
         """
+        if whole := self._or_whole():
+            # Kernels do not choose between cards and whole ones. Most clusters have no such cards.
+            return None if any(codes.kinds.modes.find(mode) > 0 for mode in whole) else CardSelectors()
         found = []
         for number, (family, demand) in enumerate(self.answers):
             if not family.modes or any(codes.kinds.modes.find(mode) > 0 for mode in family.modes):
@@ -61,8 +68,11 @@ class CardRequest:
             if not family.modes or bool(view.of_modes(family.modes).any())
         ]
         rows = view.mode.shape[0]
+        plain = self._without_cards(view)
         if not able:
-            return self._nowhere(rows), np.zeros(rows, dtype=np.int64)
+            nowhere = self._nowhere(rows)
+            nowhere.fits |= plain
+            return nowhere, np.where(plain, WITHOUT_CARDS, 0)
         (first, family, demand), *others = able
         charged = view.copy() if others else view
         best = family.place(demand, charged, conf)
@@ -79,7 +89,27 @@ class CardRequest:
                 _take(best, places, better)
         if others:
             view.block[:] = charged.block
+        if plain.any():
+            best.fits |= plain
+            choice[plain] = WITHOUT_CARDS
         return best, choice
+
+    def _or_whole(self) -> frozenset[str]:
+        """Return the modes without which a node serves the request without cards; none: every node needs cards."""
+        return frozenset().union(*(family.whole_modes for family, demand in self.answers if demand.or_whole))
+
+    def _without_cards(self, view: CardView) -> Bools:
+        """Return bool[R]: the nodes that serve the request without cards."""
+        whole = self._or_whole()
+        if not whole:
+            return np.zeros(len(view.mode), dtype=np.bool_)
+        found: Bools = ~np.logical_or.reduce(view.of_modes(whole), axis=1)
+        return found
+
+    def serves_without(self, cards: Iterable[Card]) -> bool:
+        """Return whether a node with these cards serves the request without them."""
+        whole = self._or_whole()
+        return bool(whole) and not any(card.mode in whole for card in cards)
 
     def _nowhere(self, rows: int) -> Places:
         empty = [np.zeros((rows, count), dtype=np.int64) for count in self._counts]
@@ -89,6 +119,8 @@ class CardRequest:
         self, answer: CardChoice, cards: tuple[Card, ...], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """Return the grants for a choice on a node with these cards."""
+        if answer.number == WITHOUT_CARDS:
+            return ()
         family, demand = self.answers[answer.number]
         picks = [[Pick(cards[column], detail) for column, detail in each] for each in answer.chosen]
         return family.grants(demand, picks, conf, expected)
@@ -107,9 +139,9 @@ class CardRequest:
             asked[rows] = True
             feasible |= asked & ~np.logical_or.reduce([check.nodes for check in checks] or [~asked])
             found.append(checks)
-        if len(found) == 1:
-            return found[0]
-        reached = np.stack([stages(checks, total) for checks in found]) if found else np.zeros((0, total))
+        if len(found) < 2:
+            return found[0] if found else []
+        reached = np.stack([stages(checks, total) for checks in found])
         furthest = reached.argmax(axis=0)
         return [
             only(replace(check, nodes=check.nodes & ~feasible), ~feasible & (furthest == number))
@@ -121,10 +153,14 @@ class CardRequest:
     def _askable(self, view: CardView) -> list[tuple[Ints, tuple[Family, Demand]]]:
         """Return the answers with the rows of the view that have cards of their family.
 
-        The first answer includes the nodes without cards of any family, so that each node is counted once.
+        The first answer includes the nodes without cards of any family, so that each node is counted once; no answer
+        includes nodes that serve the request without cards.
         """
         has = [view.of_modes(family.modes).any(axis=1) for family, _ in self.answers]
         has[0] = has[0] | ~np.logical_or.reduce(has)
+        if self._or_whole():
+            plain = self._without_cards(view)
+            has = [rows & ~plain for rows in has]
         return [(np.flatnonzero(rows), answer) for rows, answer in zip(has, self.answers, strict=True) if rows.any()]
 
 

@@ -54,6 +54,8 @@ class ClaimCheck:
         for card_request in pod_class.card_requests:
             answer = next((each for each in card_request.answers if each[0].name in families), None)
             if answer is None:
+                if card_request.serves_without(cards.values()):
+                    continue
                 return f"devices of {_named(card_request)}, for which the claim has none"
             with calling(answer[0].name, "pick_of or grants"):
                 found = self._grants(*answer, claim, cards)
@@ -76,6 +78,8 @@ class ClaimCheck:
             card = cards[identity]
             if not card.healthy:
                 return f"healthy cards: {identity} is not"
+            if card.cordoned:
+                return f"cards that are not cordoned: {identity} is"
             pods = others.get(identity, ())
             used = self._counter.used(card, [*pods, shares])
             for name, amount, most in (

@@ -1,7 +1,7 @@
 """The first failing check of each node: each node counts once, under the check that kept the pod away from it.
 
-The checks are in kube-scheduler's order: state, taints, affinity, ports, resources of the node, topology spread,
-inter-pod affinity (the default plugins in pkg/scheduler/apis/config/v1/default_plugins.go), then devices.
+The checks are in kube-scheduler's order: state, taints, affinity, ports, resources of the node, volumes, topology
+spread, inter-pod affinity (the default plugins in pkg/scheduler/apis/config/v1/default_plugins.go), then devices.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +26,13 @@ _ORDER = (
     "ResourceUnknown",
     "InsufficientResource",
     "ProportionNotKept",
+    "DiskConflict",
+    "VolumeInUse",
+    "VolumeLimitExceeded",
+    "VolumeNodeConflict",
+    "NoVolumeToBind",
+    "VolumeNotFound",
+    "VolumeZoneConflict",
     "TopologyKeyMissing",
     "TopologySpreadNotMet",
     "PodAffinityNotMet",

@@ -1,8 +1,8 @@
-"""Inter-pod constraints of one pod class on top of its ranking: filter, scores, and the best node.
+"""Inter-pod constraints and volumes of one pod class on top of its ranking: filter, scores, and the best node.
 
-The ranking of a class, which equivalent classes share, knows nothing of other pods. Where pods have inter-pod
-constraints, or those of other pods select them, each placement filters the nodes of the ranking, adds the scores of
-both plugins, and takes the best node of the result.
+The ranking of a class, which equivalent classes share, knows nothing of other pods and of volumes. Where pods have
+inter-pod constraints, or those of other pods select them, or where they have volumes, each placement filters the nodes
+of the ranking, adds the scores of both plugins, and takes the best node of the result.
 """
 
 from collections.abc import Callable, Hashable
@@ -12,10 +12,12 @@ import numpy as np
 
 from deviceshare.allocation.node_ranking import NodeRanking
 from deviceshare.allocation.predicates import RefusalReason, Rule, matches, untolerated
+from deviceshare.allocation.topology_ranking import TopologyRanking
+from deviceshare.allocation.volume_filter import VolumeFilter
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import Check
-from deviceshare.kernels import NEVER, Best, Floats, Mask, NodeScores, RowScan, weighted_score
-from deviceshare.model import NodeFact, PodRequest
+from deviceshare.kernels import NEVER, Best, Changes, Floats, Mask, NodeScores, RowScan, weighted_score
+from deviceshare.model import NodeFact, PodRequest, Refusal, VolumeBinding
 from deviceshare.state import Bools, Ints
 from deviceshare.topology import (
     AFFINITY_REASONS,
@@ -59,39 +61,82 @@ _NONE = BestNode(-1, 0, NEVER, 0.0)
 
 
 class InterPod:
-    """The inter-pod constraints of a pod class, and of other pods towards it.
+    """The inter-pod constraints of a pod class, and of other pods towards it, and its volumes.
 
     Args:
         request: the request of the pods.
         conf: the configuration: which constraints filter nodes, and the weights of scores.
-        pods: the pods on nodes.
+        pods: the pods on nodes; None if there are no inter-pod constraints.
         required_weight: what required affinity of other pods adds to scores.
+        volumes: the volumes of the pods, None if they have none.
+        scan: arrays of the size of the cluster for the time of a call of :meth:`best`, shared by all classes.
+        changes: the nodes that changed; None: each call of :meth:`best` passes over all nodes.
     """
 
     def __init__(
-        self, request: PodRequest, conf: SchedulerConf, pods: PlacedPods, required_weight: int = REQUIRED_WEIGHT
+        self,
+        request: PodRequest,
+        conf: SchedulerConf,
+        pods: PlacedPods | None,
+        required_weight: int = REQUIRED_WEIGHT,
+        volumes: VolumeFilter | None = None,
+        scan: RowScan | None = None,
+        changes: Changes | None = None,
     ) -> None:
         self._request = request
         self._pods = pods
-        self._scan = RowScan()
+        self._volumes = volumes
+        self._scan = scan if scan is not None else RowScan()
         order = conf.nodeorder
         self._affinity_weight = order.pod_affinity if order is not None else 0
         self._spread_weight = order.topology_spread if order is not None else 0
-        self.affinity = PodAffinity(request.topology, request.imposed, pods, required_weight)
-        self.spread = TopologySpread(request.topology, pods, self._admits) if request.topology is not None else None
+        self.affinity: PodAffinity | None = None
+        self.spread: TopologySpread | None = None
+        if pods is not None:
+            self.affinity = PodAffinity(request.topology, request.imposed, pods, required_weight)
+            if request.topology is not None:
+                self.spread = TopologySpread(request.topology, pods, self._admits)
         self._scores = bool(
-            (self._affinity_weight and self.affinity.prefers)
+            (self._affinity_weight and self.affinity is not None and self.affinity.prefers)
             or (self._spread_weight and self.spread is not None and self.spread.preferred)
         )
         """Whether it scores nodes."""
-        self._filters_affinity = conf.predicates.pod_affinity and self.affinity.restricts
+        restricts = self.affinity is not None and self.affinity.restricts
+        self._filters_affinity = conf.predicates.pod_affinity and restricts
         self._filters_spread = conf.predicates.topology_spread and self.spread is not None
+        self._ranking: TopologyRanking | None = None
+        if pods is not None and changes is not None and self.affinity is not None:
+            self._ranking = TopologyRanking(
+                pods,
+                changes,
+                self.affinity,
+                self.spread,
+                filters_affinity=self._filters_affinity,
+                filters_spread=self._filters_spread,
+                affinity_weight=self._affinity_weight,
+                spread_weight=self._spread_weight,
+            )
 
     def close(self) -> None:
         """Release what is counted for it."""
-        self.affinity.close()
+        if self.affinity is not None:
+            self.affinity.close()
         if self.spread is not None:
             self.spread.close()
+
+    @property
+    def rejection(self) -> Refusal | None:
+        """Why no node is feasible, whatever node it is: because of a volume."""
+        return self._volumes.rejection() if self._volumes is not None else None
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether the pod uses a volume that one pod of the cluster may use at a time, or binds one."""
+        return self._volumes is not None and self._volumes.exclusive
+
+    def bindings(self, row: int) -> tuple[VolumeBinding, ...]:
+        """Return how the unbound claims of the pod are bound on a node that fits."""
+        return self._volumes.bindings(row) if self._volumes is not None else ()
 
     def _admits(self, policies: Policies) -> tuple[Hashable, Callable[[NodeFact], bool]]:
         request, (affinity, taints) = self._request, policies
@@ -109,7 +154,7 @@ class InterPod:
         if self._filters_spread and self.spread is not None:
             self.spread.refresh()
             found += self.spread.filters()
-        if self._filters_affinity:
+        if self._filters_affinity and self.affinity is not None:
             self.affinity.refresh()
             found += self.affinity.filters()
         return found
@@ -120,32 +165,62 @@ class InterPod:
         filters = self._filters()
         found: dict[str, Bools] = {}
         for reasons in (SPREAD_REASONS, AFFINITY_REASONS):
-            found |= failing([each for each in filters if each.reason in reasons], len(self._pods))
-        return [
-            Check(_REASONS[text].code, text, nodes[rows], no_cards)
-            for text, nodes in found.items()
-            if nodes[rows].any()
-        ]
+            if of_plugin := [each for each in filters if each.reason in reasons]:
+                found |= failing(of_plugin, len(of_plugin[0].domains.of_row))
+        excluded = [(_REASONS[text].code, text, nodes) for text, nodes in found.items()]
+        for reason, nodes in self._volumes.excluded() if self._volumes is not None else ():
+            excluded.append((*reason, nodes))
+        return [Check(code, text, nodes[rows], no_cards) for code, text, nodes in excluded if nodes[rows].any()]
+
+    def _without_volumes(self, rows: int) -> tuple[Ints, Mask] | None:
+        """Return the nodes that volumes exclude, in the form of domains of one row each; None: no node."""
+        assert self._volumes is not None
+        if not (reasons := self._volumes.excluded()):
+            return None
+        excluded = np.zeros(rows, dtype=np.bool_)
+        for _, nodes in reasons:
+            excluded |= nodes
+        return self._volumes.every_row(rows), excluded.view(np.uint8)
 
     def best(self, ranking: NodeRanking, bonus: float) -> BestNode:
         """Return the best node; ``bonus`` as in :meth:`NodeRanking.best <.node_ranking.NodeRanking.best>`."""
+        index = ranking.node_index
+        scores = index.scores
+        normalized = scores is not None and (scores.preferred_affinity.highest or scores.prefer_no_schedule.highest)
+        of_rows = None if self._volumes is None else self._without_volumes(len(index.best.keys))
+        if self._ranking is not None and of_rows is None and not bonus:
+            if normalized:
+                self._ranking.drop()
+            elif (found := self._ranking.find(ranking)) is not None:
+                row, known = found
+                return BestNode(row, known.feasible, known.total, 0.0) if row >= 0 else _NONE
+        return self._scanned(ranking, bonus, of_rows, normalized=bool(normalized))
+
+    def _scanned(
+        self, ranking: NodeRanking, bonus: float, of_rows: tuple[Ints, Mask] | None, *, normalized: bool
+    ) -> BestNode:
+        """Pass over all nodes; ``of_rows``: the nodes that volumes exclude; ``normalized``: their scores are."""
         index, scan = ranking.node_index, self._scan
         excluded: dict[Domains, Mask] = {}
         for _, domains, of_filter in self._filters():
             known = excluded.get(domains)
             excluded[domains] = of_filter if known is None else known | of_filter
         keys, scores = index.best.keys, index.scores
-        normalized = scores is not None and (scores.preferred_affinity.highest or scores.prefer_no_schedule.highest)
-        if len(excluded) == 1 and not (self._scores or normalized or bonus):
-            ((domains, of_domains),) = excluded.items()
-            row = scan.best_without(keys, domains.of_row, of_domains, index.best)
+        if self._pods is None and of_rows is None:
+            row, gained = ranking.best(bonus) if bonus else (index.best.first(), 0.0)
+            return BestNode(row, index.best.able, index.best.key(row), gained) if row >= 0 else _NONE
+        if len(excluded) + (of_rows is not None) == 1 and not (self._scores or normalized or bonus):
+            of_row, one = of_rows if of_rows is not None else _only(excluded)
+            row = scan.best_without(keys, of_row, one, index.best)
             return BestNode(row, scan.able, float(keys[row]), 0.0) if row >= 0 else _NONE
         scan.start(keys)
+        if of_rows is not None:
+            scan.exclude(*of_rows)
         for domains, of_domains in excluded.items():
             scan.exclude(domains.of_row, of_domains)
         if scores is not None and normalized:
             _normalize_again(scores, scan)
-        if self._affinity_weight:
+        if self._affinity_weight and self.affinity is not None:
             self.affinity.refresh()
             self.affinity.add_scores(scan, self._affinity_weight)
         if self._spread_weight and self.spread is not None:
@@ -163,6 +238,11 @@ class InterPod:
             if favourite == row or gained > totals[row] or level:
                 return BestNode(favourite, scan.able, float(totals[favourite]), bonus)
         return BestNode(row, scan.able, float(scan.totals[row]), 0.0)
+
+
+def _only(excluded: dict[Domains, Mask]) -> tuple[Ints, Mask]:
+    ((domains, of_domains),) = excluded.items()
+    return domains.of_row, of_domains
 
 
 def _first(order: Best, keys: Floats) -> int:

@@ -15,8 +15,18 @@ from deviceshare.allocation.node_filter import NodeFilter
 from deviceshare.allocation.node_scores import enter_nodes
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
-from deviceshare.kernels import NEVER, Best, Changes, Floats, NodeIndex, NodeScores, TieOrder, weighted_score
-from deviceshare.model import NodeFact, PodRequest, ResourceAmounts
+from deviceshare.kernels import (
+    NEVER,
+    Best,
+    Changes,
+    Floats,
+    NodeFragmentation,
+    NodeIndex,
+    NodeScores,
+    TieOrder,
+    weighted_score,
+)
+from deviceshare.model import BINPACK, FRAGMENTATION, NodeFact, PodRequest, ResourceAmounts
 from deviceshare.state import Bools, CardTable, Ints, ResourceTable
 
 _TIE_BREAK = 1e-9
@@ -70,6 +80,13 @@ class NodeRanking:
             if selector.offers:
                 selector.offered = resources.column(selector.offers)
 
+    def measure_by(self, fragmentation: NodeFragmentation | None, cpu: int, conf: SchedulerConf) -> None:
+        """Score nodes and choose cards by fragmentation where the policies say so; ``cpu``: millicores of a pod."""
+        self.node_index.fragmentation = fragmentation if conf.node_policy == FRAGMENTATION else None
+        self.node_index.taken_cpu = cpu
+        for selector in self.node_index.selectors or ():
+            selector.fragmentation, selector.taken_cpu = fragmentation, cpu
+
     def refresh(self, facts: Changes, nodes: Sequence[NodeFact | None], ask: PodRequest) -> None:
         """Re-run node filters and preference scores for rows whose NodeFact changed; ``nodes`` are by row."""
         node_index = self.node_index
@@ -119,15 +136,16 @@ class NodeRanking:
 
 
 class RankingCache:
-    """The rankings of the pod classes in use, under one configuration, and the node filters that rankings share.
+    """The rankings of the pod classes in use, and the node filters that rankings share.
 
     Holds weak references: a ranking lives as long as its pod classes, whose number :class:`~.pod_classes.PodClasses`
     bounds.
     """
 
-    def __init__(self, conf: SchedulerConf, order: TieOrder) -> None:
-        self._conf = conf
+    def __init__(self, order: TieOrder) -> None:
         self._order = order
+        self.fragmentation: NodeFragmentation | None = None
+        """Measures nodes for the policy fragmentation; None until a pod is placed by it."""
         self._rankings: WeakValueDictionary[Hashable, NodeRanking] = WeakValueDictionary()
         self._filters: WeakValueDictionary[Rule, NodeFilter] = WeakValueDictionary()
 
@@ -141,20 +159,27 @@ class RankingCache:
         card_requests: Sequence[CardRequest],
         rule: Rule,
         scores: NodeScores | None,
+        conf: SchedulerConf,
         *,
         favouring: bool,
     ) -> NodeRanking:
-        """Add a ranking; ``favouring``: a family prefers one node to all others."""
-        node_filter = self._filters.get(rule)
-        if node_filter is None:
-            node_filter = self._filters[rule] = NodeFilter(rule)
-        node_index = NodeIndex(self._order, self._conf.weight, _tie_break_weight(self._conf))
+        """Add a ranking; ``conf`` is that of its pods, ``favouring``: a family prefers one node to all others."""
+        node_index = NodeIndex(self._order, conf.weight, _tie_break_weight(conf))
         node_index.scores = scores
         favourites = Best(self._order) if favouring else None
-        ranking = self._rankings[equivalence_key] = NodeRanking(card_requests, node_index, node_filter, favourites)
+        ranking = self._rankings[equivalence_key] = NodeRanking(
+            card_requests, node_index, self.node_filter(rule), favourites
+        )
         return ranking
+
+    def node_filter(self, rule: Rule) -> NodeFilter:
+        """Return the node filter of a rule, which lives as long as it is used."""
+        found = self._filters.get(rule)
+        if found is None:
+            found = self._filters[rule] = NodeFilter(rule)
+        return found
 
 
 def _tie_break_weight(conf: SchedulerConf) -> float:
     """Return the weight of the exact score: 0 under ``binpack``, unless the rounded score has no weight."""
-    return 0.0 if conf.weight and conf.policy == "binpack" else _TIE_BREAK
+    return 0.0 if conf.weight and conf.node_policy == BINPACK else _TIE_BREAK

@@ -23,6 +23,7 @@ from deviceshare.state import (
     usage_of,
 )
 from deviceshare.topology import ImposedTerms, PlacedPods
+from deviceshare.volumes import ClusterVolumes
 
 NO_TENANT = Tenant()
 _NO_HOLDINGS: dict[str, Holding] = {}
@@ -55,6 +56,8 @@ class NodeTable:
         """The rows in which anything changed."""
         self._facts = Changes()
         """The rows whose NodeFact changed."""
+        self.volumes = ClusterVolumes(self._facts, self._nodes, self._rows)
+        """The objects of storage, which the caller adds and removes, and the volumes that pods on nodes use."""
         self._types_seen = 0
         self._order = TieOrder()
         self._ordered = False
@@ -74,6 +77,8 @@ class NodeTable:
         ``preference`` maps the name of a node. Replicas that prefer other nodes rarely choose the same one.
         """
         self._preference, self._ordered = preference, False
+        # Rankings keep the best row of each block.
+        self._changes.touch_all()
 
     # Nodes
 
@@ -88,6 +93,7 @@ class NodeTable:
             self._ordered = False
             self._resources.clear(row)
             self._ports.clear(row)
+            self.volumes.add_node(node.name)
             for holding in self._holdings_on(node.name):
                 self._charge_node(row, holding, 1)
         previous = self._nodes[row]
@@ -115,6 +121,10 @@ class NodeTable:
         if row is None:
             return
         self._nodes[row] = None
+        self.volumes.remove_node(name, row)
+        for holding in self._holdings_on(name):
+            if holding.tenant.volumes or holding.tenant.disks:
+                self.volumes.charge(row, holding.tenant, -1)
         if self._placed is not None:
             for holding in self._holdings_on(name):
                 self._placed.charge(row, holding.tenant, -1)
@@ -193,6 +203,15 @@ class NodeTable:
             self._resources.set_reserved(row, reserved=reserved)
             self._touch(row)
 
+    def is_reserved(self, node: str) -> bool:
+        """Return whether a node is infeasible for all pods, also for an unknown node."""
+        row = self._rows.get(node)
+        return row is None or bool(self._resources.reserved(np.array([row]))[0])
+
+    def holdings_on(self, node: str) -> Collection[tuple[str, Holding]]:
+        """Return the pods on a node by their uid, with what they hold."""
+        return self._holdings.get(node, _NO_HOLDINGS).items()
+
     def _charge(self, node: str, holding: Holding, sign: int) -> None:
         row = self._rows.get(node)
         if row is None:
@@ -206,17 +225,24 @@ class NodeTable:
         self._touch(row)
 
     def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
-        """Add (``sign`` 1) or subtract (-1) the node's own resources and ports that a pod holds."""
+        """Add (``sign`` 1) or subtract (-1) the node's own resources, ports and volumes that a pod holds."""
         self._resources.charge(row, holding.resources, sign)
         if holding.ports:
             self._ports.charge(row, holding.ports, sign)
+        tenant = holding.tenant
+        if tenant.volumes or tenant.disks:
+            self.volumes.charge(row, tenant, sign)
 
     def _charge_cards(self, row: int, holding: Holding, sign: int) -> list[int]:
         """Add or subtract the cards of a holding; return the columns of cards that their family counts itself.
 
         Skips devices that the node does not have.
         """
-        if any(grant.stage == INIT for grant in holding.grants):
+        init = False
+        # A generator would cost a fifth of the whole charge.
+        for grant in holding.grants:
+            init = init or grant.stage == INIT
+        if init:
             found = [
                 (self._cards.column(row, name, shares[0].device.index), shares)
                 for name, shares in shares_by_card(holding.grants).items()
@@ -255,10 +281,13 @@ class NodeTable:
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
         """Set the labels of a namespace, None if it is gone. A namespace that is not known has its name as label."""
-        if labels is None:
-            self._namespaces.pop(name, None)
+        known = None if labels is None else dict(labels)
+        if known == self._namespaces.get(name):
+            return
+        if known is None:
+            del self._namespaces[name]
         else:
-            self._namespaces[name] = dict(labels)
+            self._namespaces[name] = known
         if self._placed is not None:
             self._placed.namespaces_changed()
 

@@ -6,9 +6,16 @@ Nothing here names a device family.
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from deviceshare.allocation.card_models import model_wish
-from deviceshare.allocation.card_request import CardChoice, CardRequest, CardSelectors, selectors_of
+from deviceshare.allocation.card_request import (
+    WITHOUT_CARDS,
+    CardChoice,
+    CardRequest,
+    CardSelectors,
+    selectors_of,
+)
 from deviceshare.allocation.first_failing import only, stages
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_ranking import NodeRanking, RankingCache
@@ -17,8 +24,8 @@ from deviceshare.allocation.predicates import Rule
 from deviceshare.allocation.proportions import proportions
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
-from deviceshare.kernels import NodeAmounts, NodeIndex
-from deviceshare.model import Card, ContainerGrant, PodRequest, Problem, Refusal, RequestError, is_native
+from deviceshare.kernels import Floats, NodeAmounts, NodeIndex
+from deviceshare.model import FRAGMENTATION, Card, ContainerGrant, PodRequest, Problem, Refusal, RequestError, is_native
 from deviceshare.state import Bools, CardTable, CardView, Ints, ResourceTable, pod_resources
 
 
@@ -31,7 +38,7 @@ class PodClass:
 
     request: PodRequest
     conf: SchedulerConf
-    """The configuration under which the request was read."""
+    """The configuration under which the request was read, with the policies of its pods."""
     ranking: NodeRanking
     node_index: NodeIndex
     """That of the ranking."""
@@ -43,13 +50,17 @@ class PodClass:
         self.version = -1
         """Of the tables by whose codes ``ranking`` was chosen; -1: there is none."""
         self.inter_pod: InterPod | None = None
-        """Its inter-pod constraints, or None if it has none or no ranking."""
-        self.constrained = request.topology is not None or bool(request.imposed)
+        """Its constraints about other pods and volumes, or None if it has none or no ranking."""
+        self.near_pods = request.topology is not None or bool(request.imposed)
         """Whether it has inter-pod constraints, or those of other pods select it."""
+        self.has_volumes = bool(request.claims or request.disks)
+        """Whether it has volumes that may restrict it to some nodes."""
+        self.constrained = self.near_pods or self.has_volumes
 
     def read(self, conf: SchedulerConf, generation: int) -> None:
         """Read the request under a configuration, and drop the ranking."""
         request = self.request
+        conf = conf.for_pod(request.policies)
         self.drop_ranking()
         self.problem: Problem | None = None
         """Why the request is invalid."""
@@ -58,7 +69,7 @@ class PodClass:
         """Bugs of families that the request brought to light."""
         self.disabled: list[Family] = []
         """Families that the configuration turns off, where no other answers the same request."""
-        self.unsupported = tuple(field for field in request.unsupported if conf.predicates.refuses(field))
+        self.unsupported = tuple(field for field in request.unevaluated if conf.predicates.refuses(field))
         """Fields of the pod that nothing evaluates."""
         self._devices = self._ask_families(request, conf)
         """The resources by which devices are requested."""
@@ -66,6 +77,9 @@ class PodClass:
         """Whether no node of any cluster is feasible."""
         self.resources = pod_resources(request, self._devices)
         """How much of the node's own resources a pod takes."""
+        self.cpu = dict(self.resources).get("cpu", 0)
+        self.measured = FRAGMENTATION in (conf.node_policy, conf.card_policy)
+        """Whether nodes or cards are chosen by fragmentation."""
         self.ports = request.host_ports if conf.predicates.node_ports else ()
         """The host ports that have to be free."""
         self.proportions = proportions(request, conf.predicates.proportions)
@@ -164,20 +178,26 @@ class PodClass:
         ranking = rankings.get(equivalence_key)
         if ranking is None:
             scores = node_scores(self.request, self.conf, self._devices, resources)
-            ranking = rankings.add(equivalence_key, self.card_requests, self.rule, scores, favouring=bool(self.bonus))
+            favouring = bool(self.bonus)
+            ranking = rankings.add(
+                equivalence_key, self.card_requests, self.rule, scores, self.conf, favouring=favouring
+            )
         if ranking.version != version:
             ranking.version = version
             ranking.resolve(self.resources, self.models, cards, resources, self.conf)
+            ranking.measure_by(rankings.fragmentation if self.measured else None, self.cpu, self.conf)
         self.ranking, self.node_index = ranking, ranking.node_index
         self.version = version
 
     def _equivalence_key(self, selectors: CardSelectors | None) -> Hashable:
         """Return all that decides which nodes are feasible and what they score."""
         if selectors is None or any(each.equivalence_key is None for each in selectors.kernels):
-            return self.request
+            # Rankings know nothing of volumes, and the claims of each replica of a StatefulSet have other names.
+            return replace(self.request, volumes=(), claims=(), disks=())
         cards = (selectors.numbers, tuple(each.equivalence_key for each in selectors.kernels))
         nodes = (self.rule, self.request.preferences, self.ports, self.resources, self.models)
-        return (cards, nodes, scored(self.request, self.conf))
+        policies = (self.conf.node_policy, self.conf.card_policy)
+        return (cards, nodes, policies, scored(self.request, self.conf))
 
     def evaluate(self, rows: Ints, view: CardView) -> None:
         """Ask the families in turn about these nodes, on a view that each charges for the next one."""
@@ -190,6 +210,8 @@ class PodClass:
             if places.rank is not None:
                 rank += places.rank
             key += self.ranking.weighted_score(places.score)
+        if self.node_index.fragmentation is not None:
+            key = np.array(self.ranking.weighted_score(self._steps(rows, view)))
         self.ranking.put_rows(rows, fits, key, waste, rank)
 
     def best(self) -> tuple[int, float]:
@@ -201,7 +223,7 @@ class PodClass:
         node_index = self.node_index
         if node_index.selectors is not None:
             if not node_index.selectors:
-                return 0.0, []
+                return 0.0, [CardChoice(WITHOUT_CARDS, []) for _ in self.card_requests]
             number = node_index.choose(amounts, row)
             return float(node_index.score), [CardChoice(self._numbers[number], [node_index.selectors[number].chosen()])]
         score, chosen = 0.0, list[CardChoice]()
@@ -214,7 +236,14 @@ class PodClass:
                 for columns, details in zip(places.columns, places.details, strict=True)
             ]
             chosen.append(CardChoice(int(choice[0]), cards))
+        if node_index.fragmentation is not None:
+            score = float(self._steps(np.array([row]), one)[0])
         return score, chosen
+
+    def _steps(self, rows: Ints, view: CardView) -> Floats:
+        """Return by how many steps a pod that is charged in a view makes nodes less fragmented."""
+        assert self.node_index.fragmentation is not None
+        return self.node_index.fragmentation.steps_of_rows(view.block, rows, self.cpu)
 
     def grants(
         self, chosen: Sequence[CardChoice], cards: tuple[Card, ...], expected: ExpectedDemand

@@ -10,7 +10,9 @@ from deviceshare.model import PodRequest
 MOST_RANKED = 4096
 """Pod classes that keep their ranking; beyond, the least recently used class loses it.
 
-A ranking takes some 10 bytes a node. A DaemonSet has one pod class for each node, by its pods' node affinity.
+A ranking takes some 10 bytes a node; in addition, a class with volumes takes a byte a node for each reason of its
+volumes, at most four, and other classes with constraints about pods what :mod:`deviceshare.topology` counts for them.
+A DaemonSet has one pod class for each node, by its pods' node affinity.
 """
 
 

@@ -51,6 +51,22 @@ class VgpuConf(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     geometries: tuple[MigModel, ...] = ()
 
 
+class HamiConf(VgpuConf, frozen=True, kw_only=True, cache_hash=True):
+    """Section ``hami``: the names and defaults of HAMi's scheduler for NVIDIA GPUs.
+
+    ``memory_factor`` is 1, since registered memory is in MiB.
+    """
+
+    number: str = "nvidia.com/gpu"
+    memory: str = "nvidia.com/gpumem"
+    percentage: str = "nvidia.com/gpumem-percentage"
+    cores: str = "nvidia.com/gpucores"
+    priority: str = "nvidia.com/priority"
+    """The resource by which a container gets a priority on its cards, which HAMi's webhook passes on; '' for none."""
+    request_factor: int = 1
+    """The unit of requested memory in MiB, HAMi's ``memoryFactor``."""
+
+
 class VnpuTemplate(msgspec.Struct, frozen=True):
     """A fixed partition of an Ascend chip: MiB, AI cores, AI CPUs."""
 
@@ -81,6 +97,7 @@ class DevicesConf(msgspec.Struct, frozen=True, kw_only=True):
     """The whole file; ``hami_vnpu_core``: HAMi-core shares the Ascend chips of nodes without their own setting."""
 
     vgpu: VgpuConf = VgpuConf()
+    hami: HamiConf = HamiConf()
     chips: tuple[VnpuChip, ...] = ()
     hami_vnpu_core: bool = False
     warnings: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from deviceshare.conf.device_model import (
     MOST_INSTANCES,
     DevicesConf,
+    HamiConf,
     MigGroup,
     MigInstance,
     MigModel,
@@ -30,7 +31,7 @@ from deviceshare.model import as_text
 KEY = "device-config.yaml"
 """The key of the ConfigMap's data."""
 
-_EXPECTED = f"the sections nvidia and vnpus, or a ConfigMap with the key {KEY}"
+_EXPECTED = f"the sections nvidia, hami and vnpus, or a ConfigMap with the key {KEY}"
 _VGPU_KEYS = (
     "resourceCountName", "resourceMemoryName", "resourceMemoryPercentageName", "resourceCoreName", "defaultMemory",
     "defaultCores", "defaultGPUNum", "gpuMemoryFactor", "knownMigGeometries",
@@ -39,10 +40,20 @@ _PLUGIN_SWITCHES = ("overwriteEnv", "disableCoreLimit", "passDeviceSpecs")
 _PLUGIN_SCALES = ("deviceMemoryScaling", "deviceCoreScaling")
 _PLUGIN_KEYS = (*_PLUGIN_SWITCHES, *_PLUGIN_SCALES, "deviceSplitCount", "resourcePriorityName", "migstrategy")
 """Keys that only the device plugin and its webhook read; the plugin registers cards accordingly."""
+_HAMI_KEYS = (*(key for key in _VGPU_KEYS if key not in ("gpuMemoryFactor", "knownMigGeometries")), "memoryFactor",
+              "resourcePriorityName")  # fmt: skip
+_HAMI_PLUGIN_KEYS = (
+    *_PLUGIN_SWITCHES, *_PLUGIN_SCALES, "deviceSplitCount", "migstrategy", "preConfiguredDeviceMemory",
+    "enableNumaTopology", "gpuCorePolicy", "libCudaLogLevel", "runtimeClassName", "migProfileAllowlist",
+    "knownMigGeometries",
+)  # fmt: skip
+"""Keys of HAMi's section ``nvidia`` that only its device plugin and its webhook read."""
 _CHIP_KEYS = (
     "chipName", "commonWord", "resourceName", "resourceMemoryName", "resourceCoreName", "memoryAllocatable",
     "memoryCapacity", "aiCore", "aiCPU", "templates",
 )  # fmt: skip
+_CHIP_PLUGIN_KEYS = ("runtimeClassName", "overwriteEnv")
+"""Keys of a chip that only HAMi's webhook reads."""
 
 _RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -62,12 +73,14 @@ def parse_devices(text: str, source: str) -> DevicesConf:
     """
     root = read_root(text, source, KEY, _EXPECTED)
     root.mapping(_EXPECTED)
-    sections = root.section(("nvidia", "vnpus"))
+    sections = root.section(("nvidia", "hami", "vnpus"))
     vgpu = VgpuConf() if sections["nvidia"].value is None else _vgpu(sections["nvidia"])
+    hami = HamiConf() if sections["hami"].value is None else _hami(sections["hami"])
     hami_vnpu_core, chips = _vnpus(sections["vnpus"])
-    _check_resources(root, vgpu, chips)
+    _check_resources(root, vgpu, None if sections["hami"].value is None else hami, chips)
     return DevicesConf(
         vgpu=vgpu,
+        hami=hami,
         chips=chips,
         hami_vnpu_core=hami_vnpu_core,
         warnings=tuple(warning.text for warning in root.source.warnings),
@@ -97,6 +110,23 @@ def _vgpu(field: ConfField) -> VgpuConf:
         default_cores=_number(section["defaultCores"], 0, most=100),
         memory_factor=factor,
         geometries=_geometries(section["knownMigGeometries"], factor),
+    )
+
+
+def _hami(field: ConfField) -> HamiConf:
+    """Read the section ``nvidia`` of the device-config.yaml of HAMi, under the name ``hami``."""
+    section = field.section((*_HAMI_KEYS, *_HAMI_PLUGIN_KEYS))
+    usual = HamiConf()
+    return HamiConf(
+        number=_resource(section["resourceCountName"], usual.number) or usual.number,
+        memory=_resource(section["resourceMemoryName"], usual.memory),
+        percentage=_resource(section["resourceMemoryPercentageName"], usual.percentage),
+        cores=_resource(section["resourceCoreName"], usual.cores),
+        priority=_resource(section["resourcePriorityName"], usual.priority),
+        default_number=_number(section["defaultGPUNum"], 0) or 1,
+        default_memory=_number(section["defaultMemory"], 0),
+        default_cores=_number(section["defaultCores"], 0, most=100),
+        request_factor=_number(section["memoryFactor"], 0) or 1,
     )
 
 
@@ -171,11 +201,13 @@ def _vnpus(field: ConfField) -> tuple[bool, tuple[VnpuChip, ...]]:
 
 
 def _chip(field: ConfField) -> VnpuChip:
-    entry = field.section(_CHIP_KEYS)
+    entry = field.section((*_CHIP_KEYS, *_CHIP_PLUGIN_KEYS, "memoryFactor"))
     word = _name(entry["commonWord"], _WORD, "the word by which nodes register the chip, such as Ascend910B3")
     resource = _resource(entry["resourceName"], "")
     if not resource:
         raise entry["resourceName"].error(f"the resource by which pods request {word}")
+    if _number(entry["memoryFactor"], 0) > 1:
+        raise entry["memoryFactor"].error("1: the memory of chips is requested in MiB")
     allocatable = entry["memoryAllocatable"].number(1)
     chip = VnpuChip(
         name=as_text(entry["chipName"].value) or word,
@@ -252,9 +284,14 @@ def _check_unique(field: ConfField, names: Iterable[str], expected: str) -> None
             raise field.holding(name).error(f"{expected}: not {times} times")
 
 
-def _check_resources(root: ConfField, vgpu: VgpuConf, chips: tuple[VnpuChip, ...]) -> None:
+def _check_resources(root: ConfField, vgpu: VgpuConf, hami: HamiConf | None, chips: tuple[VnpuChip, ...]) -> None:
     """Check that each resource is named once."""
     named = [(name, "nvidia") for name in (vgpu.number, vgpu.memory, vgpu.percentage, vgpu.cores)]
+    if hami is not None:
+        named += [(name, "hami") for name in (hami.number, hami.memory, hami.percentage, hami.cores, hami.priority)]
+    elif vgpu.number == (usual := HamiConf().number):
+        text = f"{usual} is a resource of Volcano's vGPU plugin here: for nodes of HAMi name the section hami"
+        root["nvidia"].warn(text, "nvidia")
     named += [(name, chip.word) for chip in chips for name in (chip.resource, chip.memory_resource, chip.core_resource)]
     meaning: dict[str, str] = {}
     for name, owner in named:

@@ -2,7 +2,7 @@
 
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
 ``deviceshare.MIGGeometryPolicy``, ``deviceshare.AscendMixedChips``, ``deviceshare.GPUNumberOnSharedNodes``,
-``deviceshare.StarvationSeconds`` and the :data:`EXTENSIONS` are beyond Volcano.
+``deviceshare.StarvationSeconds``, ``deviceshare.HAMiGPUEnable`` and the :data:`EXTENSIONS` are beyond Volcano.
 Device families of other packages add the arguments that enable them (:func:`add_family_flag`).
 """
 
@@ -78,7 +78,7 @@ ARGUMENTS = (
 """The arguments of ``deviceshare``, without those that enable device families."""
 _FAMILY_FLAGS = dict.fromkeys((
     GPU_SHARE, GPU_NUMBER, "deviceshare.VGPUEnable", "deviceshare.AscendMindClusterVNPUEnable",
-    "deviceshare.AscendHAMiVNPUEnable",
+    "deviceshare.AscendHAMiVNPUEnable", "deviceshare.HAMiGPUEnable",
 ))  # fmt: skip
 """The arguments that enable device families, in the order of the families."""
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from deviceshare.conf.device_model import BUILT_IN, DevicesConf
 from deviceshare.conf.node_plugins import ALL_PREDICATES, Binpack, NodeOrder, Predicates
-from deviceshare.model import Labels
+from deviceshare.model import NO_POLICIES, Labels, Policies
 
 BEST_FIT, FIRST_FIT = "best-fit", "first-fit"
 
@@ -68,8 +69,8 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
 class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration, with defaults for absent values.
 
-    ``families`` are the enabled flags (``deviceshare.VGPUEnable``, …); ``policy`` is '' (none), ``binpack`` or
-    ``spread``; ``weight`` (ScheduleWeight) multiplies the node score, with 0 the score only breaks ties.
+    ``families`` are the enabled flags (``deviceshare.VGPUEnable``, …); ``policy`` is '' (none), ``binpack``, ``spread``
+    or ``fragmentation``; ``weight`` (ScheduleWeight) multiplies the node score, with 0 the score only breaks ties.
     ``mig_geometry`` is ``best-fit`` or ``first-fit``. Two settings restore Volcano's behaviour: with ``mixed_chips``
     an Ascend chip may be partitioned by templates and shared by HAMi-core at the same time; with
     ``number_on_shared_nodes`` pods that request ``volcano.sh/gpu-number`` get cards of nodes whose device plugin shares
@@ -92,6 +93,8 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """``nodeorder`` and ``binpack`` score nodes only if configured."""
     families: frozenset[str] = frozenset()
     policy: str = ""
+    policies: Policies = NO_POLICIES
+    """Those of a pod, which replace ``policy``: see :meth:`for_pod`."""
     weight: int = 0
     node_lock: bool = False
     mig_geometry: str = BEST_FIT
@@ -108,6 +111,20 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     devices: DevicesConf = BUILT_IN
     """``device-config.yaml``: names of resources, geometries, chips."""
     warnings: tuple[str, ...] = ()
+
+    def for_pod(self, policies: Policies) -> "SchedulerConf":
+        """Return the configuration that applies to a pod with these policies."""
+        return replace(self, policies=policies) if policies.node or policies.card else self
+
+    @property
+    def node_policy(self) -> str:
+        """The policy that scores nodes."""
+        return self.policies.node or self.policy
+
+    @property
+    def card_policy(self) -> str:
+        """The policy that chooses among the cards of a node."""
+        return self.policies.card or self.policy
 
     def enabled(self, function: str) -> tuple[str, ...]:
         """Return the plugins with an enabled function (``JobOrder``, ``QueueOrder``, …), in tier order."""

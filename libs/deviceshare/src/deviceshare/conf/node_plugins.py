@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import inf
 
 import msgspec
+from msgspec.structs import replace
 
 from deviceshare.conf.known import OLD_FLAGS
 from deviceshare.conf.reading import ConfField
@@ -42,18 +43,25 @@ class Predicates(msgspec.Struct, frozen=True):
     volume_binding: bool = True
     volume_zone: bool = True
     volume_limits: bool = True
+    volume_restrictions: bool = True
+    """Volumes that one pod may use at a time; off only if the whole plugin is: Volcano does not have it."""
     proportions: tuple[Proportion, ...] = ()
     """Of the resources of ``predicate.resources``, with ``predicate.ProportionalEnable``."""
+    bind_timeout: float = 600.0
+    """Seconds for which a pod waits until its volumes are bound."""
 
     def refuses(self, field: str) -> bool:
-        """Return whether pods with this field, which is not evaluated, must wait."""
+        """Return whether pods with this field, which is not evaluated, must wait.
+
+        Volumes are such fields in facts of earlier versions.
+        """
         if field.startswith("spec.volumes"):
             return self.volume_binding or self.volume_zone or self.volume_limits
         return True
 
 
 ALL_PREDICATES = Predicates()
-NO_PREDICATES = Predicates(False, False, False, False, False, False, False, False, False)
+NO_PREDICATES = Predicates(False, False, False, False, False, False, False, False, False, False)
 
 PREDICATE_ARGUMENTS = {
     "predicate.NodeAffinityEnable": "node_affinity",
@@ -71,10 +79,10 @@ PROPORTIONAL, PROPORTIONAL_RESOURCES = "predicate.ProportionalEnable", "predicat
 _LARGEST_RATE = 1e6
 _OF_SHARED_CARDS = "volcano.sh/"
 """How the resources of shared cards begin: cards are not counted as amounts of a node."""
+BIND_TIMEOUT, LONGEST_BIND_TIMEOUT = "volumebinding.bindTimeoutSeconds", 86_400
 PREDICATES_WITHOUT_EFFECT = (
     "predicate.CacheEnable",
     "predicate.DynamicResourceAllocationEnable",
-    "volumebinding.bindTimeoutSeconds",
     "volumebinding.shape",
     "volumebinding.weight",
     "dynamicresources.filterTimeoutSeconds",
@@ -131,10 +139,14 @@ def read_predicates(arguments: Arguments, enabled: bool) -> Predicates:
     """Return the enabled predicates; ``enabled``: the plugin's function ``Predicate`` is on."""
     names = _listed(arguments, PROPORTIONAL_RESOURCES)
     rates = {(name, of): f"{PROPORTIONAL_RESOURCES}.{name}.{of}" for name in names for of in ("cpu", "memory")}
-    switches = (*PREDICATE_ARGUMENTS, *PREDICATES_WITHOUT_EFFECT, *OLD_FLAGS, PROPORTIONAL, PROPORTIONAL_RESOURCES)
+    switches = (*PREDICATE_ARGUMENTS, *PREDICATES_WITHOUT_EFFECT, *OLD_FLAGS)
+    switches = (*switches, PROPORTIONAL, PROPORTIONAL_RESOURCES, BIND_TIMEOUT)
     _check_names(_without_unlisted(arguments, PROPORTIONAL_RESOURCES, rates.values()), (*switches, *rates.values()))
+    timeout = ALL_PREDICATES.bind_timeout
+    if _is_given(arguments, BIND_TIMEOUT):
+        timeout = float(arguments[BIND_TIMEOUT].number(1, LONGEST_BIND_TIMEOUT))
     if not enabled:
-        return NO_PREDICATES
+        return replace(NO_PREDICATES, bind_timeout=timeout)
     proportions = tuple(
         Proportion(name, _rate(arguments, rates[name, "cpu"]), _rate(arguments, rates[name, "memory"]))
         for name in names
@@ -147,7 +159,7 @@ def read_predicates(arguments: Arguments, enabled: bool) -> Predicates:
         field: arguments[name].boolean() for name, field in PREDICATE_ARGUMENTS.items() if _is_given(arguments, name)
     }
     counting = tuple(each for each in proportions if not each.resource.startswith(_OF_SHARED_CARDS))
-    return Predicates(**given, proportions=counting if proportional else ())
+    return Predicates(**given, proportions=counting if proportional else (), bind_timeout=timeout)
 
 
 def read_nodeorder(arguments: Arguments) -> NodeOrder:

@@ -6,6 +6,7 @@ volcano-sh/volcano (pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare) and t
 
 import re
 
+from deviceshare import model
 from deviceshare.conf import known
 from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Extensions, Plugin, SchedulerConf, tiers
 from deviceshare.conf.node_plugins import (
@@ -23,7 +24,7 @@ from deviceshare.model import Labels, as_text
 
 KEY = "volcano-scheduler.conf"
 """The key of the ConfigMap's data."""
-POLICIES = ("", "binpack", "spread")
+POLICIES = ("", *model.POLICIES)
 MIG_GEOMETRIES = (BEST_FIT, FIRST_FIT)
 
 _USUAL = tiers("priority gang conformance", "drf predicates proportion")

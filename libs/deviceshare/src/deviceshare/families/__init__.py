@@ -9,8 +9,10 @@ from deviceshare.families import common
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import SERVED
 from deviceshare.families.errors import FamilyError, UnknownFamilyError, calling
+from deviceshare.families.free_parts import card_parts
 from deviceshare.families.gpu_number import GpuNumber
 from deviceshare.families.gpu_share import GpuShare
+from deviceshare.families.hami_gpu import HamiGpu
 from deviceshare.families.hami_vnpu import HamiVnpu
 from deviceshare.families.hardware import Hardware
 from deviceshare.families.mindcluster import MindCluster
@@ -34,7 +36,7 @@ from deviceshare.families.protocol import (
 from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, register
 from deviceshare.families.selection import WISHES, listed, parts_of_words, types_accepted, types_asked
 from deviceshare.families.trust import Demands, clamp_to_request
-from deviceshare.families.usage import CardCounter, counting_families, device_resources
+from deviceshare.families.usage import CardCounter, counting_families, device_resources, shares_whole
 from deviceshare.families.vgpu import HamiCore, Mig, Mps
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "FamilyError",
     "FirstFailing",
     "GpuNumber",
+    "HamiGpu",
     "HamiVnpu",
     "Hardware",
     "HeldInPart",
@@ -66,6 +69,7 @@ __all__ = [
     "Places",
     "UnknownFamilyError",
     "calling",
+    "card_parts",
     "caveats",
     "clamp_to_request",
     "common",
@@ -78,9 +82,10 @@ __all__ = [
     "parts_of_words",
     "placed_on",
     "register",
+    "shares_whole",
     "types_accepted",
     "types_asked",
 ]
 
-for _family in (GpuShare(), GpuNumber(), HamiCore(), Mps(), Mig(), MindCluster(), HamiVnpu()):
+for _family in (GpuShare(), GpuNumber(), HamiCore(), Mps(), Mig(), MindCluster(), HamiVnpu(), HamiGpu()):
     register(_family)

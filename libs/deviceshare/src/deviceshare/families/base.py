@@ -27,6 +27,7 @@ class OneByOne:
     name: str
     modes: frozenset[str]
     answers = ""
+    whole_modes: frozenset[str] = frozenset()
     state: tuple[str, ...] = ()
     best_node_score = 0.0
     pod_annotations: frozenset[str] = frozenset()

@@ -7,6 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from deviceshare.conf import SchedulerConf
 from deviceshare.families.protocol import (
     CardDemand,
     Check,
@@ -18,7 +19,19 @@ from deviceshare.families.protocol import (
     Places,
 )
 from deviceshare.kernels import CardCharges, CardSelector
-from deviceshare.model import INIT, SIDECAR, WHOLE, Card, ContainerGrant, ContainerRequest, DeviceGrant, PodRequest
+from deviceshare.model import (
+    BINPACK,
+    FRAGMENTATION,
+    INIT,
+    SIDECAR,
+    SPREAD,
+    WHOLE,
+    Card,
+    ContainerGrant,
+    ContainerRequest,
+    DeviceGrant,
+    PodRequest,
+)
 from deviceshare.state import Bools, CardKinds, CardView, Ints, Usage
 
 Floats = NDArray[np.float64]
@@ -269,6 +282,19 @@ def choose(usable: Bools, key: Ints, count: int) -> tuple[Bools, Ints]:
     return fits, ranked.argsort(axis=1, kind="stable")[:, :count]
 
 
+def set_policies(
+    selector: CardSelector, conf: SchedulerConf, cards: CardDemand, kinds: CardKinds, usable: Bools
+) -> None:
+    """Make a kernel choose cards and score nodes by the policies; ``usable`` bool[kinds]: cards of the demand."""
+    node, card = conf.node_policy, conf.card_policy
+    selector.filling, selector.spreading = node == BINPACK, node == SPREAD
+    # Without a kernel that compares cards by fragmentation the fullest card with room comes next to it.
+    selector.fullest_first, selector.emptiest_first = card in (BINPACK, FRAGMENTATION), card == SPREAD
+    selector.whole_node, selector.capacity = node != card, np.where(usable, kinds.memory, 0)
+    selector.scoring_fragmentation, selector.least_fragmented_first = node == FRAGMENTATION, card == FRAGMENTATION
+    selector.taken, selector.taken_cores = memory_of_kinds(cards, kinds).copy(), cards.cores
+
+
 def charge(cards: CardDemand, view: CardView, picks: Picks) -> None:
     """Charge memory, cores and a slot of each picked card in the view, on the feasible rows."""
     if cards.count > view.mode.shape[1]:
@@ -327,6 +353,13 @@ def card_check(code: str, text: str, failed: Bools, amount: Amount = _NO_AMOUNT)
         code, text, counts > 0, counts, amount.resource, amount.asked, amount.free, amount.unit, failed,
         amount.free_cards,
     )  # fmt: skip
+
+
+def health_checks(cards: Bools, view: CardView, noun: str = "cards") -> list[Check]:
+    """Return the checks for unhealthy and for cordoned ones of these cards (bool[R, D])."""
+    unhealthy = card_check("CardNotHealth", f"node(s) had unhealthy {noun}", cards & ~view.healthy)
+    cordoned = cards & view.healthy & ~view.usable
+    return [unhealthy, card_check("CardCordoned", f"node(s) had cordoned {noun}", cordoned)]
 
 
 def node_check(code: str, text: str, nodes: Bools, amount: Amount = _NO_AMOUNT) -> Check:

@@ -30,7 +30,17 @@ from deviceshare.families.protocol import (
     Picks,
 )
 from deviceshare.formats import gpu_share
-from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest, RequestError
+from deviceshare.model import (
+    BINPACK,
+    INIT,
+    SPREAD,
+    WHOLE,
+    Card,
+    ContainerGrant,
+    DeviceGrant,
+    PodRequest,
+    RequestError,
+)
 from deviceshare.state import Bools, CardView
 
 ALL_CORES = gpu_share.CARD_CORES
@@ -83,12 +93,12 @@ class GpuNumber(PodGpus):
         index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
         fits, columns = common.choose(usable, index, cards.count)
         score = np.zeros(len(fits))
-        if conf.policy == "binpack":
+        if conf.node_policy == BINPACK:
             of_mode = view.of_mode(gpu_share.MODE)
             total = np.maximum(np.count_nonzero(of_mode, axis=1), 1)
             used = np.count_nonzero(of_mode & ~_unused(view), axis=1)
             score = np.where(fits, 100.0 * (used + cards.count) / total, 0.0)
-        elif conf.policy == "spread":
+        elif conf.node_policy == SPREAD:
             score = np.where(fits, 100.0 / (1 + view.slots_used.sum(axis=1)), 0.0)
         return Picks(fits, columns, score)
 

@@ -94,9 +94,10 @@ class GpuShare(PodGpus):
         """
         kinds = codes.kinds
         asked = common.memory_of_kinds(cards, kinds)
-        selector = SharedCardSelector(1, kinds.memory, asked, selection.usable_kinds(demand, gpu_share.MODE, codes))
-        selector.filling, selector.spreading = conf.policy == "binpack", conf.policy == "spread"
-        selector.by_memory = int(selector.spreading) - int(selector.filling)
+        usable = selection.usable_kinds(demand, gpu_share.MODE, codes)
+        selector = SharedCardSelector(1, kinds.memory, asked, usable)
+        common.set_policies(selector, conf, cards, kinds, usable)
+        selector.by_memory = int(selector.emptiest_first) - int(selector.fullest_first)
         return selector
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
@@ -159,7 +160,7 @@ def peak(shares: Iterable[ContainerShare]) -> int:
 
 def candidates(demand: Demand, view: CardView) -> Bools:
     """Return bool[R, D]: healthy gpu-share cards that the pod accepts."""
-    usable = view.of_mode(gpu_share.MODE) & view.healthy
+    usable = view.of_mode(gpu_share.MODE) & view.usable
     for allowed in (selection.type_allowed(demand, view), selection.id_allowed(demand, view)):
         if allowed is not None:
             usable &= allowed
@@ -171,6 +172,6 @@ def card_checks(demand: Demand, view: CardView) -> list[Check]:
     of_mode = view.of_mode(gpu_share.MODE)
     return [
         common.node_check("CardNotFound", "node(s) had no gpu-share cards", ~common.any_card(of_mode)),
-        common.card_check("CardNotHealth", "node(s) had unhealthy cards", of_mode & ~view.healthy),
+        *common.health_checks(of_mode, view),
         *selection.checks(demand, view, of_mode),
     ]

@@ -53,7 +53,18 @@ def _why(choice: Choice, *, devices: bool) -> str:
     score = f"device score {choice.score:.2f}" if devices else "no devices requested"
     if choice.plugins:
         score += f", with {' and '.join(choice.plugins)} {choice.weighted_score:.2f}"
-    return f"policy {choice.policy or 'none'}, weight {choice.weight}: {score}; ties go to the lowest node name"
+    return f"{_policies(choice)}, weight {choice.weight}: {score}; ties go to the lowest node name"
+
+
+def _policies(choice: Choice) -> str:
+    policy = _policy(choice.policy, choice.policy_of)
+    if choice.card_policy is None:
+        return f"policy {policy}"
+    return f"policy {policy} for nodes and {_policy(choice.card_policy, choice.card_policy_of)} for cards"
+
+
+def _policy(name: str, source: str) -> str:
+    return f"{name or 'none'} (of the {source})" if source else name or "none"
 
 
 def _environment(claim: Claim, cards: Iterable[Card]) -> dict[str, dict[str, str]]:

@@ -103,6 +103,11 @@ class Demand(msgspec.Struct, frozen=True):
     """The PodGroup whose other pods may not share the pod's cards; '' for none."""
     apart_rules: tuple[Labels, ...] = ()
     """Exclusion rules that the pod matches: other pods that match one of them may not share its cards."""
+    card_type: str = ""
+    """The only type of cards (:attr:`deviceshare.model.Card.type`) that serves the demand; '' for any."""
+    or_whole: bool = False
+    """Whether nodes without cards in :attr:`Family.whole_modes` serve the demand without cards of the table: kubelet
+    chooses whole ones."""
 
 
 class ExpectedDemand(msgspec.Struct, frozen=True):
@@ -233,6 +238,10 @@ class Family(Protocol):
     """The hardware of its cards. Cards of the same hardware that two device plugins register on a node are not used."""
     modes: frozenset[str]
     """The modes of its cards (:attr:`deviceshare.model.Card.mode`)."""
+    whole_modes: frozenset[str]
+    """The modes of cards that a device plugin registers, shared, under the resource of whole ones
+    (:attr:`Hardware.whole`); empty for a family with a resource of its own. If such a registration cannot be read, the
+    node does not offer the resource."""
     state: tuple[str, ...]
     """Names of the values that it keeps for a card besides memory, cores and slots; then :meth:`count` counts all."""
     best_node_score: float

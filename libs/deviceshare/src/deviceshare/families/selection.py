@@ -93,10 +93,10 @@ def type_allowed(demand: Demand, view: CardView) -> Bools | None:
 
 
 def usable_kinds(demand: Demand, mode: str, codes: Codes) -> Bools:
-    """Return bool[kinds]: healthy kinds with this mode and with a type that the pod accepts."""
+    """Return bool[kinds]: usable kinds with this mode and with a type that the pod accepts."""
     kinds = codes.kinds
     accepted = types_accepted(demand.use_types, demand.nouse_types, codes.type_names)
-    found: Bools = kinds.of_mode(mode) & (kinds.healthy != 0) & accepted[kinds.type]
+    found: Bools = kinds.of_mode(mode) & kinds.usable & accepted[kinds.type]
     return found
 
 
@@ -142,8 +142,11 @@ def _with_indexes(indexes: Collection[int], view: CardView) -> Bools:
     return found
 
 
-def checks(demand: Demand, view: CardView, cards: Bools) -> list[Check]:
-    """Return the checks for cards among these (bool[R, D]) that the pod's own restrictions exclude."""
+def checks(demand: Demand, view: CardView, cards: Bools, use_ids: str = vgpu.USE_ID) -> list[Check]:
+    """Return the checks for cards among these (bool[R, D]) that the pod's own restrictions exclude.
+
+    ``use_ids``: the annotation by which the pod selects ids.
+    """
     found = []
     if demand.use_types or demand.nouse_types:
         refused = cards & ~types_accepted(demand.use_types, demand.nouse_types, view.type_names)[view.type]
@@ -155,7 +158,7 @@ def checks(demand: Demand, view: CardView, cards: Bools) -> list[Check]:
         text = f"node(s) had cards of unknown type for {asked}"
         found.append(common.card_check("CardTypeMismatch", text, unknown))
     if demand.use_ids:
-        text = f"node(s) had cards other than {vgpu.USE_ID} {','.join(demand.use_ids)}"
+        text = f"node(s) had cards other than {use_ids} {','.join(demand.use_ids)}"
         found.append(common.card_check("CardUuidMismatch", text, cards & ~view.with_ids(demand.use_ids)))
     if demand.use_indexes:
         text = f"node(s) had cards other than {gpu_share.INDEX} {gpu_share.write_index(demand.use_indexes)}"

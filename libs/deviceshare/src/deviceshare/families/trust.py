@@ -43,10 +43,13 @@ class Demanded(NamedTuple):
 
 
 class Demands:
-    """The demands of requests under one configuration, each found once: pods of one template share their request."""
+    """The demands of requests under one configuration, each found once: pods of one template share their request.
+
+    All families count as enabled: what a bound pod holds does not depend on what is placed.
+    """
 
     def __init__(self, conf: SchedulerConf) -> None:
-        self._conf = conf
+        self._conf = replace(conf, families=frozenset(family.flag for family in FAMILIES))
         self._known: dict[tuple[str, int], tuple[PodRequest, Demanded]] = {}
         """By the answer and the id of the request, which is kept: the id belongs to no other one."""
 

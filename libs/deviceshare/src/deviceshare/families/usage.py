@@ -4,7 +4,7 @@ Amounts add up over pods (:func:`~deviceshare.state.usage_of`), except on cards 
 instance or a template takes more than the pod requests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
@@ -22,6 +22,12 @@ def counting_families() -> dict[str, Family]:
 def device_resources(conf: SchedulerConf) -> frozenset[str]:
     """Return the resources that families account for on cards, and that are no resources of the node itself."""
     return frozenset[str]().union(*(family.resources(conf) for family in FAMILIES))
+
+
+def shares_whole(cards: Iterable[Card]) -> bool:
+    """Return whether a node with these cards shares them under the resource of whole ones (``nvidia.com/gpu``)."""
+    modes = frozenset[str]().union(*(family.whole_modes for family in FAMILIES))
+    return any(card.mode in modes for card in cards)
 
 
 class CardCounter:

@@ -43,7 +43,7 @@ ALLOCATING, SUCCESS, FAILED = "allocating", "success", "failed"
 LOCK = "hami.io/mutex.lock"
 """On a node: time and pod of the lock."""
 
-_ALLOCATED = re.compile(r"hami\.io/(.+)-devices-allocated")
+_ALLOCATED = re.compile(r"hami\.io/(?!vgpu-)(.+)-devices-allocated")
 _DEVICE = "UUID,chip,memory,cores: for each device, a ; after each container"
 
 
@@ -194,7 +194,7 @@ def write_runtime(devices: Iterable[DeviceGrant]) -> str:
 
 
 def words_held(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Yield the common words of the chip types that a pod holds."""
+    """Yield the common words of the chip types that a pod holds; ``vgpu`` stands for HAMi's NVIDIA cards."""
     for key in sorted(annotations):
         if match := _ALLOCATED.fullmatch(key):
             yield match[1]

@@ -2,7 +2,9 @@
 
 Reading order: :mod:`.node_index` (feasibility and score of every node), :mod:`.card_selector` and its subclasses
 :mod:`.shared`, :mod:`.chips` and :mod:`.instances` (picking cards), :mod:`.best`, :mod:`.changes`, :mod:`.scores`,
-:mod:`.row_scan` (what depends on other pods).
+:mod:`.topology_index` with :mod:`.topology_term`, and :mod:`.row_scan` (what depends on other pods),
+:mod:`.free_cards`, :mod:`.node_fragmentation` and :mod:`.typical` (the policy ``fragmentation``). :mod:`.arrivals` is
+no kernel: it counts the pods for :mod:`.typical`.
 
 A kernel is a module of plain typed Python: loops over numpy arrays, numbers as arguments, state in the attributes of
 a class. ``<name>.pxd`` beside it declares the C types of the same names (Cython's pure Python mode: an *augmenting*
@@ -31,6 +33,7 @@ How to write a kernel:
 """
 
 from deviceshare.kernels.arrays import Floats, Mask
+from deviceshare.kernels.arrivals import MOST_EXPECTED, Arrivals
 from deviceshare.kernels.best import Best, TieOrder
 from deviceshare.kernels.card_selector import CardSelector
 from deviceshare.kernels.changes import Changes
@@ -46,34 +49,48 @@ from deviceshare.kernels.constants import (
     SLOTS_USED,
     UNPARTITIONED,
 )
+from deviceshare.kernels.node_fragmentation import CardParts, NodeFragmentation
 from deviceshare.kernels.node_index import NodeIndex, weighted_score
 from deviceshare.kernels.row_scan import RowScan
 from deviceshare.kernels.scores import NodeScores, NormalizedScore, balance, free_part, full_part
 from deviceshare.kernels.shared import SharedCardSelector
+from deviceshare.kernels.topology_index import MOST_LEVELS, TopologyIndex
+from deviceshare.kernels.topology_term import TopologyTerm
+from deviceshare.kernels.typical import CARD, Typical, TypicalPod
 
 __all__ = [
+    "CARD",
     "CORES_USED",
     "CUT_BITS",
     "FIELDS",
     "KIND",
     "MEMORY_USED",
+    "MOST_EXPECTED",
+    "MOST_LEVELS",
     "NEVER",
     "SLOTS_USED",
     "UNPARTITIONED",
+    "Arrivals",
     "Best",
     "CardCharges",
+    "CardParts",
     "CardSelector",
     "Changes",
     "ChipSelector",
     "Floats",
     "Mask",
     "NodeAmounts",
+    "NodeFragmentation",
     "NodeIndex",
     "NodeScores",
     "NormalizedScore",
     "RowScan",
     "SharedCardSelector",
     "TieOrder",
+    "TopologyIndex",
+    "TopologyTerm",
+    "Typical",
+    "TypicalPod",
     "balance",
     "free_part",
     "full_part",

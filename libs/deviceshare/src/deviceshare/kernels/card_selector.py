@@ -7,10 +7,12 @@ import numpy as np
 from deviceshare.kernels.arrays import Floats, Ints, Mask
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import CardCharges, NodeAmounts
-from deviceshare.kernels.constants import EVERY_NODE, INFEASIBLE, SLOTS_USED
+from deviceshare.kernels.constants import CORES_USED, EVERY_NODE, INFEASIBLE, KIND, MEMORY_USED, SLOTS_USED
+from deviceshare.kernels.node_fragmentation import NodeFragmentation
 
 _PREFERRED = 1 << 61
 _NO_CARDS: Ints = np.zeros((0, 0, 1), dtype=np.int64)
+_NO_CAPACITY: Ints = np.zeros(0, dtype=np.int64)
 _NO_MASK: Mask = np.zeros((0, 0), dtype=np.uint8)
 
 
@@ -45,9 +47,35 @@ class CardSelector:
         self.offered = EVERY_NODE
         """The column of ``offers`` among the nodes' own resources, -1 where no node has it."""
         self.filling = False
-        """Whether the policy is binpack."""
+        """Whether the policy for nodes is binpack."""
         self.spreading = False
-        """Whether the policy is spread."""
+        """Whether the policy for nodes is spread."""
+        self.fullest_first = False
+        """Whether the policy for cards is binpack."""
+        self.emptiest_first = False
+        """Whether the policy for cards is spread."""
+        self.whole_node = False
+        """Whether the score is that of all cards of the row: if the policy for cards is another one than that for
+        nodes, the picked cards do not tell how full the row is."""
+        self.capacity: Ints = _NO_CAPACITY
+        """int64[kinds]: the MiB of a card that ``whole_node`` counts."""
+        self.fragmentation: NodeFragmentation | None = None
+        """Measures rows under the policy fragmentation; None on rows that are not those of the table."""
+        self.scoring_fragmentation = False
+        """Whether the policy for nodes is fragmentation."""
+        self.least_fragmented_first = False
+        """Whether the policy for cards is fragmentation, if the row can be measured."""
+        self.keys_break_ties = False
+        """Whether of equally fragmented cards the one with the smallest key goes first; else the first one."""
+        self.takes_amounts = True
+        """Whether a pick is charged by ``taken`` MiB and cores alone."""
+        self.taken: Ints = _NO_CAPACITY
+        """int64[kinds]: the MiB that the pod takes of a card."""
+        self.taken_cores = 0
+        self.taken_cpu = 0
+        """The cores that it takes of a card, and its CPU in thousandths of a core."""
+        self.steps = 0.0
+        """The steps of the pick, if it was chosen by them."""
         self.restricted = False
         self.allowed: Mask = _NO_MASK
         """uint8[rows, columns] where ``restricted``: the cards that the pod accepts."""
@@ -81,11 +109,15 @@ class CardSelector:
         self.rank(row)
         if self.preferring:
             self.prefer(row)
-        if not self.take():
+        measured = self.fragmentation is not None and self.least_fragmented_first and self.count == 1
+        if not (self.take_least_fragmented(row) if measured else self.take()):
             return False
         self.scored = 0
         self.waste = 0.0
         self.rate(row)
+        if self.fragmentation is not None and self.scoring_fragmentation:
+            self.terms[0] = self.steps if measured else self.steps_of_pick(row)
+            self.scored = max(self.scored, 1)
         return True
 
     def rank(self, row: int) -> None:
@@ -103,6 +135,17 @@ class CardSelector:
             shares += self.cards.block[row, SLOTS_USED, column]
         self.scored = 1
         self.terms[0] = 100.0 / (1 + shares)
+
+    def rate_node(self, row: int, used: float) -> None:
+        """Write the score 100 x used / memory of all cards of the row; ``used``: the MiB of the pick."""
+        size = 0.0
+        for column in range(self.cards.block.shape[2]):
+            capacity = self.capacity[self.cards.block[row, KIND, column]]
+            if capacity > 0:
+                size += capacity
+                used += self.cards.block[row, MEMORY_USED, column]
+        self.scored = 1
+        self.terms[0] = 100.0 * (used / size) if size > 0.0 else 0.0
 
     def restrict(self, row: int) -> None:
         """Mark the cards as infeasible that the pod does not accept."""
@@ -148,6 +191,69 @@ class CardSelector:
         for at in range(self.count):
             self.details[at] = self.notes[self.columns[at]]
         return True
+
+    def take_least_fragmented(self, row: int) -> bool:
+        """Pick the card that leaves the row least fragmented; return whether there is one."""
+        assert self.fragmentation is not None
+        best = -1
+        top = 0.0
+        plain = self.takes_amounts and self.fragmentation.begin(row, self.taken_cpu)
+        for column in range(len(self.keys)):
+            if self.keys[column] == INFEASIBLE or self.is_known(row, column):
+                continue
+            if plain:
+                taken = self.taken[self.cards.block[row, KIND, column]]
+                found = self.fragmentation.steps_if(row, column, taken, self.taken_cores)
+            else:
+                self.columns[0] = column
+                self.details[0] = self.notes[column]
+                found = self.steps_of_pick(row)
+            level = found == top and self.keys_break_ties and best >= 0 and self.keys[column] < self.keys[best]
+            if best < 0 or found > top or level:
+                best = column
+                top = found
+        if best < 0:
+            return False
+        self.columns[0] = best
+        self.details[0] = self.notes[best]
+        self.steps = top
+        return True
+
+    def is_known(self, row: int, column: int) -> bool:
+        """Return whether an earlier card, which goes first, is in the same state."""
+        known = False
+        for other in range(column):
+            known = known or (self.keys[other] != INFEASIBLE and self.is_same(row, column, other))
+        return known
+
+    def is_same(self, row: int, column: int, other: int) -> bool:
+        """Return whether all fields of two cards are equal."""
+        for field in range(self.cards.block.shape[1]):
+            if self.cards.block[row, field, column] != self.cards.block[row, field, other]:
+                return False
+        return True
+
+    def steps_of_pick(self, row: int) -> float:
+        """Return by how many steps the pick makes a row less fragmented."""
+        assert self.fragmentation is not None
+        self.fragmentation.lost_now(row)
+        for at in range(self.count):
+            self.charge(row, self.columns[at], self.details[at], 1)
+        found: float = self.fragmentation.steps_by(row, self.taken_cpu, self.wasted(row))
+        for at in range(self.count):
+            self.charge(row, self.columns[at], self.details[at], -1)
+        return found
+
+    def charge(self, row: int, column: int, detail: int, sign: int) -> None:
+        """Charge a picked card in the table (``sign`` 1), or release it (-1)."""
+        kind = self.cards.block[row, KIND, column]
+        self.cards.block[row, MEMORY_USED, column] += sign * self.taken[kind]
+        self.cards.block[row, CORES_USED, column] += sign * self.taken_cores
+        self.cards.block[row, SLOTS_USED, column] += sign
+
+    def wasted(self, row: int) -> float:
+        """Return what the pick gives beyond the request, in thousandths of a card."""
+        return 0.0
 
     def score(self) -> float:
         """Return the score of the pick."""

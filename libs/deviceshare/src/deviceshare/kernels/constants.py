@@ -13,6 +13,9 @@ EVERY_NODE = -2
 INFEASIBLE = 1 << 62
 """The key of an infeasible card: greater than all other keys."""
 
+UNLABELLED = -1
+"""In place of a number of pods in the domain of a row: the row has no domain."""
+
 KIND = 0
 MEMORY_USED = 1
 CORES_USED = 2

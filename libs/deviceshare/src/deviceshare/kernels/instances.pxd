@@ -1,19 +1,10 @@
 cimport cython
 
 from deviceshare.kernels.card_selector cimport CardSelector
+from deviceshare.kernels.geometry_tables cimport GeometryTables
 
+cdef double _WASTE
 cdef long long CORES_USED, CUT_BITS, UNPARTITIONED, KIND, MEMORY_USED, INFEASIBLE, SLOTS_USED, _MOST_WASTE, _MOST_ORDER
-
-
-@cython.final
-cdef class GeometryTables:
-    cdef public long long[::1] base, largest, counts
-    cdef public long long[:, ::1] sizes, ranked
-
-    @cython.locals(at=cython.Py_ssize_t, position=cython.longlong)
-    cdef long long smallest(self, long long number, long long allowed, long long needed) noexcept
-    @cython.locals(at=cython.Py_ssize_t, number=cython.longlong, position=cython.longlong)
-    cdef long long free(self, long long kind, long long cut, long long used) noexcept
 
 
 cdef class InstanceSelector(CardSelector):
@@ -36,8 +27,17 @@ cdef class InstanceSelector(CardSelector):
         key=cython.longlong, loss=cython.longlong,
     )
     cdef int rank(self, Py_ssize_t row) except -1
-    @cython.locals(column=cython.Py_ssize_t, at=cython.Py_ssize_t, used=cython.double, size=cython.double)
+    @cython.locals(
+        column=cython.Py_ssize_t, at=cython.Py_ssize_t, used=cython.double, size=cython.double, given=cython.double
+    )
     cdef int rate(self, Py_ssize_t row) except -1
+    @cython.locals(instance=cython.longlong, bit=cython.longlong)
+    cdef void charge(self, Py_ssize_t row, Py_ssize_t column, long long detail, long long sign) noexcept
+    @cython.locals(
+        wasted=cython.double, at=cython.Py_ssize_t, kind=cython.longlong, instance=cython.longlong,
+        number=cython.longlong, size=cython.longlong,
+    )
+    cdef double wasted(self, Py_ssize_t row) except? -1.0
     @cython.locals(
         row=cython.Py_ssize_t, column=cython.Py_ssize_t, kind=cython.longlong, cut=cython.longlong, used=cython.longlong
     )

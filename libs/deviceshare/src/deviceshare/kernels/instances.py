@@ -1,8 +1,4 @@
-"""Cards that are partitioned into instances of fixed sizes: MIG.
-
-A *cut* is the number of a geometry of the card's model, from 1 on; 0 is a card that is not partitioned, -1 a card that
-gives nothing. ``used`` has a bit for each position of the geometry that is in use.
-"""
+"""Cards that are partitioned into instances of fixed sizes: MIG."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,47 +6,14 @@ from numpy.typing import NDArray
 from deviceshare.kernels.arrays import Ints, Mask
 from deviceshare.kernels.card_selector import CardSelector
 from deviceshare.kernels.constants import CORES_USED, CUT_BITS, INFEASIBLE, KIND, MEMORY_USED, SLOTS_USED, UNPARTITIONED
+from deviceshare.kernels.geometry_tables import GeometryTables
 
+_WASTE = 2.0
+"""The weight of what an instance has beyond the request, under the policy fragmentation."""
 _MOST_WASTE = 1 << 20
 _MOST_ORDER = 1 << 37
 """Greater differences between cards are not distinguished, so that a key fits into 64 bits."""
 _NO_CARDS: Ints = np.zeros((0, 0), dtype=np.int64)
-
-
-class GeometryTables:
-    """The geometries of all kinds of cards in one table; its rows are ``base`` int64[kinds] of the kind + cut.
-
-    ``sizes`` int64[cuts, positions] are MiB, ``ranked`` the ``counts`` int64[cuts] positions by size, the smallest
-    first. ``largest`` int64[kinds] is the largest instance of any geometry, in MiB.
-    """
-
-    def __init__(self, base: Ints, largest: Ints, sizes: Ints, ranked: Ints, counts: Ints) -> None:
-        self.base: Ints = base
-        self.largest: Ints = largest
-        self.sizes: Ints = sizes
-        self.ranked: Ints = ranked
-        self.counts: Ints = counts
-
-    def smallest(self, number: int, allowed: int, needed: int) -> int:
-        """Return the position of the smallest instance with ``needed`` MiB whose bit is set in ``allowed``, or -1."""
-        for at in range(self.counts[number]):
-            position: int = self.ranked[number, at]
-            if self.sizes[number, position] >= needed and (allowed >> position) & 1:
-                return position
-        return -1
-
-    def free(self, kind: int, cut: int, used: int) -> int:
-        """Return the MiB of the largest free instance of a card, 0 for none."""
-        if cut < 0:
-            return 0
-        if cut == 0:
-            return int(self.largest[kind])
-        number = self.base[kind] + cut
-        for at in range(self.counts[number] - 1, -1, -1):
-            position = self.ranked[number, at]
-            if not (used >> position) & 1:
-                return int(self.sizes[number, position])
-        return 0
 
 
 class InstanceSelector(CardSelector):
@@ -59,10 +22,10 @@ class InstanceSelector(CardSelector):
     On an unpartitioned card the instance is ``fresh_detail`` int64[kinds] (-1: none), of ``fresh_size`` MiB. ``shares``
     int64[kinds] and ``cores`` are how many shares and cores of a card may be in use; ``alone``: none may.
 
-    With ``careful`` the card with the least waste goes first, of equal cards a partitioned one (with ``spreading``
-    either). Then, and without ``careful``, the fullest card (``filling``), the card with the fewest shares
-    (``spreading``), or the last one. Without ``careful`` nodes are not compared by waste either. The score is that of
-    :class:`~.shared.SharedCardSelector`.
+    With ``careful`` the card with the least waste goes first, of equal cards a partitioned one (with ``emptiest_first``
+    either). Then, and without ``careful``, the fullest card (``fullest_first``), the card with the fewest shares
+    (``emptiest_first``), or the last one. Without ``careful`` nodes are not compared by waste either. The score is that
+    of :class:`~.shared.SharedCardSelector`.
     """
 
     def __init__(
@@ -81,6 +44,8 @@ class InstanceSelector(CardSelector):
         self.cores = 0
         self.alone = False
         self.careful = False
+        self.keys_break_ties = True
+        self.takes_amounts = False
         self.first = False
         """Whether it is for an init container: the pod's instances (``own`` int64[rows, columns], a bit each) are used
         again, and shares and cores count as they were before the pod."""
@@ -144,13 +109,13 @@ class InstanceSelector(CardSelector):
             if detail < 0 or not self.has_room(row, column, kind):
                 continue
             key = -column
-            if self.filling:
+            if self.fullest_first:
                 key = column - self.cards.block[row, MEMORY_USED, column] * width
-            elif self.spreading:
+            elif self.emptiest_first:
                 key = column + self.cards.block[row, SLOTS_USED, column] * width
             if self.careful:
                 loss = 2 * min(self.lost, _MOST_WASTE)
-                if detail >= UNPARTITIONED and not self.spreading:
+                if detail >= UNPARTITIONED and not self.emptiest_first:
                     loss += 1
                 key = 2 * _MOST_ORDER * loss + max(1 - _MOST_ORDER, min(key, _MOST_ORDER - 1))
             if self.reused:
@@ -162,18 +127,43 @@ class InstanceSelector(CardSelector):
 
     def rate(self, row: int) -> None:
         """Score the picked cards, and add up their waste."""
+        given = 0.0
         for at in range(self.count):
             column = self.columns[at]
             self.look(row, column)
             if self.careful:
                 self.waste += self.lost
+            given += self.size
             if self.filling:
                 used: float = self.cards.block[row, MEMORY_USED, column] + self.size
                 size: float = max(self.memory[self.cards.block[row, KIND, column]], 1)
                 self.terms[at] = 100.0 * (used / size)
                 self.scored = self.count
+        if self.filling and self.whole_node:
+            self.rate_node(row, given)
         if self.spreading:
             self.rate_spread(row)
+
+    def charge(self, row: int, column: int, detail: int, sign: int) -> None:
+        """Charge an instance: the card keeps its geometry unless this is its only instance."""
+        instance = detail & ~UNPARTITIONED
+        bit = 1 << (instance & ((1 << CUT_BITS) - 1))
+        self.cards.block[row, self.used_field, column] ^= bit
+        if detail >= UNPARTITIONED:
+            self.cards.block[row, self.cut_field, column] = instance >> CUT_BITS if sign > 0 else 0
+        self.cards.block[row, CORES_USED, column] += sign * self.taken_cores
+        self.cards.block[row, SLOTS_USED, column] += sign
+
+    def wasted(self, row: int) -> float:
+        """Return the part of the instances that exceeds the request, in thousandths of a card, with its weight."""
+        wasted = 0.0
+        for at in range(self.count):
+            kind = self.cards.block[row, KIND, self.columns[at]]
+            instance = self.details[at] & ~UNPARTITIONED
+            number = self.geometries.base[kind] + (instance >> CUT_BITS)
+            size = self.geometries.sizes[number, instance & ((1 << CUT_BITS) - 1)]
+            wasted += _WASTE * 1000.0 * (size - self.needed[kind]) / max(self.memory[kind], 1)
+        return wasted
 
     def show(self, found: Mask, reused: Mask, free: Ints) -> None:
         """Write what each card of a ``usable`` kind offers, [rows, columns] each.

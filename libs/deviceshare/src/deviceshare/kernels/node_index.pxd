@@ -4,6 +4,7 @@ from deviceshare.kernels.best cimport Best, TieOrder
 from deviceshare.kernels.changes cimport Changes
 from deviceshare.kernels.charges cimport NodeAmounts, CardCharges
 from deviceshare.kernels.card_selector cimport CardSelector, better
+from deviceshare.kernels.node_fragmentation cimport NodeFragmentation
 from deviceshare.kernels.scores cimport NodeScores
 
 cdef double NEVER
@@ -20,6 +21,8 @@ cdef class NodeIndex:
     cdef public unsigned char[::1] admitted, models
     cdef public long long[::1] columns, wanted
     cdef public bint restricts_models
+    cdef public NodeFragmentation fragmentation
+    cdef public long long taken_cpu
     cdef public NodeScores scores
     cdef public tuple selectors
 

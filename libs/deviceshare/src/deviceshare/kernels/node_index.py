@@ -8,6 +8,7 @@ from deviceshare.kernels.card_selector import CardSelector, better
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import CardCharges, NodeAmounts
 from deviceshare.kernels.constants import NEVER
+from deviceshare.kernels.node_fragmentation import NodeFragmentation
 from deviceshare.kernels.scores import NodeScores
 
 
@@ -48,6 +49,10 @@ class NodeIndex:
         self.restricts_models = False
         self.models: Mask = np.zeros(0, dtype=np.uint8)
         self.selectors: tuple[CardSelector, ...] | None = ()
+        self.fragmentation: NodeFragmentation | None = None
+        """Scores rows for pods that request no cards, by the policy fragmentation; None under other policies."""
+        self.taken_cpu = 0
+        """The CPU of such a pod, in thousandths of a core."""
         self.scores: NodeScores | None = None
         """The scores of the plugins nodeorder and binpack, None without them."""
         self.score = 0.0
@@ -98,6 +103,10 @@ class NodeIndex:
         for at in range(count):
             changes.keys[at] = NEVER if len(self.selectors) else 0.0
             changes.waste[at] = 0.0
+        if self.fragmentation is not None and len(self.selectors) == 0:
+            for at in range(count):
+                self.fragmentation.lost_now(changes.found[at])
+                changes.keys[at] = self.fragmentation.steps_by(changes.found[at], self.taken_cpu, 0.0)
         for number in range(len(self.selectors)):
             selector = self.selectors[number]
             selector.answer(changes, count, amounts)

@@ -13,7 +13,7 @@ cdef class SharedCardSelector(CardSelector):
 
     @cython.locals(
         at=cython.Py_ssize_t, row=cython.longlong, column=cython.Py_ssize_t, first=cython.Py_ssize_t,
-        key=cython.longlong, least=cython.longlong, score=cython.double,
+        key=cython.longlong, least=cython.longlong, score=cython.double, plain=cython.bint,
     )
     cdef void answer(self, Changes changes, Py_ssize_t count, NodeAmounts amounts) except *
     @cython.locals(column=cython.Py_ssize_t)

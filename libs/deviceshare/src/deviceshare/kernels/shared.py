@@ -15,8 +15,8 @@ class SharedCardSelector(CardSelector):
 
     Only cards of ``usable`` kinds (bool[kinds]) are feasible. The card with the smallest ``by_memory`` x used memory +
     ``by_slots`` x shares + ``by_column`` x column goes first. The score, higher is better: with ``filling`` the sum
-    over the cards of 100 x used / memory after the placement, 0 to 100 each; with ``spreading`` 100 / (1 + shares on
-    the row), up to 100; otherwise 0.
+    over the cards of 100 x used / memory after the placement, 0 to 100 each (``whole_node``: of all cards together);
+    with ``spreading`` 100 / (1 + shares on the row), up to 100; otherwise 0.
     """
 
     def __init__(self, count: int, sizes: Ints, asked: Ints, usable: NDArray[np.bool_]) -> None:
@@ -34,7 +34,8 @@ class SharedCardSelector(CardSelector):
 
     def answer(self, changes: Changes, count: int, amounts: NodeAmounts) -> None:
         """Pick on rows; in a loop without calls for a single card under binpack, which most pods request."""
-        if self.count > 1 or not self.filling or self.restricted or self.preferring or self.offered != EVERY_NODE:
+        plain = self.filling and not (self.whole_node or self.restricted or self.preferring)
+        if self.count > 1 or not plain or self.offered != EVERY_NODE:
             CardSelector.answer(self, changes, count, amounts)
             return
         for at in range(count):
@@ -75,7 +76,9 @@ class SharedCardSelector(CardSelector):
 
     def rate(self, row: int) -> None:
         """Score by how full the cards are after the placement, or by the shares on the row."""
-        if self.filling:
+        if self.filling and self.whole_node:
+            self.rate_node(row, self.count * self.asked[self.cards.block[row, KIND, self.columns[0]]])
+        elif self.filling:
             self.scored = self.count
             for at in range(self.count):
                 self.terms[at] = self.fullness(row, self.columns[at])

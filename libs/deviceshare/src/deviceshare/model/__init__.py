@@ -1,9 +1,10 @@
 """The data types that services exchange, and the errors of invalid input. Imports nothing of the library.
 
 Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
-:mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
-:mod:`.shared_uids` (pods with one uid), :mod:`.bounded` (numbers in messages), :mod:`.requirements`
-and :mod:`.pod_topology` (selectors of labels, inter-pod constraints), :mod:`.signatures` (HMAC of device
+:mod:`.volumes` and :mod:`.storage_facts` (volumes of pods, and their objects), :mod:`.problems` (errors of input),
+:mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities), :mod:`.shared_uids` (pods with one
+uid), :mod:`.bounded` (numbers in messages), :mod:`.requirements` and :mod:`.pod_topology` (selectors of labels,
+inter-pod constraints), :mod:`.policies` (the choice among nodes and cards), :mod:`.signatures` (HMAC of device
 annotations), :mod:`.fences` (claims that must not be bound any more), :mod:`.traces` (ids of traces), :mod:`.backoff`
 (pauses between retries).
 """
@@ -44,8 +45,8 @@ from deviceshare.model.explanations import (
 )
 from deviceshare.model.facts import (
     DEFAULT_QUEUE,
-    AnyFact,
     Card,
+    CardCordon,
     ConfigFact,
     ContainerRequest,
     Fact,
@@ -58,14 +59,11 @@ from deviceshare.model.facts import (
     PodGroupFact,
     PodRequest,
     PodUid,
-    Preference,
     PriorityClassFact,
     QueueFact,
     ResourceAmounts,
     Resources,
     Synced,
-    Taint,
-    Toleration,
     not_served,
 )
 from deviceshare.model.fences import FENCE, fence_entry, fenced_claims, with_fence
@@ -84,6 +82,16 @@ from deviceshare.model.pod_topology import (
     WeightedPodTerm,
     matches_labels,
 )
+from deviceshare.model.policies import (
+    BINPACK,
+    CARD_POLICY,
+    FRAGMENTATION,
+    NO_POLICIES,
+    NODE_POLICY,
+    POLICIES,
+    SPREAD,
+    Policies,
+)
 from deviceshare.model.problems import (
     CARD_MISSING,
     CARD_UNHEALTHY,
@@ -97,41 +105,77 @@ from deviceshare.model.problems import (
     Problem,
     RequestError,
 )
-from deviceshare.model.quantities import LARGEST, Quantity, format_quantity, is_native, mebibytes_hint, to_amount
-from deviceshare.model.requirements import Labels, Requirement
+from deviceshare.model.quantities import (
+    LARGEST,
+    Quantity,
+    format_quantity,
+    is_native,
+    mebibytes_hint,
+    parse_quantity,
+    to_amount,
+)
+from deviceshare.model.requirements import Labels, Preference, Requirement, Taint, Toleration
 from deviceshare.model.shared_uids import alias, object_uid
-from deviceshare.model.signatures import read_keys, sign, signed
+from deviceshare.model.signatures import (
+    ADMISSION,
+    admission_signed,
+    admission_terms,
+    read_keys,
+    sign,
+    sign_admission,
+    signed,
+)
+from deviceshare.model.storage_facts import (
+    AnyFact,
+    NodeTerms,
+    StorageClassFact,
+    StorageFact,
+    VolumeClaimFact,
+    VolumeFact,
+    VolumeLimitsFact,
+)
 from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids, trace_number
+from deviceshare.model.volumes import VOLUMES, Disk, PodVolume, VolumeBinding, VolumeUse, uses_of
 
 __all__ = [
+    "ADMISSION",
     "ADMITTED",
     "AFFINITY",
     "ANTI_AFFINITY",
+    "BINPACK",
     "BOUND",
     "CARD_MISSING",
+    "CARD_POLICY",
     "CARD_UNHEALTHY",
     "DEFAULT_QUEUE",
     "DEVICES_MISSING",
     "DEVICE_PROBLEMS",
     "FENCE",
+    "FRAGMENTATION",
     "HOSTNAME",
     "INIT",
     "LARGEST",
     "NODE_MISSING",
+    "NODE_POLICY",
+    "NO_POLICIES",
     "PENDING",
     "PHASES",
     "PLACED",
+    "POLICIES",
     "PREFERENCE",
     "REFUSED",
     "REJECTED",
     "SIDECAR",
+    "SPREAD",
     "UNMADE",
+    "VOLUMES",
     "WHOLE",
     "WITHDRAWN",
     "Amount",
     "AnyFact",
     "Backoff",
     "Card",
+    "CardCordon",
     "Choice",
     "Claim",
     "ConfigError",
@@ -141,6 +185,7 @@ __all__ = [
     "Count",
     "DeviceGrant",
     "DeviceshareError",
+    "Disk",
     "Explanation",
     "Fact",
     "Field",
@@ -158,6 +203,7 @@ __all__ = [
     "NodeFact",
     "NodeLedger",
     "NodeOutcomes",
+    "NodeTerms",
     "OtherPodFact",
     "Outcome",
     "PodFact",
@@ -167,6 +213,8 @@ __all__ = [
     "PodTerm",
     "PodTopology",
     "PodUid",
+    "PodVolume",
+    "Policies",
     "Preference",
     "PriorityClassFact",
     "Problem",
@@ -181,12 +229,21 @@ __all__ = [
     "Selector",
     "Source",
     "SpreadConstraint",
+    "StorageClassFact",
+    "StorageFact",
     "Synced",
     "Taint",
     "Tenant",
     "Toleration",
     "TraceIds",
+    "VolumeBinding",
+    "VolumeClaimFact",
+    "VolumeFact",
+    "VolumeLimitsFact",
+    "VolumeUse",
     "WeightedPodTerm",
+    "admission_signed",
+    "admission_terms",
     "alias",
     "as_text",
     "fence_entry",
@@ -197,9 +254,11 @@ __all__ = [
     "mebibytes_hint",
     "not_served",
     "object_uid",
+    "parse_quantity",
     "read_keys",
     "shown",
     "sign",
+    "sign_admission",
     "signed",
     "to_amount",
     "trace_id",
@@ -207,6 +266,7 @@ __all__ = [
     "trace_number",
     "unavailable",
     "unit_of",
+    "uses_of",
     "with_fence",
     "with_made",
 ]

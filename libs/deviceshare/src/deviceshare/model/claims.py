@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from deviceshare.model.bounded import Amount, Real
 from deviceshare.model.pod_topology import PodTopology
 from deviceshare.model.requirements import Labels
+from deviceshare.model.volumes import Disk, VolumeBinding, VolumeUse
 
 WHOLE = -1
 """Memory of a grant for a whole card of unknown size."""
@@ -88,11 +89,12 @@ class HostPort(msgspec.Struct, frozen=True, array_like=True, order=True, gc=Fals
     port: Amount
 
 
-class Tenant(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Tenant(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=True):
     """The holder of devices, as seen by exclusion rules and by the inter-pod constraints of other pods.
 
     ``group``: the key of its PodGroup, or ''; ``labels``: the labels that rules and selectors may name; ``topology``:
-    its own inter-pod constraints.
+    its own inter-pod constraints; ``volumes`` and ``disks``: the claims and disks that it uses; ``bindings``: how
+    those of its claims are bound that are not bound yet.
     """
 
     group: str = ""
@@ -100,6 +102,9 @@ class Tenant(msgspec.Struct, frozen=True, array_like=True, gc=False):
     namespace: str = ""
     terminating: bool = False
     topology: PodTopology | None = None
+    volumes: tuple[VolumeUse, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    bindings: tuple[VolumeBinding, ...] = ()
 
 
 class Choice(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -113,7 +118,7 @@ class Choice(msgspec.Struct, frozen=True, array_like=True, gc=False):
     feasible: Amount = 0
     """The number of nodes that fit the pod."""
     policy: str = ""
-    """The policy that scored the cards, '' for none."""
+    """The policy that scored the node by its cards, '' for none."""
     weight: Amount = 0
     """The weight of the policy."""
     score: float = 0.0
@@ -131,6 +136,12 @@ class Choice(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The queue that the pod names, if it was placed from another one, its PodGroup's."""
     caveats: tuple[str, ...] = ()
     """Annotations that were interpreted leniently, and doubtful amounts."""
+    policy_of: str = ""
+    """What set the policy for nodes: ``Pod``, ``PodGroup``, ``Queue``; '' for the configuration."""
+    card_policy: str | None = None
+    """The policy that chose the cards; None: ``policy``, as it was set."""
+    card_policy_of: str = ""
+    """What set it, as ``policy_of``."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -159,6 +170,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Amounts that count only in scores, in addition to ``resources`` (:func:`deviceshare.allocation.counted`)."""
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the pod that an exclusion rule named at the time of the decision."""
+    volumes: tuple[VolumeUse, ...] = ()
+    """The PersistentVolumeClaims that the pod uses."""
+    bindings: tuple[VolumeBinding, ...] = ()
+    """How those of them are bound that were not bound at the time of the decision; the binder does it first."""
     choice: Choice | None = None
     """Why it was placed on this node; None in claims of earlier versions, whose explanations are on EXPLAIN."""
     withdraw: bool = False

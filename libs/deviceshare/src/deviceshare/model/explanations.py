@@ -127,6 +127,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     grants: tuple[ContainerGrant, ...] = ()
     environment: dict[str, dict[str, str]] = {}
     """Environment variables that the device plugins will inject, by container."""
+    admission: str = ""
+    """The terms on which a PodGroup was admitted (:func:`deviceshare.model.admission_terms`)."""
     why: tuple[str, ...] = ()
     """Why this node: policy, score, the second best node."""
     gang: str = ""

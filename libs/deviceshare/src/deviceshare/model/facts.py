@@ -15,8 +15,16 @@ import msgspec
 from deviceshare.model.bounded import Amount, Real
 from deviceshare.model.claims import ContainerGrant, HostPort, Tenant
 from deviceshare.model.pod_topology import ImposedTerm, PodTopology
+from deviceshare.model.policies import NO_POLICIES, Policies
 from deviceshare.model.problems import Problem
-from deviceshare.model.requirements import Labels, Requirement
+from deviceshare.model.requirements import Labels, Preference, Requirement, Taint, Toleration
+from deviceshare.model.volumes import (
+    VOLUMES,
+    Disk,
+    PodVolume,
+    VolumeUse,
+    uses_of,
+)
 
 Resources = dict[str, Amount]
 """Amounts by resource name.
@@ -33,30 +41,6 @@ DEFAULT_QUEUE = "default"
 PodUid = NewType("PodUid", str)
 GroupKey = NewType("GroupKey", str)
 """``namespace/name`` of a PodGroup, or ``pod/<uid>`` for a pod without a PodGroup."""
-
-
-class Taint(msgspec.Struct, frozen=True, array_like=True):
-    """A taint of a node; ``effect`` is NoSchedule, PreferNoSchedule or NoExecute."""
-
-    key: str
-    value: str
-    effect: str
-
-
-class Toleration(msgspec.Struct, frozen=True, array_like=True):
-    """A toleration of a pod; an empty key with ``Exists`` matches all taints, an empty effect matches all effects."""
-
-    key: str
-    operator: str
-    value: str
-    effect: str
-
-
-class Preference(msgspec.Struct, frozen=True, array_like=True):
-    """A term of a preferred node affinity: adds ``weight`` (1 to 100) to nodes that meet all its requirements."""
-
-    weight: Amount
-    requirements: tuple[Requirement, ...]
 
 
 # gc=False: there are many instances, and none can be part of a reference cycle.
@@ -77,6 +61,17 @@ class Card(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The sharing mode: ``gpu-share``, ``hami-core``, ``mig``, ``mps``, or another that a device plugin registers."""
     network: Amount = -1
     """Cards with the same number are linked (Ascend's NetworkID); -1: unknown."""
+    cordoned: bool = False
+    """Whether the card gets no further pods (:class:`CardCordon`); pods that have it keep it."""
+
+
+class CardCordon(msgspec.Struct, frozen=True, array_like=True):
+    """The maintenance of one card: who ordered it, why, and since when (RFC 3339); '' where it is not known."""
+
+    id: str
+    by: str = ""
+    reason: str = ""
+    since: str = ""
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
@@ -99,6 +94,8 @@ class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
     cards: tuple[Card, ...] = ()
     contested: tuple[str, ...] = ()
     """Hardware (``NVIDIA GPUs``) whose cards two device plugins register on the node; it is not allocated."""
+    cordons: tuple[CardCordon, ...] = ()
+    """The cordoned ones of ``cards``, sorted by id."""
     locks: tuple[tuple[str, str], ...] = ()
     """Lock annotations that schedulers set while a device plugin serves a pod, with their values, sorted."""
     problems: tuple[Problem, ...] = ()
@@ -159,8 +156,16 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Inter-pod affinity, anti-affinity and topology spread; None: the pod has no such constraint."""
     imposed: tuple[ImposedTerm, ...] = ()
     """Terms of other pods that select the pod; set after decoding."""
+    volumes: tuple[PodVolume, ...] = ()
+    """The volumes that need a PersistentVolumeClaim."""
+    disks: tuple[Disk, ...] = ()
+    """The disks that pods on one node may not be able to share."""
+    claims: tuple[VolumeUse, ...] = ()
+    """The claims of ``volumes``; set after decoding."""
+    policies: Policies = NO_POLICIES
+    """Those of its annotations; after decoding also those of its PodGroup and queue."""
     unsupported: tuple[str, ...] = ()
-    """Scheduling constraints of the pod that are not evaluated, by field (``spec.volumes[data]``, …)."""
+    """Scheduling constraints of the pod that are not evaluated, by field (``spec.resourceClaims``, …)."""
 
     @property
     def best_effort(self) -> bool:
@@ -168,6 +173,12 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         containers = (*self.containers, *self.init_containers)
         amounts = (self.overhead, self.pod_level, *(container.resources for container in containers))
         return not any(amount for each in amounts for _, amount in each)
+
+    @property
+    def unevaluated(self) -> tuple[str, ...]:
+        """``unsupported`` without ``volumes``: only earlier versions do not evaluate them."""
+        evaluated = {f"{VOLUMES}[{each.name}]" for each in self.volumes}
+        return tuple(field for field in self.unsupported if field not in evaluated)
 
     @property
     def follows_pods(self) -> bool:
@@ -244,7 +255,14 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     @property
     def tenant(self) -> Tenant:
         """The pod as a holder of devices, and as other pods see it on its node."""
-        return Tenant(self.podgroup, self.labels, self.namespace, self.terminating, self.ask.topology)
+        ask = self.ask
+        volumes, disks = (self.volume_uses, ask.disks) if ask.volumes or ask.disks else ((), ())
+        return Tenant(self.podgroup, self.labels, self.namespace, self.terminating, ask.topology, volumes, disks)
+
+    @property
+    def volume_uses(self) -> tuple[VolumeUse, ...]:
+        """The claims that its volumes use."""
+        return uses_of(self.ask.volumes, self.namespace, self.name, self.uid)
 
 
 class OtherPodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="otherpod"):
@@ -286,11 +304,13 @@ class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod
     phase: str = ""
     """``status.phase``."""
     admitted: bool = False
-    """Whether its phase shows that it was admitted to its queue."""
+    """Whether its phase shows that it was admitted to its queue. With signing keys, a phase counts only with our
+    signature (:mod:`deviceshare.model.signatures`)."""
     waiting_time: Real | None = None
     """Limit of the waiting time in seconds (``sla-waiting-time``); None if missing."""
     priority_class: str = ""
     """Name of its PriorityClass."""
+    policies: Policies = NO_POLICIES
     created: Real = 0.0
     problems: tuple[Problem, ...] = ()
 
@@ -323,10 +343,32 @@ class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"
     deserved: Resources = {}
     guarantee: Resources = {}
     reclaimable: bool = True
+    policies: Policies = NO_POLICIES
     created: Real = 0.0
     open: bool = True
     state: str = ""
+    namespaces: tuple[str, ...] | None = None
+    """The namespaces that may use the queue (annotation ``deviceshare.io/namespaces``)."""
+    namespace_labels: Labels | None = None
+    """Namespaces with all of these labels may use it, too (``deviceshare.io/namespace-selector``)."""
     problems: tuple[Problem, ...] = ()
+
+    def serves(self, namespace: str, labels: Labels) -> bool:
+        """Return whether a namespace with these labels may use the queue: any, if neither annotation is set."""
+        if self.namespaces is None and self.namespace_labels is None:
+            return True
+        selected = self.namespace_labels is not None and set(self.namespace_labels) <= set(labels)
+        return selected or namespace in (self.namespaces or ())
+
+    @property
+    def served(self) -> str:
+        """The namespaces that may use the queue, in words; '' for all."""
+        if self.namespaces is None and self.namespace_labels is None:
+            return ""
+        parts = [", ".join(self.namespaces)] if self.namespaces else []
+        if self.namespace_labels is not None:
+            parts.append("those labelled " + ",".join(f"{name}={value}" for name, value in self.namespace_labels))
+        return " and ".join(parts) or "none"
 
 
 class NamespaceFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="namespace"):
@@ -356,17 +398,3 @@ class Synced(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="synced"):
 
     at: Real = 0.0
     objects: Amount = 0
-
-
-AnyFact = (
-    NodeFact
-    | PodFact
-    | OtherPodFact
-    | PodGroupFact
-    | PriorityClassFact
-    | QueueFact
-    | NamespaceFact
-    | ConfigFact
-    | Gone
-    | Synced
-)

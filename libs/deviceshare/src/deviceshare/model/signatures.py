@@ -1,7 +1,10 @@
-"""Signatures of the device annotations that the binder writes.
+"""Signatures of what the binder writes: device annotations of pods, and the admission of PodGroups to their queue.
 
 The signature is an HMAC-SHA256 over the pod's uid, its node and its device annotations, with a key shared by the binder
 and inventory. Its annotation lists the covered annotations; other annotations may be added but are not trusted.
+
+The signature of an admission covers the PodGroup's uid and the terms that placement admitted: the queue and
+``minResources``. A PodGroup with other terms has to be admitted again.
 """
 
 import hashlib
@@ -12,6 +15,9 @@ import msgspec
 
 SIGNATURE = "deviceshare.io/signature"
 """Pod annotation: the signature in hexadecimal, ``:``, and the names of the covered annotations, comma-separated."""
+
+ADMISSION = "deviceshare.io/admission"
+"""PodGroup annotation: the signature of its admission, in hexadecimal."""
 
 _OVERWRITTEN = ("-to-allocate", "-time", "-phase")
 """Suffixes of annotations that device plugins overwrite when they serve a pod; the signature does not cover them."""
@@ -44,9 +50,29 @@ def signed(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str,
     return dict(values)
 
 
+def admission_terms(queue: str, min_resources: Mapping[str, int] | None) -> str:
+    """Return what a PodGroup asks of its queue: its name, and ``minResources`` if there are any."""
+    amounts = sorted(min_resources.items()) if min_resources is not None else None
+    return msgspec.json.encode((queue, amounts)).decode()
+
+
+def sign_admission(keys: Sequence[bytes], uid: str, terms: str) -> dict[str, str]:
+    """Return the annotation of a PodGroup that was admitted on these terms; {} without keys."""
+    return {ADMISSION: _admission(keys[0], uid, terms)} if keys else {}
+
+
+def admission_signed(keys: Sequence[bytes], uid: str, terms: str, signature: str) -> bool:
+    """Return whether a signature by any of the keys is valid for this PodGroup and these terms."""
+    return signature.isascii() and any(hmac.compare_digest(_admission(key, uid, terms), signature) for key in keys)
+
+
 def read_keys(text: str) -> tuple[bytes, ...]:
     """Return the keys of a text, one per line: the first signs, all are accepted."""
     return tuple(line.strip().encode() for line in text.splitlines() if line.strip())
+
+
+def _admission(key: bytes, uid: str, terms: str) -> str:
+    return hmac.new(key, msgspec.json.encode((ADMISSION, uid, terms)), hashlib.sha256).hexdigest()
 
 
 def _digest(key: bytes, uid: str, node: str, values: Sequence[tuple[str, str]]) -> str:

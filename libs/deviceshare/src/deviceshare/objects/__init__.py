@@ -9,10 +9,20 @@ from deviceshare.objects.pod_request import requests_devices
 from deviceshare.objects.podgroup import decode_podgroup
 from deviceshare.objects.priority_class import decode_priority_class
 from deviceshare.objects.queue import decode_queue
+from deviceshare.objects.storage import (
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    decode_storage_class,
+    decode_volume,
+    decode_volume_claim,
+    decode_volume_limits,
+)
 from deviceshare.objects.unserved import as_counted
 from deviceshare.objects.views import ConfigMapObject
 
 __all__ = [
+    "BIND_COMPLETED",
+    "SELECTED_NODE",
     "ConfigMapObject",
     "as_counted",
     "decode_device_info",
@@ -22,6 +32,10 @@ __all__ = [
     "decode_podgroup",
     "decode_priority_class",
     "decode_queue",
+    "decode_storage_class",
     "decode_view",
+    "decode_volume",
+    "decode_volume_claim",
+    "decode_volume_limits",
     "requests_devices",
 ]

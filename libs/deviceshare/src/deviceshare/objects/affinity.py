@@ -2,7 +2,7 @@
 
 from deviceshare.model import LARGEST, Preference, Requirement
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import Affinity, SelectorRequirement, SelectorTerm
+from deviceshare.objects.views import Affinity, NodeSelector, SelectorRequirement, SelectorTerm
 
 Terms = tuple[tuple[Requirement, ...], ...]
 
@@ -20,10 +20,13 @@ def required_terms(affinity: Affinity | None, problems: Problems) -> Terms | Non
     if affinity is None or affinity.node_affinity is None:
         return None
     selector = affinity.node_affinity.required_during_scheduling_ignored_during_execution
-    if selector is None:
-        return None
+    return None if selector is None else selector_terms(selector, _REQUIRED, problems)
+
+
+def selector_terms(selector: NodeSelector, field: str, problems: Problems) -> Terms:
+    """Return the terms of a node selector without those that are empty or malformed (a problem)."""
     views = enumerate(selector.node_selector_terms or ())
-    return tuple(term for index, view in views if (term := _term(view, f"{_REQUIRED}[{index}]", problems)))
+    return tuple(term for index, view in views if (term := _term(view, f"{field}[{index}]", problems)))
 
 
 def preferences(affinity: Affinity | None, problems: Problems) -> tuple[Preference, ...]:

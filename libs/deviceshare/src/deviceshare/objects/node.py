@@ -6,8 +6,9 @@ import msgspec
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, Family, Hardware, NodeView
+from deviceshare.formats import card_cordons, hami_gpu
 from deviceshare.formats.card_lists import mark_unhealthy, unknown_items
-from deviceshare.model import Card, FormatError, NodeFact, Taint
+from deviceshare.model import Card, CardCordon, FormatError, NodeFact, Taint
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, TaintView
@@ -49,7 +50,16 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
     if status.allocatable is not None:
         allocatable = problems.valid_amounts(status.allocatable, "status.allocatable")
     node = NodeView(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable, device_info)
-    cards, contested = _cards(node, problems)
+    cards, contested, hidden = _cards(node, problems)
+    if hidden:
+        allocatable = {resource: amount for resource, amount in allocatable.items() if resource not in hidden}
+    cordons: tuple[CardCordon, ...] = ()
+    if card_cordons.ANNOTATION in node.annotations or hami_gpu.CORDON in node.annotations:
+        cards, cordons = _cordon(cards, node, problems)
+    for key in hami_gpu.other_registers(node.annotations):
+        problems.add(
+            f"metadata.annotations[{key}]", node.annotations[key], "cards of NVIDIA or Ascend: no others of HAMi"
+        )
     return NodeFact(
         revision=metadata.resource_version or "",
         name=name,
@@ -61,6 +71,7 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
         allocatable=allocatable,
         cards=cards,
         contested=contested,
+        cordons=cordons,
         locks=_locks(node.annotations),
         problems=tuple(found),
     )
@@ -83,36 +94,63 @@ def _taints(views: list[TaintView], conditions: list[Condition]) -> tuple[Taint,
     return (*taints, *(Taint(key, "", "NoSchedule") for key in due if key not in has))
 
 
-class _Registered(msgspec.Struct):
-    """The cards of one hardware that device plugins registered on a node."""
-
-    families: list[str] = []
-    cards: list[Card] = []
+_Registered = dict[Family, tuple[Card, ...]]
+"""The cards of one hardware that device plugins registered on a node, () where the registration is malformed."""
 
 
-def _cards(node: NodeView, problems: Problems) -> tuple[tuple[Card, ...], tuple[str, ...]]:
-    """Return the node's cards, and the names of hardware that two device plugins register."""
+def _cards(node: NodeView, problems: Problems) -> tuple[tuple[Card, ...], tuple[str, ...], frozenset[str]]:
+    """Return the cards, the names of hardware that two device plugins register, and resources that are not allocated.
+
+    Where the registration of cards that share the resource of whole ones cannot be read, a pod would get a share as a
+    whole card.
+    """
     registered: dict[Hardware, _Registered] = {}
+    hidden: set[str] = set()
     for family in FAMILIES:
-        found = registered.setdefault(family.hardware, _Registered())
+        found = registered.setdefault(family.hardware, {})
         try:
             cards = family.node_cards(node)
         except FormatError as error:
             problems.found.append(error.problem)
-            found.families.append(family.name)
+            if family.whole_modes:
+                hidden.add(family.hardware.whole)
+            # A deleted registration that HAMi left behind does not contest the cards of another device plugin.
+            if not (family.whole_modes and hami_gpu.is_deleted(node.annotations)):
+                found[family] = ()
             continue
         if cards:
-            found.families.append(family.name)
-            found.cards += cards
+            found[family] = cards
             _check_modes(family, cards, problems)
     kept: list[Card] = []
     contested = []
     for hardware, found in registered.items():
+        _drop_left_behind(found, node, problems)
         if _is_contested(hardware, found, node, problems):
             contested.append(hardware.name)
         else:
-            kept += _mark_unhealthy(hardware, found.cards, node, problems)
-    return tuple(kept), tuple(contested)
+            every = [card for theirs in found.values() for card in theirs]
+            kept += _mark_unhealthy(hardware, every, node, problems)
+    return tuple(kept), tuple(contested), frozenset(hidden)
+
+
+def _cordon(
+    cards: tuple[Card, ...], node: NodeView, problems: Problems
+) -> tuple[tuple[Card, ...], tuple[CardCordon, ...]]:
+    """Mark the cordoned cards; report unknown ones, and what cannot be read."""
+    try:
+        cordons, invalid = card_cordons.of_node(node.annotations, f"Node {node.name}")
+        problems.found += invalid
+    except FormatError as error:
+        problems.found.append(error.problem)
+        cordons = ()
+    # HAMi's list names cards by their ids, and may name cards that are gone.
+    ids = {card.id for card in cards}
+    theirs = tuple(CardCordon(name, by=hami_gpu.CORDON) for name in hami_gpu.cordoned(node.annotations) if name in ids)
+    marked, resolved, unknown = card_cordons.resolve((*cordons, *theirs), cards)
+    for name in unknown:
+        expected = f"the id or index of one of its {len(cards)} cards"
+        problems.add(f"metadata.annotations[{card_cordons.ANNOTATION}]", name, expected)
+    return marked, resolved
 
 
 def _check_modes(family: Family, cards: tuple[Card, ...], problems: Problems) -> None:
@@ -124,9 +162,24 @@ def _check_modes(family: Family, cards: tuple[Card, ...], problems: Problems) ->
         problems.add(field, mode, f"one of {', '.join(sorted(modes))}")
 
 
+def _drop_left_behind(found: _Registered, node: NodeView, problems: Problems) -> None:
+    """Remove the cards of HAMi's device plugin if it was removed from the node, and another plugin registers the cards.
+
+    Kubelet offers 0 GPUs as soon as the plugin is gone, but the annotation stays. (Volcano's plugins need no such
+    rule: without their resources there are no cards of theirs.) A node that does not mention the resource proves
+    nothing, since the plugin may use another name.
+    """
+    for family in [family for family in found if family.whole_modes and len(found) > 1]:
+        offered = node.allocatable.get(family.hardware.whole)
+        if offered == 0 or (offered is None and hami_gpu.is_deleted(node.annotations)):
+            del found[family]
+            expected = "nothing: its device plugin is gone, and another one registers the cards"
+            problems.add(f"metadata.annotations[{hami_gpu.REGISTER}]", node.annotations[hami_gpu.REGISTER], expected)
+
+
 def _is_contested(hardware: Hardware, found: _Registered, node: NodeView, problems: Problems) -> bool:
     """Return whether two device plugins register the hardware, which is a problem."""
-    plugins = list(found.families)
+    plugins = [family.name for family in found]
     if plugins and node.allocatable.get(hardware.whole) and _offers_parts(hardware, node):
         plugins.append(hardware.whole)
     if len(plugins) < 2:
@@ -140,8 +193,15 @@ def _offers_parts(hardware: Hardware, node: NodeView) -> bool:
     """Return whether the node offers shared cards under resource names other than ``hardware.whole``.
 
     A plugin may be configured to share cards under that name, and a removed plugin leaves its register annotation.
+    Resources of families with ``whole_modes`` do not count: HAMi's mock device plugin offers memory and cores of the
+    cards that the number ``hardware.whole`` counts.
     """
-    names = {name for family in FAMILIES if family.hardware == hardware for name in family.resources(_DEFAULT_CONF)}
+    names = {
+        name
+        for family in FAMILIES
+        if family.hardware == hardware and not family.whole_modes
+        for name in family.resources(_DEFAULT_CONF)
+    }
     return any(node.allocatable.get(name) for name in names - {hardware.whole})
 
 

@@ -20,6 +20,7 @@ from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.pod_request import pod_request
 from deviceshare.objects.pod_template import shared_request
 from deviceshare.objects.problems import Problems
+from deviceshare.objects.resizing import with_status
 from deviceshare.objects.unserved import unserved, until_running
 from deviceshare.objects.views import PodObject, PodSpec, TemplateObject, TemplateSpec
 
@@ -87,6 +88,8 @@ def _fact(
     if request is None:
         assert isinstance(spec, PodSpec)
         request = pod_request(spec, annotations, labels, (namespace, podgroup), problems)
+    if node and not ended and view.status is not None:
+        request = with_status(request, view.status)
     held, ours = read_held(annotations, request, ref, (uid, node), keys, found) if node and not ended else ((), False)
     return PodFact(
         revision=metadata.resource_version or "",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from deviceshare.families import FAMILIES, WISHES, Family
 from deviceshare.formats.vgpu import PODGROUP_POLICY, SPREAD
 from deviceshare.model import (
+    VOLUMES,
     ContainerRequest,
     PodRequest,
     ResourceAmounts,
@@ -19,6 +20,8 @@ from deviceshare.model import (
 )
 from deviceshare.objects.affinity import preferences, required_terms
 from deviceshare.objects.pod_topology import constrains, pod_topology
+from deviceshare.objects.pod_volumes import disks, pod_volumes
+from deviceshare.objects.policies import POLICY_ANNOTATIONS, read_policies
 from deviceshare.objects.ports import host_ports
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
@@ -46,7 +49,7 @@ def pod_request(
 
     Args:
         spec: the pod's spec.
-        annotations: all annotations of the pod; those that a device family reads become part of the request.
+        annotations: the annotations of the pod; those that a device family reads become part of the request.
         labels: all labels of the pod, likewise.
         place: its namespace, and the key of its PodGroup, or ''.
         problems: the problems of the pod.
@@ -66,6 +69,9 @@ def pod_request(
         labels=labels_read(labels),
         topology=pod_topology(spec, namespace, labels, problems) if constrains(spec) else None,
         apart_group=podgroup if _spreads(annotations, problems) else "",
+        volumes=pod_volumes(spec.volumes) if spec.volumes else (),
+        disks=disks(spec.volumes) if spec.volumes else (),
+        policies=read_policies(annotations, problems),
         unsupported=_unsupported(spec),
     )
 
@@ -76,6 +82,14 @@ def annotations_read(annotations: Mapping[str, str]) -> tuple[tuple[str, str], .
         return ()
     keys = _keys_of(tuple(FAMILIES))
     return _chosen(annotations, keys.annotations | _matching(annotations, keys.patterns))
+
+
+def annotations_needed(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the annotations on which a request depends, the pod's PodGroup aside."""
+    read = annotations_read(annotations)
+    if annotations and not POLICY_ANNOTATIONS.isdisjoint(annotations):
+        read = tuple(sorted({*read, *_chosen(annotations, POLICY_ANNOTATIONS)}))
+    return read
 
 
 def labels_read(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -177,9 +191,12 @@ def _spreads(annotations: Mapping[str, str], problems: Problems) -> bool:
 
 
 def _unsupported(spec: PodSpec) -> tuple[str, ...]:
-    """Return the fields with required constraints that are not evaluated."""
+    """Return the fields with required constraints that are not evaluated.
+
+    Readers of earlier versions do not evaluate ``volumes`` either: they refuse the pod by these fields.
+    """
     fields = [
-        f"spec.volumes[{volume.name or ''}]"
+        f"{VOLUMES}[{volume.name or ''}]"
         for volume in spec.volumes or ()
         if volume.persistent_volume_claim or volume.ephemeral
     ]

@@ -12,7 +12,7 @@ import msgspec
 
 from deviceshare.formats.vgpu import PODGROUP_POLICY
 from deviceshare.model import Labels, PodRequest, Problem
-from deviceshare.objects.pod_request import annotations_read, labels_read, pod_request
+from deviceshare.objects.pod_request import annotations_needed, labels_read, pod_request
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import PodSpec, TemplateSpec
 
@@ -46,7 +46,7 @@ def shared_request(
         scope, read = namespace, tuple(sorted(labels.items()))
     else:
         scope, read = "", labels_read(labels)
-    return _request(tuple(map(bytes, _PARTS(spec))), annotations_read(annotations), read, scope)
+    return _request(tuple(map(bytes, _PARTS(spec))), annotations_needed(annotations), read, scope)
 
 
 @lru_cache(maxsize=MOST_TEMPLATES)

@@ -72,6 +72,11 @@ def _keys(topology: PodTopology) -> set[str]:
     return {requirement.key for selector in selectors for requirement in selector or ()}
 
 
+def label_selector(view: LabelSelector | None, field: str, problems: Problems) -> Selector:
+    """Return a label selector without its malformed requirements (problems); None if there is none."""
+    return _Decoder("", {}, problems).selector(view, field)[1]
+
+
 class _Decoder:
     """Decodes the constraints of one pod."""
 
@@ -103,8 +108,8 @@ class _Decoder:
         if view is None or not view.topology_key:
             self._problems.add(f"{field}.topologyKey", "", "the name of a label of nodes")
             return None
-        valid, selector = self._selector(view.label_selector, f"{field}.labelSelector")
-        of_namespaces, namespace_selector = self._selector(view.namespace_selector, f"{field}.namespaceSelector")
+        valid, selector = self.selector(view.label_selector, f"{field}.labelSelector")
+        of_namespaces, namespace_selector = self.selector(view.namespace_selector, f"{field}.namespaceSelector")
         if not (valid and of_namespaces):
             return None
         namespaces = tuple(sorted(set(view.namespaces or ())))
@@ -114,7 +119,7 @@ class _Decoder:
 
     def spread(self, view: SpreadView, field: str) -> SpreadConstraint | None:
         """Return a topology spread constraint."""
-        valid, selector = self._selector(view.label_selector, f"{field}.labelSelector")
+        valid, selector = self.selector(view.label_selector, f"{field}.labelSelector")
         if selector is not None and view.match_label_keys:
             keys = (key for key in view.match_label_keys if key in self._labels)
             selector = _selector((*selector, *(Requirement(key, "In", (self._labels[key],)) for key in keys)))
@@ -148,7 +153,7 @@ class _Decoder:
             honors_taints=policies[1] == "Honor",
         )
 
-    def _selector(self, view: LabelSelector | None, field: str) -> tuple[bool, Selector]:
+    def selector(self, view: LabelSelector | None, field: str) -> tuple[bool, Selector]:
         """Return whether a selector is valid, and the selector."""
         if view is None:
             return True, None

@@ -1,11 +1,22 @@
 """PodGroups, ``scheduling.volcano.sh/v1beta1``."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from deviceshare.conf import WAITING_TIME, seconds_of
-from deviceshare.model import DEFAULT_QUEUE, GroupKey, PodGroupFact, Resources
+from deviceshare.model import (
+    ADMISSION,
+    DEFAULT_QUEUE,
+    GroupKey,
+    PodGroupFact,
+    Resources,
+    admission_signed,
+    admission_terms,
+)
 from deviceshare.objects.amounts import counted_amounts
 from deviceshare.objects.lenient import decode_view, seconds
+from deviceshare.objects.policies import read_policies
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import PodGroupObject, PodGroupSpec, Quantities
 from deviceshare.state import PODS
@@ -16,8 +27,11 @@ _WAITING = ("", "Pending")
 _EXPECTED = "a number of pods, 0 or more"
 
 
-def decode_podgroup(raw: bytes) -> PodGroupFact:
+def decode_podgroup(raw: bytes, keys: Sequence[bytes] = ()) -> PodGroupFact:
     """Decode a PodGroup in JSON; invalid fields have their default and are in ``problems``.
+
+    With signing keys its phase shows that it was admitted only if our signature covers its queue and ``minResources``:
+    who may create a PodGroup may write its status, which is no subresource.
 
     Raises:
         FormatError: the object has no name.
@@ -37,18 +51,25 @@ def decode_podgroup(raw: bytes) -> PodGroupFact:
         else:
             min_task_member[task] = number
     phase = view.status.phase or "" if view.status else ""
+    uid, queue = metadata.uid or "", spec.queue or DEFAULT_QUEUE
+    min_resources = _min_resources(spec.min_resources, problems)
+    admitted = phase not in _WAITING
+    if admitted and keys:
+        signature = (metadata.annotations or {}).get(ADMISSION, "")
+        admitted = admission_signed(keys, uid, admission_terms(queue, min_resources), signature)
     return PodGroupFact(
         revision=metadata.resource_version or "",
         key=GroupKey(key),
-        uid=metadata.uid or "",
-        queue=spec.queue or DEFAULT_QUEUE,
+        uid=uid,
+        queue=queue,
         min_member=min_member,
         min_task_member=min_task_member,
-        min_resources=_min_resources(spec.min_resources, problems),
+        min_resources=min_resources,
         phase=phase,
-        admitted=phase not in _WAITING,
+        admitted=admitted,
         waiting_time=_waiting_time((metadata.annotations or {}).get(WAITING_TIME), problems),
         priority_class=spec.priority_class_name or "",
+        policies=read_policies(metadata.annotations, problems),
         created=seconds(metadata.creation_timestamp, "metadata.creationTimestamp", problems),
         problems=tuple(found),
     )

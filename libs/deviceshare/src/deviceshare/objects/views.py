@@ -201,12 +201,51 @@ class SpreadConstraint(View):
     node_taints_policy: str | None = None
 
 
+class ClaimSource(View):
+    """``spec.volumes[].persistentVolumeClaim``."""
+
+    claim_name: str | None = None
+
+
+class GcePersistentDisk(View):
+    """``spec.volumes[].gcePersistentDisk``."""
+
+    pd_name: str | None = None
+    read_only: bool | None = None
+
+
+class AwsElasticBlockStore(View):
+    """``spec.volumes[].awsElasticBlockStore``."""
+
+    volume_id: str | None = msgspec.field(default=None, name="volumeID")
+
+
+class Iscsi(View):
+    """``spec.volumes[].iscsi``."""
+
+    iqn: str | None = None
+    read_only: bool | None = None
+
+
+class Rbd(View):
+    """``spec.volumes[].rbd``."""
+
+    monitors: list[str] | None = None
+    pool: str | None = None
+    image: str | None = None
+    read_only: bool | None = None
+
+
 class Volume(View):
     """``spec.volumes[]``: the volume types that may bind a pod to a node."""
 
     name: str | None = None
-    persistent_volume_claim: Present | None = None
+    persistent_volume_claim: ClaimSource | None = None
     ephemeral: Present | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    aws_elastic_block_store: AwsElasticBlockStore | None = None
+    iscsi: Iscsi | None = None
+    rbd: Rbd | None = None
 
 
 class SchedulingGate(View):
@@ -236,19 +275,69 @@ class PodSpec(View):
 
 
 class Status(View):
-    """``status`` of a Pod or a PodGroup."""
+    """``status`` of a PodGroup."""
 
     phase: str | None = None
+
+
+ABSENT = msgspec.Raw(b"null")
+"""The bytes of an absent field."""
+
+
+class PodCondition(View):
+    """``status.conditions[]`` of a Pod."""
+
+    type: str | None = None
+    reason: str | None = None
+
+
+class ContainerStatus(View):
+    """``status.containerStatuses[]`` and ``status.initContainerStatuses[]``."""
+
+    name: str | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: Quantities | None = None
+
+
+class PodStatus(View):
+    """``status`` of a Pod."""
+
+    phase: str | None = None
+    resize: str | None = None
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class ReportedResources(View):
+    """``status.containerStatuses[].resources``: the amounts as bytes."""
+
+    requests: msgspec.Raw = ABSENT
+
+
+class ReportedStatus(View):
+    """``status.containerStatuses[]``: the amounts as bytes. The others are those of :class:`ContainerStatus`."""
+
+    name: str | None = None
+    resources: ReportedResources | None = None
+    allocated_resources: msgspec.Raw = ABSENT
+
+
+class TemplateStatus(View):
+    """``status`` of a Pod: the fields of a resize as bytes. The others are those of :class:`PodStatus`."""
+
+    phase: str | None = None
+    resize: str | None = None
+    conditions: msgspec.Raw = ABSENT
+    container_statuses: msgspec.Raw = ABSENT
+    init_container_statuses: msgspec.Raw = ABSENT
 
 
 class PodObject(Object):
     """A Pod."""
 
     spec: PodSpec | None = None
-    status: Status | None = None
-
-
-_ABSENT = msgspec.Raw(b"null")
+    status: PodStatus | None = None
 
 
 class TemplateSpec(View):
@@ -258,24 +347,24 @@ class TemplateSpec(View):
     scheduler_name: str | None = None
     priority: Int32 | None = None
     scheduling_gates: list[SchedulingGate] | None = None
-    containers: msgspec.Raw = _ABSENT
-    init_containers: msgspec.Raw = _ABSENT
-    resources: msgspec.Raw = _ABSENT
-    overhead: msgspec.Raw = _ABSENT
-    node_selector: msgspec.Raw = _ABSENT
-    affinity: msgspec.Raw = _ABSENT
-    tolerations: msgspec.Raw = _ABSENT
-    topology_spread_constraints: msgspec.Raw = _ABSENT
-    volumes: msgspec.Raw = _ABSENT
-    resource_claims: msgspec.Raw = _ABSENT
-    host_network: msgspec.Raw = _ABSENT
+    containers: msgspec.Raw = ABSENT
+    init_containers: msgspec.Raw = ABSENT
+    resources: msgspec.Raw = ABSENT
+    overhead: msgspec.Raw = ABSENT
+    node_selector: msgspec.Raw = ABSENT
+    affinity: msgspec.Raw = ABSENT
+    tolerations: msgspec.Raw = ABSENT
+    topology_spread_constraints: msgspec.Raw = ABSENT
+    volumes: msgspec.Raw = ABSENT
+    resource_claims: msgspec.Raw = ABSENT
+    host_network: msgspec.Raw = ABSENT
 
 
 class TemplateObject(Object):
     """A Pod whose request is not decoded."""
 
     spec: TemplateSpec
-    status: Status | None = None
+    status: TemplateStatus | None = None
 
 
 class PodGroupSpec(View):

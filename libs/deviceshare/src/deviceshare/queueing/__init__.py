@@ -36,7 +36,7 @@ from deviceshare.queueing.dispatcher import Dispatcher
 from deviceshare.queueing.enqueue import Applicant, EnqueueAction
 from deviceshare.queueing.gangs import Decision, Group, Reason, decide
 from deviceshare.queueing.hierarchy import ROOT
-from deviceshare.queueing.job_queue import ROOM_NEAR_PODS, JobClass
+from deviceshare.queueing.job_queue import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
 from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.queue_account import add
 from deviceshare.queueing.queues import Queues
@@ -44,6 +44,8 @@ from deviceshare.queueing.round_result import RoundResult
 from deviceshare.queueing.shortage import Shortage
 
 __all__ = [
+    "ROOM",
+    "ROOM_FOR_VOLUMES",
     "ROOM_NEAR_PODS",
     "ROOT",
     "Applicant",

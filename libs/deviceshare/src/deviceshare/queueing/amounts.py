@@ -121,8 +121,15 @@ class Counting:
 
     def held(self, request: PodRequest, grants: Iterable[ContainerGrant]) -> ResourceAmounts:
         """Return the amounts of a pod with these grants."""
-        amounts, depends = self._known(request)
-        return _with_memory(amounts, grants, self._conf) if depends else amounts
+        amounts, depends, of_whole = self._known(request)
+        if not depends:
+            return amounts
+        grants = tuple(grants)
+        found = _with_memory(amounts, grants, self._conf)
+        without = {
+            name for family, names in of_whole if all(grant.family != family for grant in grants) for name in names
+        }
+        return tuple((name, amount) for name, amount in found if name not in without) if without else found
 
     def claimed(self, resources: ResourceAmounts, grants: Iterable[ContainerGrant]) -> ResourceAmounts:
         """Return the amounts of a pod of which only the resources and the devices of its claim are known."""
@@ -143,11 +150,16 @@ class Counting:
         total.update(_largest(by_stage))
         return tuple(sorted((name, amount) for name, amount in total.items() if amount))
 
-    def _read(self, request: PodRequest) -> tuple[ResourceAmounts, bool]:
-        """Return the amounts of a request, and whether they depend on the granted cards."""
+    def _read(self, request: PodRequest) -> tuple[ResourceAmounts, bool, tuple[tuple[str, frozenset[str]], ...]]:
+        """Return the amounts of a request, and whether they depend on the granted cards.
+
+        Then the families of which the pod may have whole cards of a node instead, and the names under which it has
+        nothing in this case.
+        """
         total = Counter(dict(pod_resources(request, self._devices)))
         total[PODS] = 1
         depends = False
+        of_whole: list[tuple[str, frozenset[str]]] = []
         answered: set[str] = set()
         for family in FAMILIES if self._by_card else ():
             request_group = family.answers or family.name
@@ -163,10 +175,12 @@ class Counting:
                 answered.add(request_group)
                 names = family.card_names(demand, self._conf)
                 total.update(_of_demand(demand, names, self.largest.get(names.memory, 0)))
-                depends |= bool(names.memory) and any(
-                    cards.memory_percentage or not cards.memory for cards in demand.cards
+                depends |= demand.or_whole or (
+                    bool(names.memory) and any(cards.memory_percentage or not cards.memory for cards in demand.cards)
                 )
-        return tuple(sorted((name, amount) for name, amount in total.items() if amount)), depends
+                if demand.or_whole:
+                    of_whole.append((family.name, frozenset({names.memory, names.cores})))
+        return tuple(sorted((name, amount) for name, amount in total.items() if amount)), depends, tuple(of_whole)
 
 
 def _uncounted(conf: SchedulerConf) -> frozenset[str]:

@@ -14,7 +14,7 @@ from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, PodFact, PodRequest, PodUid
 from deviceshare.queueing.gangs import Decision, Group, decide
-from deviceshare.queueing.job_queue import NO_ROOM, ROOM, ROOM_NEAR_PODS, JobClass, JobQueue
+from deviceshare.queueing.job_queue import NO_ROOM, ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass, JobQueue
 from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
@@ -110,7 +110,7 @@ class Dispatcher:
 
     def made_room(self, room: int = ROOM) -> None:
         """Retry the job classes that lack capacity in the next round; ``room``: see :meth:`JobClass.may_fit`."""
-        self._new_room = max(self._new_room, room)
+        self._new_room |= room
 
     def decide(
         self, most: int, now: float = 0.0, wall: float | None = None, avoided: Collection[str] = ()
@@ -359,7 +359,7 @@ class Dispatcher:
         if not decision.placed:
             jobs.park(job_class, (reason for _, reason in decision.waiting if reason is not None), borrowing=borrowing)
             # Includes the pods of the gang that were placed temporarily.
-            job_class.follows_pods = any(request.follows_pods for request in {pod.ask for pod in job.group.pods})
+            job_class.woken_by = _woken_by({pod.ask for pod in job.group.pods})
             job_class.needs = [
                 (each.resource, self.queues.needed(each), each.bound != DESERVED) for each in job_class.shortages
             ]
@@ -398,3 +398,12 @@ class Dispatcher:
 
 def _action(job: Job) -> str:
     return BACKFILL if job.best_effort else ALLOCATE
+
+
+def _woken_by(requests: Collection[PodRequest]) -> int:
+    """Return what new room (bits) may make nodes feasible for pods with these requests."""
+    found = ROOM
+    for request in requests:
+        found |= ROOM_NEAR_PODS if request.follows_pods else NO_ROOM
+        found |= ROOM_FOR_VOLUMES if request.volumes else NO_ROOM
+    return found

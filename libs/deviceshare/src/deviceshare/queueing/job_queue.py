@@ -16,8 +16,8 @@ from deviceshare.queueing.gangs import UNEXPLAINED, Reason
 from deviceshare.queueing.jobs import Job, JobOrderKey
 from deviceshare.queueing.shortage import Shortage
 
-NO_ROOM, ROOM_NEAR_PODS, ROOM = range(3)
-"""New room since the last round, see :meth:`JobClass.may_fit`."""
+NO_ROOM, ROOM_NEAR_PODS, ROOM_FOR_VOLUMES, ROOM = 0, 1, 2, 4
+"""New room since the last round, as bits: none, for pods that follow others, for pods with claims, or on nodes."""
 _MAX_STALE = 64
 """Stale heap entries allowed in addition to the number of jobs."""
 
@@ -43,9 +43,8 @@ class JobClass(msgspec.Struct, eq=False):
     """Resource, additional amount that its queue must allow, and whether the deserved amount is ignored."""
     borrowing: bool = False
     """Whether its queue was allowed to borrow when it was parked."""
-    follows_pods: bool = False
-    """Whether the placement of other pods may make nodes feasible for it (:attr:`PodRequest.follows_pods
-    <deviceshare.model.PodRequest.follows_pods>`)."""
+    woken_by: int = ROOM
+    """What new room may make nodes feasible for it, as bits: :data:`ROOM` always."""
 
     @property
     def lacks_room(self) -> bool:
@@ -53,11 +52,8 @@ class JobClass(msgspec.Struct, eq=False):
         return any(not isinstance(reason, Shortage) for reason in self.reasons)
 
     def may_fit(self, room: int) -> bool:
-        """Return whether a job class that lacks capacity may find it, since there is new room.
-
-        ``room``: none, on nodes (:data:`ROOM`), or only for pods that follow others (:data:`ROOM_NEAR_PODS`).
-        """
-        return self.lacks_room and room >= (ROOM_NEAR_PODS if self.follows_pods else ROOM)
+        """Return whether a job class that lacks capacity may find it, since there is new ``room`` (bits)."""
+        return self.lacks_room and bool(room & self.woken_by)
 
     @property
     def unexplained(self) -> bool:

@@ -10,7 +10,7 @@ from deviceshare.state.cards import CardTable, CardView
 from deviceshare.state.holdings import CardShare, Counted, Holding, Usage, shares_by_card, shares_on, total, usage_of
 from deviceshare.state.host_ports import ANY_ADDRESS, HostPorts
 from deviceshare.state.node_resources import PODS, ResourceTable
-from deviceshare.state.pod_sums import SCORED, at_least, pod_resources, sums, unasked
+from deviceshare.state.pod_sums import SCORED, at_least, pod_resources, sums, unasked, with_resized
 
 __all__ = [
     "ANY_ADDRESS",
@@ -36,4 +36,5 @@ __all__ = [
     "total",
     "unasked",
     "usage_of",
+    "with_resized",
 ]

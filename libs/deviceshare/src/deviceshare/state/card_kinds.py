@@ -35,19 +35,21 @@ class Interner:
 class CardKinds:
     """All kinds that the cluster has had, by number; 0 is no card.
 
-    ``mode`` and ``type`` are codes, ``memory`` MiB, ``cores`` percent or AI cores, ``slots`` counts, ``healthy`` 0 or
-    1, ``network`` as in :class:`~deviceshare.model.Card`: int64[kinds] each.
+    ``mode`` and ``type`` are codes, ``memory`` MiB, ``cores`` percent or AI cores, ``slots`` counts, ``healthy`` and
+    ``cordoned`` 0 or 1, ``network`` as in :class:`~deviceshare.model.Card`: int64[kinds] each.
     """
 
     def __init__(self) -> None:
         self.modes = Interner()
         self.types = Interner()
-        self._known: dict[tuple[str, str, int, int, int, bool, int], int] = {}
-        self._enter(np.zeros((7, 1), dtype=np.int64))
+        self._known: dict[tuple[str, str, int, int, int, bool, int, bool], int] = {}
+        self._enter(np.zeros((8, 1), dtype=np.int64))
 
     def code(self, card: Card) -> int:
         """Return the number of a card's kind, a new one for a new kind."""
-        key = (card.mode, card.type, card.memory, card.cores, card.slots, card.healthy, card.network)
+        key = (
+            card.mode, card.type, card.memory, card.cores, card.slots, card.healthy, card.network, card.cordoned,
+        )  # fmt: skip
         code = self._known.get(key)
         if code is None:
             codes = (self.modes.code(card.mode), self.types.code(card.type), *key[2:])
@@ -65,7 +67,9 @@ class CardKinds:
 
     def _enter(self, every: Ints) -> None:
         self._all = every
-        self.mode, self.type, self.memory, self.cores, self.slots, self.healthy, self.network = every
+        self.mode, self.type, self.memory, self.cores, self.slots, self.healthy, self.network, self.cordoned = every
+        self.usable: Bools = (self.healthy != 0) & (self.cordoned == 0)
+        """bool[kinds]: the kinds of cards that may get pods: healthy, and not cordoned."""
 
 
 class Codes:

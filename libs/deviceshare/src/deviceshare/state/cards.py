@@ -89,6 +89,11 @@ class CardView(Codes):
         """Whether the device plugin reports the card as healthy."""
         return np.take(self.kinds.healthy != 0, self.kind)
 
+    @cached_property
+    def usable(self) -> Bools:
+        """Whether a card may get pods: healthy, and not cordoned."""
+        return np.take(self.kinds.usable, self.kind)
+
     def copy(self) -> "CardView":
         """Return an independent copy of the view."""
         return CardView(self, self.cards, self.block.copy(), self.allocatable, self.holdings)

@@ -55,6 +55,15 @@ def unasked(ask: PodRequest) -> ResourceAmounts:
     return tuple((name + SCORED, amount) for name, amount in more if amount)
 
 
+def with_resized(claimed: ResourceAmounts, current: ResourceAmounts) -> ResourceAmounts:
+    """Return the amounts of a claim with the CPU and memory that its pod takes now: a resize may have changed them."""
+    if current == claimed:
+        return claimed
+    names = [name + suffix for name in LEAST for suffix in ("", SCORED)]
+    found = {name: amount for name, amount in claimed if name not in names}
+    return tuple((found | {name: amount for name, amount in current if name in names}).items())
+
+
 def sums(ask: PodRequest) -> dict[str, int]:
     """Return what a pod requests of each resource that it names, devices included; a request of 0 is a request."""
     return _sum(ask, {})

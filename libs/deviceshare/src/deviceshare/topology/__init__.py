@@ -13,15 +13,18 @@ Rules: kube-scheduler's plugins InterPodAffinity and PodTopologySpread
 (pkg/scheduler/framework/plugins/{interpodaffinity,podtopologyspread}).
 """
 
+from deviceshare.topology.counts import DomainCount
 from deviceshare.topology.domains import DomainFilter, Domains, failing
 from deviceshare.topology.imposed_terms import ImposedTerms
 from deviceshare.topology.placed_pods import PlacedPods
 from deviceshare.topology.pod_affinity import AFFINITY_REASONS, PodAffinity
-from deviceshare.topology.spread import SPREAD_REASONS, Policies, TopologySpread
+from deviceshare.topology.spread import SPREAD_REASONS, CountedConstraint, Policies, TopologySpread
 
 __all__ = [
     "AFFINITY_REASONS",
     "SPREAD_REASONS",
+    "CountedConstraint",
+    "DomainCount",
     "DomainFilter",
     "Domains",
     "ImposedTerms",

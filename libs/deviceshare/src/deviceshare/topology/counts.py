@@ -36,12 +36,14 @@ class PodCount:
     def __init__(self, selection: Selection, rows: int, version: int) -> None:
         self.selection = selection
         self.per_row: Ints = np.zeros(rows, dtype=np.int64)
+        self._on_row = self.per_row.data
+        """The same, whose single elements are read and written in less time."""
         self.version = version
         self.by_domain: list[DomainCount] = []
 
     def add(self, row: int, pods: int, version: int) -> None:
         """Add pods on a node; ``version`` is the current one of the nodes."""
-        self.per_row[row] += pods
+        self._on_row[row] += pods
         if self.version == version:
             for count in self.by_domain:
                 count.add(row, pods)
@@ -60,6 +62,7 @@ class PodCount:
     def grow(self, rows: int) -> None:
         """Allocate this number of rows."""
         self.per_row = np.pad(self.per_row, (0, rows - len(self.per_row)))
+        self._on_row = self.per_row.data
 
     def refresh(self, version: int) -> None:
         """Count by domain again if nodes have changed."""
@@ -84,6 +87,11 @@ class DomainCount:
         self.total = 0
         self.pods: Ints = np.zeros(0, dtype=np.int64)
         self.nodes: Ints = np.zeros(0, dtype=np.int64)
+        self.populated = 0
+        """The number of domains with such nodes."""
+        self._least = 0
+        self._at_least = 0
+        """With ``eligible`` the lowest number of pods in one of these domains, and how many have it; 0: not known."""
         self.recount()
 
     def recount(self) -> None:
@@ -96,10 +104,32 @@ class DomainCount:
         self.pods = pods.astype(np.int64)
         self.nodes = np.bincount(of_row, minlength=size)
         self.total = int(self.pods.sum())
+        self._pods_in = self.pods.data
+        if self.eligible is not None:
+            self.populated = int(np.count_nonzero(self.nodes))
+            self._at_least = 0
 
     def add(self, row: int, pods: int) -> None:
         """Add pods on a node."""
-        domain = self.domains.of_row[row]
-        if domain and (self.eligible is None or self.eligible.nodes[row]):
-            self.pods[domain] += pods
-            self.total += pods
+        domain = self.domains.domain_of[row]
+        if not domain or (self.eligible is not None and not self.eligible.nodes[row]):
+            return
+        self.total += pods
+        before = self._pods_in[domain]
+        self._pods_in[domain] = after = before + pods
+        if self._at_least:
+            if before == self._least:
+                self._at_least -= 1
+            if after == self._least:
+                self._at_least += 1
+            elif after < self._least:
+                self._at_least = 0
+
+    @property
+    def least(self) -> int:
+        """The lowest number of pods in a domain with eligible nodes, 0 without such domains."""
+        if not self._at_least and self.populated:
+            pods = self.pods[self.nodes > 0]
+            self._least = int(pods.min())
+            self._at_least = int(np.count_nonzero(pods == self._least))
+        return self._least if self.populated else 0

@@ -36,6 +36,8 @@ class PlacedPods:
         self._rows = 0
         self.version = 0
         """Changes with the labels and taints of nodes."""
+        self.recounts = 0
+        """Changes when pods are counted again for another reason."""
         self._domains: WeakValueDictionary[str, Domains] = WeakValueDictionary()
         self._eligible: WeakValueDictionary[Hashable, Eligible] = WeakValueDictionary()
         self._counts: dict[Selection, PodCount] = {}
@@ -77,6 +79,7 @@ class PlacedPods:
     def namespaces_changed(self) -> None:
         """Count again what depends on the labels of namespaces."""
         for selection in [each for each in self._counts if each.depends_on_namespaces]:
+            self.recounts += 1
             count = self._counts[selection]
             count.per_row[:] = 0
             count.version = -1

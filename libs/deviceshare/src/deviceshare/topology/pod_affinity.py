@@ -44,23 +44,25 @@ class PodAffinity:
         self._topology = topology = topology or PodTopology()
         self._counts: list[DomainCount] = []
         together = SelectedByAll(tuple(dict.fromkeys(term.pods for term in topology.affinity)))
-        self._near = [self._count(together, term.topology_key) for term in topology.affinity]
+        self.near = [self._count(together, term.topology_key) for term in topology.affinity]
         """For each term of required affinity, the pods that match all terms."""
-        self._apart = [self._count(SelectedByAll((term.pods,)), term.topology_key) for term in topology.anti_affinity]
-        self._kept_out: list[DomainCount] = []
+        self.apart = [self._count(SelectedByAll((term.pods,)), term.topology_key) for term in topology.anti_affinity]
+        """The pods of each term of required anti-affinity."""
+        self.kept_out: list[DomainCount] = []
         """Pods whose required anti-affinity selects the pod."""
-        self._scored = [
+        self.scored = [
             (self._count(SelectedByAll((each.term.pods,)), each.term.topology_key), each.weight)
             for each in topology.preferred
         ]
+        """Pods that score the nodes of their domains, each with its weight."""
         for term in imposed:
             weight = required_weight if term.kind == AFFINITY else term.weight
             if term.kind == ANTI_AFFINITY or weight:
                 count = self._count(Imposing(term), term.term.topology_key)
                 if term.kind == ANTI_AFFINITY:
-                    self._kept_out.append(count)
+                    self.kept_out.append(count)
                 else:
-                    self._scored.append((count, weight))
+                    self.scored.append((count, weight))
         self._own_labels = dict(topology.labels)
 
     def _count(self, selection: Selection, key: str) -> DomainCount:
@@ -76,12 +78,12 @@ class PodAffinity:
     @property
     def restricts(self) -> bool:
         """Whether it may make nodes infeasible."""
-        return bool(self._near or self._apart or self._kept_out)
+        return bool(self.near or self.apart or self.kept_out)
 
     @property
     def prefers(self) -> bool:
         """Whether it may score nodes."""
-        return bool(self._scored)
+        return bool(self.scored)
 
     def refresh(self) -> None:
         """Count again what nodes have changed."""
@@ -92,16 +94,23 @@ class PodAffinity:
         """Return the domains that are excluded now, by :data:`AFFINITY_REASONS`."""
         found = []
         far, apart, kept_out = AFFINITY_REASONS
-        first = bool(self._near) and not any(count.total for count in self._near) and self._selects_itself()
-        for count in self._near:
-            excluded = np.zeros(len(count.pods), dtype=np.uint8) if first else (count.pods == 0).view(np.uint8)
+        least = self.least
+        for count in self.near:
+            excluded = (count.pods < least).view(np.uint8)
             excluded[0] = 1
             found.append(DomainFilter(far, count.domains, excluded))
-        for reason, counts in ((apart, self._apart), (kept_out, self._kept_out)):
+        for reason, counts in ((apart, self.apart), (kept_out, self.kept_out)):
             found += [
                 DomainFilter(reason, count.domains, (count.pods > 0).view(np.uint8)) for count in counts if count.total
             ]
         return found
+
+    @property
+    def least(self) -> int:
+        """How many pods required affinity wants in a domain: 1, or 0 if the pod may be the first one."""
+        if not self.near or any(count.total for count in self.near):
+            return 1
+        return 0 if self._selects_itself() else 1
 
     def _selects_itself(self) -> bool:
         """Return whether all terms of required affinity select the pod itself: it may be the first one."""
@@ -112,7 +121,7 @@ class PodAffinity:
     def add_scores(self, scan: RowScan, weight: float) -> bool:
         """Add the weighted scores of the feasible nodes to their totals; return whether a term applies to any pod."""
         by_domains: dict[Domains, Floats] = {}
-        for count, points in self._scored:
+        for count, points in self.scored:
             if count.total:
                 if count.domains not in by_domains:
                     by_domains[count.domains] = np.zeros(count.domains.size)

@@ -25,12 +25,20 @@ Policies = tuple[bool, bool]
 """Whether a constraint honours the pod's node affinity, and the taints of nodes."""
 
 
-class _Constraint(NamedTuple):
+class CountedConstraint(NamedTuple):
+    """A constraint, and the pods that it counts."""
+
     constraint: SpreadConstraint
     selected: DomainCount
     """The selected pods in each domain, on nodes that count."""
     itself: int
     """1 if the pod is selected itself."""
+
+    @property
+    def most(self) -> int:
+        """The number of pods in a domain above which the pod may not be placed there."""
+        enough = self.selected.populated >= max(1, self.constraint.min_domains)
+        return self.constraint.max_skew - self.itself + (self.selected.least if enough else 0)
 
 
 class TopologySpread:
@@ -56,7 +64,7 @@ class TopologySpread:
 
     def _read(
         self, constraints: list[SpreadConstraint], namespace: str, labels: Mapping[str, str]
-    ) -> list[_Constraint]:
+    ) -> list[CountedConstraint]:
         keys = tuple(sorted({each.topology_key for each in constraints}))
         found = []
         for each in constraints:
@@ -67,7 +75,7 @@ class TopologySpread:
 
             eligible = self._pods.eligible((keys, key), counts)
             count = self._pods.count(InNamespace(namespace, each.selector), each.topology_key, eligible)
-            found.append(_Constraint(each, count, int(matches_labels(each.selector, labels))))
+            found.append(CountedConstraint(each, count, int(matches_labels(each.selector, labels))))
         return found
 
     def close(self) -> None:
@@ -85,13 +93,11 @@ class TopologySpread:
         """Return the domains that are excluded now, by :data:`SPREAD_REASONS`."""
         missing, skewed = SPREAD_REASONS
         found = []
-        for constraint, count, itself in self.required:
+        for each in self.required:
+            count = each.selected
             unlabelled = np.zeros(len(count.pods), dtype=np.uint8)
             unlabelled[0] = 1
-            populated = count.pods[count.nodes > 0]
-            enough = len(populated) >= max(1, constraint.min_domains)
-            most = constraint.max_skew - itself + (int(populated.min()) if enough else 0)
-            over = (count.pods > most).view(np.uint8)
+            over = (count.pods > each.most).view(np.uint8)
             over[0] = 0
             found += [
                 DomainFilter(missing, count.domains, unlabelled),

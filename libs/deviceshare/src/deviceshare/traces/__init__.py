@@ -2,23 +2,26 @@
 
 Reading order: :mod:`.trace` (the values of a trace), :mod:`.nodes` (free capacity as arrays, and pods with equal
 requests), :mod:`.policy` (scores of all nodes, refreshed for the nodes that changed), :mod:`.baselines` and :mod:`.fgd`
-(published policies), :mod:`.gradient`, :mod:`.fragmentation` and :mod:`.expected` (the policy ``fragmentation``).
+(published policies), :mod:`.gradient`, :mod:`.fragmentation` and :mod:`.expected` (the policy ``fragmentation``);
+:mod:`.recorded` (when pods arrive, and for how long they run) and :mod:`.waiting` (pods that wait for others to end).
 
 The modules with a ``.pxd`` are kernels: :mod:`deviceshare.kernels` says how they are written.
 """
 
+from deviceshare.kernels import CARD, Typical, TypicalPod
 from deviceshare.traces.baselines import AnyNode, BestFit, DotProd, GpuClustering, GpuPacking
-from deviceshare.traces.constants import CARD
 from deviceshare.traces.expected import ExpectedPods
 from deviceshare.traces.fgd import Fgd
 from deviceshare.traces.fragmentation import Fragmentation
-from deviceshare.traces.gradient import Typical, TypicalPod
 from deviceshare.traces.nodes import TraceNodes, TracePods
 from deviceshare.traces.policy import TracePolicy
+from deviceshare.traces.recorded import LONGEST, Schedule, arrivals_until, cycle_seconds, schedule, with_times
 from deviceshare.traces.trace import Trace, TraceNode, TracePod, accepted, pod_classes, trace_nodes, typical_pods
+from deviceshare.traces.waiting import WaitingPods
 
 __all__ = [
     "CARD",
+    "LONGEST",
     "AnyNode",
     "BestFit",
     "DotProd",
@@ -27,6 +30,7 @@ __all__ = [
     "Fragmentation",
     "GpuClustering",
     "GpuPacking",
+    "Schedule",
     "Trace",
     "TraceNode",
     "TraceNodes",
@@ -35,8 +39,13 @@ __all__ = [
     "TracePolicy",
     "Typical",
     "TypicalPod",
+    "WaitingPods",
     "accepted",
+    "arrivals_until",
+    "cycle_seconds",
     "pod_classes",
+    "schedule",
     "trace_nodes",
     "typical_pods",
+    "with_times",
 ]

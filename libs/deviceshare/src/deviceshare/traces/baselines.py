@@ -6,7 +6,7 @@ Each score is 0 to 100, higher is better.
 import numpy as np
 
 from deviceshare.kernels.arrays import Ints
-from deviceshare.traces.constants import CARD
+from deviceshare.kernels.typical import CARD
 from deviceshare.traces.nodes import TraceNodes, TracePods
 from deviceshare.traces.policy import TracePolicy
 

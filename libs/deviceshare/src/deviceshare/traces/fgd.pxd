@@ -1,6 +1,7 @@
 cimport cython
 
-from deviceshare.traces.gradient cimport GradientPolicy, Typical
+from deviceshare.kernels.typical cimport Typical
+from deviceshare.traces.gradient cimport GradientPolicy
 
 
 cdef class Fgd(GradientPolicy):

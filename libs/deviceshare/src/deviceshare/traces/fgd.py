@@ -11,7 +11,7 @@ class Fgd(GradientPolicy):
     def fragmentation(self, row: int, cpu: int) -> float:
         """Return what is free, for each typical pod all of it unless the pod fits, then the cards without room."""
         typical = self.typical
-        total = self.count_free(row)
+        total = self.cards.count(typical)
         model = self.nodes.models[row]
         lacks_both = lacks_cards = lacks_cpu = no_cards = no_cards_cpu = no_model = 0.0
         for at in range(typical.size):
@@ -25,10 +25,10 @@ class Fgd(GradientPolicy):
                 else:
                     no_cards_cpu += total * share
             else:
-                fitting = self.nodes.cards[row] - self.counts[level]
+                fitting = self.cards.number - self.cards.counts[level]
                 if cpu >= typical.cpu[at]:
                     if fitting >= typical.count[at]:
-                        lacks_cards += self.sums[level] * share
+                        lacks_cards += self.cards.sums[level] * share
                     else:
                         lacks_cards += total * share
                 elif fitting >= typical.count[at]:

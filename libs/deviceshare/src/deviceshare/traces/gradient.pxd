@@ -1,23 +1,17 @@
 cimport cython
 
+from deviceshare.kernels.free_cards cimport FreeCards
+from deviceshare.kernels.typical cimport Typical
 from deviceshare.traces.nodes cimport TracePods
 from deviceshare.traces.policy cimport TracePolicy
 
 cdef long long CARD
 
 
-@cython.final
-cdef class Typical:
-    cdef public Py_ssize_t size, levels
-    cdef public double[::1] shares
-    cdef public double cards_per_cpu
-    cdef public long long[::1] cpu, count, level, position
-    cdef public unsigned char[:, ::1] allowed
-
-
 cdef class GradientPolicy(TracePolicy):
     cdef public Typical typical
-    cdef public long long[::1] seen, free, counts, sums
+    cdef public FreeCards cards
+    cdef public long long[::1] seen
     cdef public double[::1] before
 
     @cython.locals(
@@ -30,7 +24,5 @@ cdef class GradientPolicy(TracePolicy):
     @cython.locals(column=cython.Py_ssize_t)
     cdef void load(self, Py_ssize_t row) noexcept
     cdef double before_of(self, Py_ssize_t row) except? -1.0
-    @cython.locals(at=cython.Py_ssize_t, column=cython.Py_ssize_t, free=cython.longlong, total=cython.longlong)
-    cdef long long count_free(self, Py_ssize_t row) noexcept
     cpdef double fragmentation(self, Py_ssize_t row, long long cpu) except? -1.0
     cdef double points(self, double less) except? -1.0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from deviceshare.kernels.constants import NEVER
-from deviceshare.traces.constants import CARD
+from deviceshare.kernels.typical import CARD
 from deviceshare.traces.nodes import TraceNodes, TracePods
 
 

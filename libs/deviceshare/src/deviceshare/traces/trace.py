@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deviceshare.kernels.arrays import Mask
-from deviceshare.traces.constants import CARD
-from deviceshare.traces.gradient import TypicalPod
+from deviceshare.kernels.typical import CARD, TypicalPod
 from deviceshare.traces.nodes import TraceNodes, TracePods
 
 _COVERED = 0.95
@@ -28,7 +27,8 @@ class TraceNode(NamedTuple):
 class TracePod(NamedTuple):
     """A pod: thousandths of a core, MiB, and ``amount`` thousandths of each of ``cards`` cards.
 
-    ``models``: the models that it accepts, joined by ``|``, '' for all. ``created`` and ``deleted``: seconds.
+    ``models``: the models that it accepts, joined by ``|``, '' for all. ``created`` and ``deleted``: seconds; 0 for a
+    pod whose times are not known.
     """
 
     name: str

@@ -22,7 +22,7 @@ def checks(chooser: ChipChooser, cards: CardDemand) -> list[Check]:
         common.card_check(
             "ModeNotFit", f"node(s) had chips that {wire.HAMI_CORE} does not share", offered & ~chooser.of_mode
         ),
-        common.card_check("CardNotHealth", "node(s) had unhealthy chips", offered & chooser.of_mode & ~view.healthy),
+        *common.health_checks(offered & chooser.of_mode, view, "chips"),
     ]
     if (allowed := id_allowed(demand, view)) is not None:
         wishes = ", ".join(key.replace("*", word) for key in (wire.USE_ID, wire.NOUSE_ID))

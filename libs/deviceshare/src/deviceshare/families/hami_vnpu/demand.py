@@ -91,6 +91,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand
         mode=wire.HAMI_CORE if shared else "",
         use_ids=items(ask.annotation(wire.USE_ID.replace("*", chip.word))),
         nouse_ids=items(ask.annotation(wire.NOUSE_ID.replace("*", chip.word))),
+        card_type=chip.word,
         chip=chip,
         shared=shared,
     )

@@ -38,7 +38,7 @@ def selector_of(demand: VnpuDemand, cards: VnpuCardDemand, codes: Codes, conf: S
     """
     kinds, chip = codes.kinds, demand.chip
     of_kind = _kinds_of(chip.word, codes)
-    usable = of_kind & _of_modes(demand, codes, conf) & (kinds.healthy != 0)
+    usable = of_kind & _of_modes(demand, codes, conf) & kinds.usable
     asked = common.memory_of_kinds(cards, kinds)
     selector = ChipSelector(cards.count, kinds.memory, asked, kinds.slots, usable, of_kind)
     selector.ai_cores_field, selector.ai_cpus_field = codes.field(AI_CORES), codes.field(AI_CPUS)
@@ -58,7 +58,7 @@ def selector_of(demand: VnpuDemand, cards: VnpuCardDemand, codes: Codes, conf: S
             selector.most_ai_cores = chip.ai_cores - cards.ai_cores
         if cards.ai_cpus and chip.ai_cpus:
             selector.most_ai_cpus = chip.ai_cpus - cards.ai_cpus
-    selector.filling, selector.spreading = conf.policy == "binpack", conf.policy == "spread"
+    common.set_policies(selector, conf, cards, kinds, usable)
     selector.linked, selector.networks, selector.numbers = demand.linked, kinds.network, wire.NETWORKS
     return selector
 
@@ -91,7 +91,7 @@ class ChipChooser:
 
     def candidates(self, cards: VnpuCardDemand) -> Bools:
         """Return bool[R, D]: chips that could be picked if they had capacity."""
-        found: Bools = self.of_mode & self.view.healthy & self.allowed & self._not_given(cards)
+        found: Bools = self.of_mode & self.view.usable & self.allowed & self._not_given(cards)
         return found
 
     def registered(self, cards: CardDemand) -> Bools:

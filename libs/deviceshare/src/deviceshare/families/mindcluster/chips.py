@@ -36,7 +36,7 @@ class ChipStates(NamedTuple):
 
     ours: Bools
     healthy: Bools
-    """The healthy chips of the family."""
+    """The healthy chips of the family that are not cordoned."""
     free_cores: Ints
     free_cpus: Ints
     dvpp: Ints
@@ -58,7 +58,7 @@ def chips_of(view: CardView) -> ChipStates:
     state = view.state
     return ChipStates(
         ours=ours,
-        healthy=ours & view.healthy,
+        healthy=ours & view.usable,
         free_cores=CHIP_CORES - view.cores_used,
         free_cpus=CHIP_CPUS - state[CPUS],
         dvpp=state[DVPP],

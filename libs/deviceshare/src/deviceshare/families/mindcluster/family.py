@@ -134,7 +134,7 @@ class MindCluster(OneByOne):
         amount = common.Amount(CORES, demand.asked, np.maximum(chips.idle, 0))
         return [
             common.node_check("CardNotFound", "node(s) had no Ascend 310P chips of MindCluster", ~found),
-            common.card_check("CardNotHealth", "node(s) had unhealthy cards", chips.ours & ~view.healthy),
+            *common.health_checks(chips.ours, view),
             common.node_check("NodeInsufficientDevice", f"Insufficient {CORES}", few, amount),
             *(_part_checks(demand.templates[-1], chips) if demand.templates else [_whole_check(demand, chips)]),
         ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.conf import SchedulerConf
+from deviceshare.conf import SchedulerConf, VgpuConf
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.hardware import NVIDIA
@@ -27,18 +27,22 @@ class Vgpu(OneByOne):
         self.name = mode
         self.modes = frozenset({mode})
 
+    def names(self, conf: SchedulerConf) -> VgpuConf:
+        """Return the names of the resources, and the defaults."""
+        return conf.devices.vgpu
+
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return nothing: the cards of all modes are those of hami-core."""
         return ()
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return the vGPU resources, by the names that the configuration gives them."""
-        names = conf.devices.vgpu
+        names = self.names(conf)
         return frozenset({names.number, names.memory, names.percentage, names.cores} - {""})
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
         """Return the names of vGPUs, of their memory and of their cores."""
-        names = conf.devices.vgpu
+        names = self.names(conf)
         return CardNames(names.number, names.memory, names.cores)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:

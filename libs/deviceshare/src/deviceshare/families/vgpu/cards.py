@@ -1,10 +1,10 @@
 """Which vGPU cards of any mode a pod may use: bool[R, D] arrays, and the checks that follow from them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from deviceshare.conf import SchedulerConf, matching
+from deviceshare.conf import VgpuConf, matching
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand
 from deviceshare.families.vgpu import request
@@ -15,7 +15,7 @@ from deviceshare.state import Bools, CardView, Ints
 
 def candidates(demand: Demand, view: CardView, mode: str) -> Bools:
     """Return the cards that could be picked if they had room."""
-    found = view.of_mode(mode) & view.healthy
+    found = view.of_mode(mode) & view.usable
     for allowed in (selection.type_allowed(demand, view), allowed_by_name(demand, view)):
         if allowed is not None:
             found &= allowed
@@ -75,15 +75,20 @@ def failures(cards: CardDemand, slots: Ints, slots_used: Ints, cores_used: Ints)
     }
 
 
-def checks_of_cards(demand: Demand, view: CardView, mode: str) -> list[Check]:
-    """Return the checks of single cards that do not depend on usage."""
-    registered, of_mode = view.of_modes(vgpu.MODES), view.of_mode(mode)
+def checks_of_cards(
+    demand: Demand, view: CardView, mode: str, modes: Iterable[str] = vgpu.MODES, use_ids: str = vgpu.USE_ID
+) -> list[Check]:
+    """Return the checks of single cards that do not depend on usage.
+
+    ``modes``: those of all cards that the device plugin registers; ``use_ids``: the annotation that selects ids.
+    """
+    registered, of_mode = view.of_modes(modes), view.of_mode(mode)
     checks = [common.node_check("CardNotFound", "node(s) had no vGPU cards", ~common.any_card(registered))]
     if demand.mode:
         text = f"node(s) had cards that are not in mode {demand.mode}"
         checks.append(common.card_check("ModeNotFit", text, registered & ~of_mode))
-    checks.append(common.card_check("CardNotHealth", "node(s) had unhealthy cards", of_mode & ~view.healthy))
-    checks += selection.checks(demand, view, of_mode)
+    checks += common.health_checks(of_mode, view)
+    checks += selection.checks(demand, view, of_mode, use_ids)
     if demand.apart_group:
         text = f"node(s) had cards with a pod of the same PodGroup ({vgpu.PODGROUP_POLICY} {vgpu.SPREAD})"
         checks.append(common.card_check("CardPodGroupConflict", text, of_mode & _with_mates(demand, view)))
@@ -93,9 +98,9 @@ def checks_of_cards(demand: Demand, view: CardView, mode: str) -> list[Check]:
     return checks
 
 
-def check_of_number(cards: CardDemand, usable: Bools, conf: SchedulerConf) -> Check:
+def check_of_number(cards: CardDemand, usable: Bools, names: VgpuConf) -> Check:
     """Return the check of the number of ``usable`` cards: those that pass all checks that do not depend on usage."""
-    count, number = usable.sum(axis=1), conf.devices.vgpu.number
+    count, number = usable.sum(axis=1), names.number
     # On nodes without any usable card the checks of single cards are the reasons.
     few = (count > 0) & (count < cards.count)
     amount = common.Amount(number, cards.count, count)
@@ -103,11 +108,11 @@ def check_of_number(cards: CardDemand, usable: Bools, conf: SchedulerConf) -> Ch
 
 
 def checks_of_room(
-    cards: CardDemand, cores_used: Ints, usable: Bools, failed: dict[str, Bools], conf: SchedulerConf
+    cards: CardDemand, cores_used: Ints, usable: Bools, failed: dict[str, Bools], names: VgpuConf
 ) -> list[Check]:
     """Return the checks for :func:`failures`, counted on ``usable`` cards."""
     failed = {code: each & usable for code, each in failed.items()}
-    name, short = conf.devices.vgpu.cores, failed["CardInsufficientCore"]
+    name, short = names.cores, failed["CardInsufficientCore"]
     free = request.ALL_CORES - cores_used
     cores = common.Amount(name, cards.cores, unit="percent").on_cards(free, usable, short, cards.count)
     return [
@@ -131,11 +136,10 @@ def checks_of_room(
 
 
 def memory_amount(
-    cards: CardDemand, view: CardView, failed: Bools, usable: Bools, free: Ints, conf: SchedulerConf
+    cards: CardDemand, view: CardView, failed: Bools, usable: Bools, free: Ints, names: VgpuConf
 ) -> common.Amount:
     """Return what is requested of each card and the largest free amount; ``free`` is int64[R, D]."""
-    names = conf.devices.vgpu
-    resource, asked, unit = names.memory, cards.memory, request.unit(conf)
+    resource, asked, unit = names.memory, cards.memory, request.unit(names)
     if cards.memory_percentage or not cards.memory:
         # Cards differ in size: only a percentage means the same on all of them.
         resource = names.percentage if cards.memory_percentage else names.memory

@@ -12,6 +12,7 @@ from deviceshare.families.vgpu import request
 from deviceshare.families.vgpu.geometry import MIXED_UP, Wanted, first_cut, geometries_of
 from deviceshare.formats import vgpu
 from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardCharges, instances
+from deviceshare.kernels.geometry_tables import GeometryTables
 from deviceshare.model import INIT, SIDECAR
 from deviceshare.state import Bools, CardView, Codes, Ints
 
@@ -69,7 +70,7 @@ class MigKinds:
         self.sizes: Ints = sizes
         self.base: Ints = np.array([base.get(code, -1) for code in kinds.type.tolist()], dtype=np.int64)
         counts = np.array([len(cut) for cut in cuts] or [0], dtype=np.int64)
-        self.tables = instances.GeometryTables(self.base, self.largest, sizes, ranked, counts)
+        self.tables = GeometryTables(self.base, self.largest, sizes, ranked, counts)
 
     def needed(self, cards: CardDemand, codes: Codes) -> Ints:
         """Return int64[kinds]: the least MiB of an instance for the demand."""
@@ -106,7 +107,7 @@ def selector_of(
     selector.shares = codes.kinds.slots - 1
     selector.cores, selector.alone = vgpu_cards.most_cores(cards), cards.cores == request.ALL_CORES
     selector.careful = not first_fit
-    selector.filling, selector.spreading = conf.policy == "binpack", conf.policy == "spread"
+    common.set_policies(selector, conf, cards, codes.kinds, usable)
     return selector
 
 
@@ -171,13 +172,15 @@ class Cutting:
         mixed_up = cuttable & (view.state[CUT] == MIXED_UP)
         none = cuttable & ~offers.fits & ~mixed_up
         too_large = none & (offers.largest < offers.needed)
-        largest = vgpu_cards.memory_amount(cards, view, too_large, cuttable, offers.largest, conf)
-        free = vgpu_cards.memory_amount(cards, view, none & ~too_large, cuttable, offers.free, conf)
+        largest = vgpu_cards.memory_amount(cards, view, too_large, cuttable, offers.largest, conf.devices.vgpu)
+        free = vgpu_cards.memory_amount(cards, view, none & ~too_large, cuttable, offers.free, conf.devices.vgpu)
         return [
             *vgpu_cards.checks_of_cards(self._demand, view, vgpu.MIG),
             *self._without_geometry(),
-            vgpu_cards.check_of_number(cards, cuttable, conf),
-            *vgpu_cards.checks_of_room(cards, self._cores(cards), cuttable, self._failures(cards, offers), conf),
+            vgpu_cards.check_of_number(cards, cuttable, conf.devices.vgpu),
+            *vgpu_cards.checks_of_room(
+                cards, self._cores(cards), cuttable, self._failures(cards, offers), conf.devices.vgpu
+            ),
             common.card_check(
                 "CardMigInstancesConflict",
                 "node(s) had MIG cards whose pods hold instances that do not go together",

@@ -51,9 +51,9 @@ def is_whole(cards: CardDemand) -> bool:
     return cards.memory_percentage == 100 or not (cards.memory_percentage or cards.memory)
 
 
-def unit(conf: SchedulerConf) -> str:
+def unit(names: VgpuConf) -> str:
     """Return the unit in which memory is requested and registered: ``MiB``, or a number of MiB."""
-    factor = conf.devices.vgpu.memory_factor
+    factor = names.memory_factor
     return "MiB" if factor <= 1 else "GiB" if factor == 1024 else f"x {factor} MiB"
 
 

@@ -30,16 +30,15 @@ class SoftwareVgpu(Vgpu):
         """Pick by the policy: most used memory (binpack), fewest shares (spread), or the last cards."""
         kinds = codes.kinds
         asked = common.memory_of_kinds(cards, kinds)
-        selector = SharedCardSelector(
-            cards.count, kinds.memory, asked, selection.usable_kinds(demand, self.name, codes)
-        )
+        usable = selection.usable_kinds(demand, self.name, codes)
+        selector = SharedCardSelector(cards.count, kinds.memory, asked, usable)
         alone = cards.cores == request.ALL_CORES
         selector.most_shares = np.minimum(kinds.slots - 1, 0 if alone else kinds.slots)
         selector.most_cores = vgpu_cards.most_cores(cards)
-        filling, spreading = conf.policy == "binpack", conf.policy == "spread"
-        selector.filling, selector.spreading = filling, spreading and conf.extensions.spread_nodes
-        selector.by_memory, selector.by_slots = -int(filling), int(spreading)
-        selector.by_column = 0 if conf.policy else -1
+        common.set_policies(selector, conf, cards, kinds, usable)
+        selector.spreading = selector.spreading and conf.extensions.spread_nodes
+        selector.by_memory, selector.by_slots = -int(selector.fullest_first), int(selector.emptiest_first)
+        selector.by_column = 0 if conf.card_policy else -1
         return selector
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
@@ -52,14 +51,19 @@ class SoftwareVgpu(Vgpu):
         usable = vgpu_cards.candidates(demand, view, self.name)
         free: Ints = view.memory - view.memory_used
         short = usable & (free < common.memory_asked(cards, view))
-        memory = vgpu_cards.memory_amount(cards, view, short, usable, free, conf)
+        names = self.names(conf)
+        memory = vgpu_cards.memory_amount(cards, view, short, usable, free, names)
         failures = vgpu_cards.failures(cards, view.slots, view.slots_used, view.cores_used)
         return [
-            *vgpu_cards.checks_of_cards(demand, view, self.name),
-            vgpu_cards.check_of_number(cards, usable, conf),
-            *vgpu_cards.checks_of_room(cards, view.cores_used, usable, failures, conf),
+            *self.checks_of_cards(demand, view),
+            vgpu_cards.check_of_number(cards, usable, names),
+            *vgpu_cards.checks_of_room(cards, view.cores_used, usable, failures, names),
             common.card_check("CardInsufficientMemory", f"Insufficient {memory.resource} on a card", short, memory),
         ]
+
+    def checks_of_cards(self, demand: Demand, view: CardView) -> list[Check]:
+        """Return the checks of single cards that do not depend on usage."""
+        return vgpu_cards.checks_of_cards(demand, view, self.name)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return the limits that HAMi-core reads in the container."""

@@ -1,0 +1,41 @@
+"""How HAMi's NVIDIA device plugin chooses the pod for a request of kubelet.
+
+It chooses the pod in the node lock; without a lock, the first by name of the pending pods on the node that are
+allocating. It serves the pod's containers in their order, and releases the lock and sets ``success`` when it has served
+all of them. Source: Project-HAMi/HAMi (pkg/util/util.go GetPendingPod, pkg/device-plugin/nvidiadevice).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.formats import hami_gpu, hami_vnpu
+from deviceshare.model import ContainerGrant
+
+
+class HamiGpuPlugin(DevicePlugin):
+    """The plugin of the family ``hami-gpu``."""
+
+    name = "HAMi's NVIDIA device plugin"
+    locks = (hami_vnpu.LOCK,)
+    needs_lock = True
+    pending_only = True
+    passing = frozenset({hami_vnpu.TIME, hami_vnpu.BIND_TIME, hami_vnpu.BIND_PHASE, hami_gpu.TO_ALLOCATE})
+
+    def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Return the same key for all pods: a node has one lock."""
+        return ("HAMi GPUs",) if grants else ()
+
+    def served(self, annotations: Mapping[str, str]) -> bool:
+        """Return whether the plugin has served all containers, or reported a failure."""
+        return annotations.get(hami_vnpu.BIND_PHASE, "") != hami_vnpu.ALLOCATING
+
+    def served_all(self, annotations: Mapping[str, str], grants: Sequence[ContainerGrant]) -> bool:
+        """Return the same as :meth:`served`."""
+        return self.served(annotations)
+
+    def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """Erase the devices left to hand out."""
+        if self.served(annotations):
+            return {}
+        erased = ";" * annotations.get(hami_gpu.TO_ALLOCATE, "").count(";")
+        return {hami_gpu.TO_ALLOCATE: erased, hami_vnpu.BIND_PHASE: hami_vnpu.SUCCESS}

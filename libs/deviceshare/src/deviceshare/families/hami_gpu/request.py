@@ -1,0 +1,113 @@
+"""The request of a pod for GPUs of HAMi: the limits of its containers, and its annotations.
+
+Source: HAMi pkg/device/nvidia/device.go (``GenerateResourceRequests``). Unlike in Volcano's vGPUs, an amount of memory
+overrides a percentage. Deviations from HAMi: more than 100 percent is refused instead of reduced to 100, and memory or
+cores without a number of GPUs too, since kubelet asks the device plugin for these numbers only (HAMi's webhook adds
+the number; its scheduler alone ignores such a container).
+"""
+
+from deviceshare.conf import HamiConf, SchedulerConf
+from deviceshare.families import common, selection
+from deviceshare.families.hardware import NVIDIA
+from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
+from deviceshare.formats import hami_gpu, vgpu
+from deviceshare.formats.card_lists import items
+from deviceshare.model import ContainerRequest, PodRequest, RequestError
+
+FLAG = "deviceshare.HAMiGPUEnable"
+WISHES = selection.WISHES | {hami_gpu.MODE_WISH, hami_gpu.USE_ID, hami_gpu.NOUSE_ID, hami_gpu.NUMA_BIND}
+"""Annotations by which a pod restricts cards."""
+_ALL_CORES = hami_gpu.CARD_CORES
+_TRUE = ("1", "t", "T", "TRUE", "true", "True")
+
+
+def is_overridden(conf: SchedulerConf) -> bool:
+    """Return whether the section ``nvidia`` of device-config.yaml gives vGPUs of Volcano names of HAMi."""
+    ours, hami = conf.devices.vgpu, conf.devices.hami
+    names = {hami.number, hami.memory, hami.percentage, hami.cores, hami.priority} - {""}
+    return not names.isdisjoint((ours.number, ours.memory, ours.percentage, ours.cores))
+
+
+def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
+    """Return the demand of a pod, one :class:`CardDemand` for each container; None for none.
+
+    A request for ``nvidia.com/gpu`` alone is one of HAMi only where ``deviceshare.HAMiGPUEnable`` is set, and nodes
+    that HAMi does not register serve it as well, unless the section ``hami`` renames the resource.
+
+    Raises:
+        RequestError: the request is invalid, or asks what is not supported.
+    """
+    names = conf.devices.hami
+    if is_overridden(conf):
+        return None
+    cards = []
+    for stage, position, container in common.by_stage(ask):
+        demand = _card_demand(position, container, stage, names)
+        if demand is not None:
+            cards.append(demand)
+    if not cards:
+        return None
+    plain = not any(
+        container.get(name)
+        for container in (*ask.containers, *ask.init_containers)
+        for name in (names.memory, names.percentage, names.cores)
+        if name
+    )
+    if plain and FLAG not in conf.families:
+        return None
+    _check_annotations(ask)
+    wishes = selection.wishes(ask)
+    use_ids = items(ask.annotation(hami_gpu.USE_ID))
+    nouse_ids = wishes.nouse_ids + items(ask.annotation(hami_gpu.NOUSE_ID))
+    return Demand(
+        family=family,
+        cards=tuple(cards),
+        use_types=wishes.use_types,
+        nouse_types=wishes.nouse_types,
+        use_ids=use_ids,
+        use_indexes=wishes.use_indexes,
+        nouse_ids=nouse_ids,
+        apart_group=ask.apart_group,
+        apart_rules=ask.exclusive,
+        # Whole GPUs have no ids, and no other name.
+        or_whole=plain and names.number == NVIDIA.whole and not (use_ids or nouse_ids),
+    )
+
+
+def _check_annotations(ask: PodRequest) -> None:
+    """Refuse what only HAMi's scheduler supports."""
+    mode = ask.annotation(hami_gpu.MODE_WISH)
+    if mode is not None and vgpu.HAMI_CORE not in mode:
+        expected = f"{vgpu.HAMI_CORE}, or nothing: MIG and MPS of HAMi are not supported"
+        raise RequestError("Pod", f"metadata.annotations[{hami_gpu.MODE_WISH}]", mode, expected)
+    numa = (ask.annotation(hami_gpu.NUMA_BIND) or "").strip()
+    if numa in _TRUE:
+        expected = "false, or nothing: cards of one NUMA node are not supported"
+        raise RequestError("Pod", f"metadata.annotations[{hami_gpu.NUMA_BIND}]", numa, expected)
+
+
+def _card_demand(position: int, container: ContainerRequest, stage: str, names: HamiConf) -> CardDemand | None:
+    """Return the demand of one container, None without one. Memory 0 and percentage 0 count as absent."""
+    number, memory, percentage, cores = (
+        container.get(name) if name else None for name in (names.number, names.memory, names.percentage, names.cores)
+    )
+    if not any((number, memory, percentage, cores)):
+        return None
+    field = f"spec.{'initContainers' if stage else 'containers'}[{container.name}].resources.limits"
+    if not number or number > MOST_CARDS:
+        expected = f"1 to {MOST_CARDS}: kubelet asks HAMi's device plugin for {names.number} only"
+        raise RequestError("Pod", f"{field}[{names.number}]", "" if number is None else number, expected)
+    for name, amount in ((names.cores, cores), (names.percentage, percentage)):
+        if (amount or 0) > 100:
+            raise RequestError("Pod", f"{field}[{name}]", amount, "0 to 100 (percent of each card)")
+    asked = (memory or 0) * names.request_factor
+    percent = 0 if asked else percentage or 0
+    return CardDemand(
+        count=number,
+        memory=asked or (0 if percent else names.default_memory),
+        cores=names.default_cores if cores is None else cores,
+        memory_percentage=percent,
+        container=container.name,
+        position=position,
+        stage=stage,
+    )

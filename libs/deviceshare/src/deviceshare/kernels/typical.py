@@ -1,0 +1,46 @@
+"""The pods that a cluster usually gets, as arrays."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from deviceshare.kernels.arrays import Floats, Ints, Mask
+
+CARD = 1000
+"""A whole card: parts of cards are counted in thousandths."""
+
+
+class TypicalPod(NamedTuple):
+    """A frequent request, and its share of the typical pods; ``allowed`` uint8[models].
+
+    ``cpu`` in thousandths of a core, ``amount`` in thousandths of each of ``cards`` cards.
+    """
+
+    share: float
+    cpu: int
+    amount: int
+    cards: int
+    allowed: Mask
+
+
+class Typical:
+    """Typical pods as arrays, maybe none. ``level`` is the index of a pod's amount among all amounts.
+
+    ``position`` int64[1001] is the number of amounts that are no more than a free amount. ``cards_per_cpu``: what pods
+    with cards request of cards, per thousandth of a core that they request; 0 if they request no CPU.
+    """
+
+    def __init__(self, pods: Sequence[TypicalPod]) -> None:
+        levels = sorted({pod.amount for pod in pods if pod.cards})
+        self.size, self.levels = len(pods), len(levels)
+        self.shares: Floats = np.array([pod.share for pod in pods], dtype=np.float64)
+        self.cpu: Ints = np.array([pod.cpu for pod in pods], dtype=np.int64)
+        self.count: Ints = np.array([pod.cards for pod in pods], dtype=np.int64)
+        self.level: Ints = np.array([levels.index(pod.amount) if pod.cards else 0 for pod in pods], dtype=np.int64)
+        self.allowed: Mask = np.array([pod.allowed for pod in pods], dtype=np.uint8).reshape(
+            len(pods), -1 if pods else 1
+        )
+        self.position: Ints = np.searchsorted(levels, np.arange(CARD + 1), side="right").astype(np.int64)
+        cpu = sum(pod.share * pod.cpu for pod in pods if pod.cards)
+        self.cards_per_cpu = sum(pod.share * pod.amount * pod.cards for pod in pods) / cpu if cpu else 0.0

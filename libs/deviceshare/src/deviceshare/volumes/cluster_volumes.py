@@ -1,0 +1,87 @@
+"""The volumes of a cluster: its objects of storage, what the pods on nodes use, and the labels of the nodes."""
+
+from collections.abc import Iterable, Sequence
+
+from deviceshare.kernels import Changes
+from deviceshare.model import NodeFact, StorageClassFact, StorageFact, Tenant, VolumeClaimFact, VolumeFact
+from deviceshare.volumes.catalog import Catalog
+from deviceshare.volumes.node_labels import NodeLabels
+from deviceshare.volumes.placed_volumes import PlacedVolumes
+
+
+class ClusterVolumes:
+    """What the constraints of volumes depend on.
+
+    Args:
+        facts: the changes of the nodes.
+        nodes: the node of each row, None for a row without one; the caller changes it in place.
+        rows: the rows of the nodes by name; likewise.
+    """
+
+    def __init__(self, facts: Changes, nodes: Sequence[NodeFact | None], rows: dict[str, int]) -> None:
+        self._facts = facts
+        self._nodes = nodes
+        self._rows = rows
+        self._limits: dict[str, tuple[tuple[str, int], ...]] = {}
+        """By node how many volumes of each driver can be attached to it."""
+        self.catalog = Catalog()
+        self.placed = PlacedVolumes(self.catalog)
+        self.labels = NodeLabels(facts, nodes)
+
+    @property
+    def static_version(self) -> tuple[int, int]:
+        """Changes with what the objects of storage, and the nodes, decide by themselves."""
+        return self.catalog.version, self._facts.now
+
+    def put(self, fact: StorageFact) -> None:
+        """Add or update an object."""
+        match fact:
+            case VolumeClaimFact():
+                self._reattach(self.catalog.set_claim(fact.key, fact))
+            case VolumeFact():
+                self._reattach(self.catalog.set_volume(fact.name, fact))
+            case StorageClassFact():
+                self._reattach(self.catalog.set_class(fact.name, fact))
+            case _:
+                self._limits[fact.name] = fact.drivers
+                self._set_limits(fact.name)
+
+    def drop(self, fact: StorageFact) -> None:
+        """Remove an object."""
+        match fact:
+            case VolumeClaimFact():
+                self._reattach(self.catalog.set_claim(fact.key, None))
+            case VolumeFact():
+                self._reattach(self.catalog.set_volume(fact.name, None))
+            case StorageClassFact():
+                self._reattach(self.catalog.set_class(fact.name, None))
+            case _:
+                self._limits.pop(fact.name, None)
+                self._set_limits(fact.name)
+
+    def add_node(self, name: str) -> None:
+        """Apply what is known of a node that has a row now."""
+        if name in self._limits:
+            self._set_limits(name)
+
+    def remove_node(self, name: str, row: int) -> None:
+        """Clear the row that a node had."""
+        if name in self._limits:
+            self.placed.set_limits(row, ())
+
+    def charge(self, row: int, pod: Tenant, sign: int) -> None:
+        """Add (``sign`` 1) or subtract (-1) the volumes of a pod on a node, and how its claims will be bound."""
+        for binding in pod.bindings:
+            self.catalog.assume(binding, sign)
+        self.placed.grow(len(self._nodes))
+        self.placed.charge(row, pod, sign)
+
+    def _set_limits(self, name: str) -> None:
+        row = self._rows.get(name)
+        if row is not None:
+            self.placed.grow(len(self._nodes))
+            self.placed.set_limits(row, self._limits.get(name, ()))
+
+    def _reattach(self, claims: Iterable[str]) -> None:
+        for claim in claims:
+            self.placed.reattach(claim)
