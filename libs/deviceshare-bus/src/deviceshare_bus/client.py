@@ -11,21 +11,24 @@ A connection without TCP (WebSocket) is read by nats-py, with the same listeners
 import asyncio
 import json
 import logging
+import ssl
 from collections import deque
 from importlib.metadata import version
-from typing import Any, cast
+from typing import Any
 
 import nats.errors
 from deviceshare.model import ConfigError
+from nats.aio.client import PING_PROTO, Srv
 from nats.aio.client import Client as NatsClient
-from nats.aio.client import Srv
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
 
+from deviceshare_bus.credentials import ANONYMOUS, Credentials
 from deviceshare_bus.framing import Listener, Malformed, Other, Parser, Received, encode_headers, publication
 from deviceshare_bus.requests import Requests
 from deviceshare_bus.tasks import heed_cancellation
+from deviceshare_bus.transport import NatsTransport
 
 log = logging.getLogger("deviceshare.connection")
 
@@ -35,20 +38,29 @@ MOST_OTHERS = 10_000
 """Lines and messages for nats-py that may wait; then nothing is read from the connection until it has taken them."""
 PENDING_BYTES = 64 * 1024 * 1024
 """Bytes that may wait for a server that does not read; beyond them nothing is sent, and the sender hears of it."""
+READ_AT_ONCE_BYTES = 1 << 14
+"""Bytes after which the next read does not wait (:attr:`Client.read_interval`)."""
+_DENIALS = ("authorization violation", "authentication expired", "authentication revoked")
+"""Errors with which the server denies a connection, or ends one that it had accepted."""
 _PRIVATE = (
+    "_connect_command",
     "_connect_to_server",
     "_error_cb",
     "_flush_pending",
+    "_inbox_prefix",
     "_max_payload",
     "_pending",
     "_pending_data_size",
+    "_pongs",
     "_process_err",
     "_process_info",
     "_process_msg",
     "_process_op_err",
     "_process_ping",
     "_process_pong",
+    "_public_nkey",
     "_read_loop",
+    "_send_ping",
     "_server_info",
     "_sid",
     "_status",
@@ -63,10 +75,18 @@ class Client(NatsClient):
 
     requests: Requests
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials = ANONYMOUS) -> None:
         """Raise ConfigError if the installed nats-py lacks a private name that is used here."""
         super().__init__()
         _require_private_names(self, TcpTransport())
+        self.read_interval = 0.0
+        """Seconds for which what arrives is left in the socket after a read of little, so that it becomes one read:
+        a process that is woken up for every message needs several times the CPU time of one that reads some at once."""
+        self.secured = False
+        """Whether a server that offers no TLS is not connected to."""
+        self._credentials = credentials
+        if credentials.inbox:
+            self._inbox_prefix = bytearray(credentials.inbox.encode())
         self._listeners: dict[int, Listener] = {}
         """By the number of the subscription; those of nats-py have none."""
         self._writing = False
@@ -95,13 +115,15 @@ class Client(NatsClient):
     def waiting_bytes(self) -> int:
         """The bytes that wait for the server, here and in the transport."""
         waiting = int(self._pending_data_size)
-        if self._held_back and isinstance(self._transport, _Transport):  # otherwise the transport has next to nothing
+        if self._held_back and isinstance(
+            self._transport, NatsTransport
+        ):  # otherwise the transport has next to nothing
             waiting += self._transport.stream.get_write_buffer_size()
         return waiting
 
     def abort(self) -> None:
         """Close the connection without sending what waits."""
-        if isinstance(self._transport, _Transport):
+        if isinstance(self._transport, NatsTransport):
             self._transport.stream.abort()
 
     def listen(self, subject: str, listener: Listener) -> "Listening":
@@ -146,7 +168,7 @@ class Client(NatsClient):
         transport = self._transport
         if not self._pending or self._held_back or self._status != NatsClient.CONNECTED:
             return
-        if not isinstance(transport, _Transport):
+        if not isinstance(transport, NatsTransport):
             asyncio.get_running_loop().create_task(self._flush_pending())
             return
         pending, self._pending, self._pending_data_size = self._pending, [], 0
@@ -180,12 +202,38 @@ class Client(NatsClient):
         answer = await self.requests.request(subject, payload, timeout, encode_headers(headers or {}))
         return Msg(self, answer.subject, answer.reply, answer.data, answer.headers or None)
 
+    @property
+    def ssl_context(self) -> ssl.SSLContext:
+        """The TLS settings of one connection, from the files as they are now. nats-py tries again after an OSError."""
+        try:
+            return self._credentials.tls()
+        except ConfigError as error:
+            raise ConnectionError(str(error)) from error
+
+    def _connect_command(self) -> bytes:
+        """Return what the client says first, with the key that the file has now."""
+        if self.secured and not (isinstance(self._transport, NatsTransport) and self._transport.encrypted):
+            raise ConnectionError("nats-server offers no TLS, which the URL tls:// requires")
+        if self._credentials.given and isinstance(self._transport, NatsTransport):
+            self._transport.require_known_server(self._credentials.seed)
+        try:
+            if self._credentials.seed and (public := self._credentials.public_key()):
+                self._public_nkey = public
+        except ConfigError as error:
+            raise ConnectionError(str(error)) from error
+        return super()._connect_command()
+
     async def _connect_to_server(self, s: Srv) -> None:
         if self._transport:  # nats-py leaves it open when the server denies a reconnect
             self._transport.close()
         await super()._connect_to_server(s)
         if type(self._transport) is TcpTransport:
-            self._transport = _Transport(self._transport)
+            self._transport = NatsTransport(self._transport)
+
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        """Ping after what waits: nats-py's ping is written at once, and a flush would end before what it is to flush."""
+        self._pongs.append(asyncio.get_running_loop().create_future() if future is None else future)
+        self._write(PING_PROTO)
 
     async def _flush_pending(self, force_flush: bool = False) -> Any:
         return await heed_cancellation(super()._flush_pending(force_flush))
@@ -193,7 +241,7 @@ class Client(NatsClient):
     async def _read_loop(self) -> None:
         """Read until the connection ends, as nats-py's method of this name."""
         transport = self._transport
-        if not isinstance(transport, _Transport):
+        if not isinstance(transport, NatsTransport):
             await super()._read_loop()
             return
         reading = _Reading(self, transport)
@@ -233,9 +281,19 @@ class Client(NatsClient):
         elif line.startswith(b"PONG"):
             await self._process_pong()
         elif line.startswith(b"-ERR"):
-            await self._process_err(line[4:].strip().decode("utf-8", "replace").lower())
+            error = line[4:].strip().decode("utf-8", "replace").lower()
+            if self._credentials.given and is_denial(error):
+                # nats-py would close for good. The file may have the new key.
+                await self._process_op_err(nats.errors.AuthorizationError())
+            else:
+                await self._process_err(error)
         elif line.startswith(b"INFO"):
             await self._process_info(json.loads(line[4:]))
+
+
+def is_denial(error: str) -> bool:
+    """Return whether the server denies the credentials: another try with the same ones changes nothing."""
+    return any(denial in error.lower() for denial in _DENIALS)
 
 
 def _require_private_names(client: NatsClient, transport: TcpTransport) -> None:
@@ -257,44 +315,10 @@ class Listening:
         self._client.silence(self._sid)
 
 
-class _Transport(TcpTransport):
-    """A transport of nats-py whose failed writes are OSErrors, as nats-py expects.
-
-    uvloop raises RuntimeError for a write to a connection that the server has reset. nats-py would raise it from
-    ``connect``, and end its reconnecting without a report.
-    """
-
-    def __init__(self, opened: TcpTransport) -> None:
-        self.__dict__.update(opened.__dict__)
-
-    def write(self, payload: bytes) -> None:
-        try:
-            super().write(payload)  # type: ignore[no-untyped-call]
-        except RuntimeError as error:
-            raise ConnectionResetError(str(error)) from error
-
-    def writelines(self, payload: list[bytes]) -> None:
-        try:
-            super().writelines(payload)  # type: ignore[no-untyped-call]
-        except RuntimeError as error:
-            raise ConnectionResetError(str(error)) from error
-
-    @property
-    def stream(self) -> asyncio.Transport:
-        """The connection of the event loop, with TLS if there is any."""
-        assert self._io_writer is not None
-        return cast(asyncio.Transport, self._io_writer.transport)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the server has ended the connection."""
-        return bool(super().at_eof()) or self.stream.is_closing()  # type: ignore[no-untyped-call]
-
-
 class _Reading(asyncio.Protocol):
     """Reads one connection in place of nats-py's protocol, which still hears of everything but the data."""
 
-    def __init__(self, client: Client, transport: _Transport) -> None:
+    def __init__(self, client: Client, transport: NatsTransport) -> None:
         self._client = client
         self._transport = transport
         self._parser = Parser(client._listeners, client.failed)
@@ -302,6 +326,9 @@ class _Reading(asyncio.Protocol):
         self._error: Exception | None = None
         self._wake = asyncio.Event()
         self._paused = False
+        """Whether too much waits for nats-py to read more."""
+        self._read_delayed = False
+        """Whether the next read waits for :attr:`Client.read_interval`."""
         self.ended = False
 
     async def run(self) -> None:
@@ -324,7 +351,7 @@ class _Reading(asyncio.Protocol):
                 raise self._error
             if self._paused:
                 self._paused = False
-                stream.resume_reading()
+                self._read_on()
             self._wake.clear()
             await self._wake.wait()
 
@@ -342,7 +369,21 @@ class _Reading(asyncio.Protocol):
             self._wake.set()
             if len(self._others) > MOST_OTHERS and not self._paused:
                 self._paused = True
-                self._transport.stream.pause_reading()
+        interval = self._client.read_interval
+        if interval and len(data) < READ_AT_ONCE_BYTES and not self._read_delayed:
+            self._read_delayed = True
+            asyncio.get_running_loop().call_later(interval, self._resume_after_delay)
+        if self._paused or self._read_delayed:
+            self._transport.stream.pause_reading()
+
+    def _resume_after_delay(self) -> None:
+        self._read_delayed = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        stream = self._transport.stream
+        if not (self._paused or self._read_delayed or self.ended or stream.is_closing()):
+            stream.resume_reading()
 
     def eof_received(self) -> None:
         """End with an error; the transport closes itself."""

@@ -13,10 +13,12 @@ from typing import TypeVar
 import nats.errors
 from deviceshare.model import Backoff, ConfigError
 
-from deviceshare_bus.client import PENDING_BYTES, Client, Listening
+from deviceshare_bus.client import PENDING_BYTES, Client, Listening, is_denial
+from deviceshare_bus.credentials import ANONYMOUS, CA, CERTIFICATE, KEY, SEED, VARIABLES, Credentials
 from deviceshare_bus.framing import Listener
 from deviceshare_bus.requests import Requests
 from deviceshare_bus.tasks import heed_cancellation
+from deviceshare_bus.transport import NatsTransport
 
 log = logging.getLogger("deviceshare.connection")
 
@@ -26,6 +28,9 @@ BUS = "--bus / DEVICESHARE_BUS"
 """The option that names the bus."""
 DENIED_TRIES = 10
 """Connection attempts in a row that the server denies, some 0.1 s apart, before the credentials count as wrong."""
+DENIED_SECONDS = 120.0
+"""Seconds of denials before credentials count as wrong with which the client has been connected, if they are in a file:
+the server may have a new key before the file does."""
 UNREACHABLE_INTERVAL = 10.0
 """Seconds between two warnings that the server cannot be reached."""
 CLOSING_SECONDS = 2.0
@@ -34,8 +39,8 @@ RETRY = Backoff(0.1, 0.5)
 """Seconds between two tries while nats-server does not answer."""
 T = TypeVar("T")
 
-_DENIALS = ("authorization violation", "authentication expired", "authentication revoked")
-"""Errors of the server that another try with the same credentials does not change."""
+_REFUSAL = "permissions violation"
+"""The error of the server for a message or subscription to which the user has no right; the connection stays."""
 
 
 class ConnectionEnded(Exception):
@@ -48,13 +53,18 @@ class Connection:
     After a loss it tries to reconnect every 0.1 s, without a limit. Subscriptions survive. Requests in flight fail
     (:class:`~deviceshare_bus.requests.Requests`), and none is sent while the connection is down.
 
-    Final, as :attr:`failure`: the server denies the credentials :data:`DENIED_TRIES` times in a row (ConfigError, which
-    names the option), or ends the connection for good (ConnectionEnded). Every follower then raises it.
+    Final, as :attr:`failure`: the server denies the credentials :data:`DENIED_TRIES` times in a row, or, after a
+    connection with credentials in a file, for :data:`DENIED_SECONDS` (ConfigError, which names the option), or ends the
+    connection for good (ConnectionEnded). Every follower then raises it.
     """
 
-    def __init__(self, url: str, option: str = BUS) -> None:
-        """Take the server's URL and the option that names it in errors. Made by :func:`connect`."""
-        self.client = Client()
+    def __init__(self, url: str, option: str = BUS, credentials: Credentials = ANONYMOUS) -> None:
+        """Take the server's URL, the option that names it in errors, and credentials. Made by :func:`connect`."""
+        self.client = Client(credentials)
+        self.creates_streams = not credentials.given
+        """Whether a service on this connection creates streams that are missing: users of the bus leave that to the
+        set-up step, which alone may."""
+        self._credentials = credentials
         self.client.requests = self.requests = Requests(self.client)
         self.jetstream = self.client.jetstream(timeout=5.0)
         self.closing = False
@@ -72,7 +82,9 @@ class Connection:
         self._opening = True
         self._ending: asyncio.Task[None] | None = None
         self._denials = 0
+        self._denied_since = 0.0
         self._warn_at = 0.0
+        self._refusal_at = 0.0
         self._reconnected: list[Callable[[], None]] = []
         self._doubted: list[Callable[[str], None]] = []
         self._up = asyncio.Event()
@@ -91,6 +103,17 @@ class Connection:
     def max_payload(self) -> int:
         """The largest message, with its headers, that the connected server takes, in bytes."""
         return int(self.client.max_payload)
+
+    def certificate_ends(self) -> dict[str, float]:
+        """Return until when certificates are valid, in unix seconds.
+
+        ``client``: the one in the file of this client; ``server``: the one that nats-server has shown at the latest
+        connection. Without TLS there are none.
+        """
+        transport = self.client._transport
+        shown = transport.certificate_end if isinstance(transport, NatsTransport) else None
+        ends = {"client": self._credentials.certificate_end(), "server": shown}
+        return {name: end for name, end in ends.items() if end is not None}
 
     def may_write(self, subject: str) -> bool:
         """Return whether sequences of a subject mean what they meant when its stream was read.
@@ -173,12 +196,23 @@ class Connection:
 
     async def open(self, name: str) -> None:
         """Connect under a name, see :func:`connect`."""
-        several = "," in self._url
+        urls = self._url.split(",")
+        several = len(urls) > 1
+        secured = [url.startswith("tls://") for url in urls]
+        if any(secured) and not all(secured):
+            raise ConfigError("command line", self._option, self._shown_url, "tls:// in all URLs or in none")
+        if all(secured):
+            self.client.secured = True
+            self._credentials.tls()  # raises
+        elif self._credentials.secures:  # nats-py would use them if the server asks, which a third party can prevent
+            expected = f"tls:// in all URLs, since --{CA}, --{CERTIFICATE} or --{KEY} is given"
+            raise ConfigError("command line", self._option, self._shown_url, expected)
+        credentials = self._credentials.connect_options()
         for failures in count():
             try:
                 await heed_cancellation(
                     self.client.connect(
-                        self._url.split(","),
+                        urls,
                         name=name,
                         max_reconnect_attempts=-1,
                         reconnect_time_wait=0.1,  # type: ignore[arg-type]  # seconds, which may be parts of one
@@ -192,6 +226,7 @@ class Connection:
                         disconnected_cb=self._was_lost,
                         closed_cb=self._was_closed,
                         error_cb=self._failed,
+                        **credentials,
                     )
                 )
                 break
@@ -243,9 +278,17 @@ class Connection:
         if not _is_denial(error):
             if not self.connected:
                 self._warn_unreachable(error)
+            elif _REFUSAL in str(error).lower():
+                self._report_refusal(error)
             return
+        now = asyncio.get_running_loop().time()
+        if not self._denials:
+            self._denied_since = now
         self._denials += 1
         if self._denials < DENIED_TRIES or self.failure is not None:
+            return
+        if self._credentials.given and not self._opening and now - self._denied_since < DENIED_SECONDS:
+            self._warn_unreachable(error)
             return
         self._give_up(self._denied(error))
         if self._opening:
@@ -262,8 +305,17 @@ class Connection:
             hook()
 
     def _denied(self, error: Exception | None) -> ConfigError:
-        expected = f"credentials that nats-server accepts ({error})"
-        return ConfigError("command line", self._option, self._shown_url, expected)
+        option, value = self._option, self._shown_url
+        if self._credentials.given:
+            option, value = f"--{SEED} / {VARIABLES[SEED]}", self._credentials.seed
+        return ConfigError("command line", option, value, f"credentials that nats-server accepts ({error})")
+
+    def _report_refusal(self, error: Exception) -> None:
+        """Log that the user has no right to what it tried: a request of its own then has no answer."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._refusal_at:
+            self._refusal_at = now + UNREACHABLE_INTERVAL
+            log.error("nats-server denies what this user of the bus has no right to: %s", error)
 
     def _warn_unreachable(self, error: Exception) -> None:
         now = asyncio.get_running_loop().time()
@@ -273,7 +325,7 @@ class Connection:
 
 
 def _is_denial(error: Exception | None) -> bool:
-    return isinstance(error, nats.errors.AuthorizationError) or any(denial in str(error).lower() for denial in _DENIALS)
+    return isinstance(error, nats.errors.AuthorizationError) or is_denial(str(error))
 
 
 def without_password(url: str) -> str:
@@ -286,17 +338,20 @@ def _without_password(url: str) -> str:
     return f"{scheme}{mark}…@{rest.rpartition('@')[2]}" if "@" in rest else url
 
 
-async def connect(url: str, name: str, option: str = BUS) -> Connection:
+async def connect(url: str, name: str, option: str = BUS, *, credentials: Credentials = ANONYMOUS) -> Connection:
     """Connect under a name; wait without a time limit until the server can be reached.
 
     Args:
-        url: ``nats://[USER:PASSWORD@]HOST:PORT``; several servers of a cluster separated by commas.
+        url: ``nats://[USER:PASSWORD@]HOST:PORT`` or ``tls://HOST:PORT``; several servers of a cluster separated by
+            commas. With ``tls`` a server that offers no TLS is not connected to.
         name: shown by the server's monitoring.
         option: the option that the URL came from, for errors.
+        credentials: the files of the user and of TLS.
 
     Raises:
-        ConfigError: the URL is not valid, or the server denied the credentials :data:`DENIED_TRIES` times in a row.
+        ConfigError: the URL or a file is not valid, or the server denied the credentials :data:`DENIED_TRIES` times in
+            a row.
     """
-    connection = Connection(url, option)
+    connection = Connection(url, option, credentials)
     await connection.open(name)
     return connection

@@ -269,3 +269,7 @@ class Log(Command, frozen=True):
     level: str
     message: str
     details: dict[str, Any] = {}
+
+
+CommonCommand = Write | Read | PutLatest | ExpireOthers | RecordStep | RecordTrace | RecordBatch | Count | Log
+"""The commands that the shell executes; all others are a service's own."""

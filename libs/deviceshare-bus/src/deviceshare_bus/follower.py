@@ -30,7 +30,7 @@ from deviceshare_bus.framing import Received
 from deviceshare_bus.inbox import Inbox
 from deviceshare_bus.position import Position, Stored
 from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.streamstate import ANSWER, StreamState, stream_state
+from deviceshare_bus.streamstate import ANSWER, CopiedStream, StreamState, stream_state
 from deviceshare_bus.tasks import Rounds, end, set_within
 
 log = logging.getLogger("deviceshare.follower")
@@ -133,6 +133,8 @@ class Follower:
         """Whether the log says that the reader is slow."""
         self._unanswered_since: float | None = None
         self._read_to_end = False
+        self._copied = ""
+        """Why the stream is not read although it can be, see :class:`.streamstate.CopiedStream`."""
         self.position = 0
         """Sequence up to which the stream has been delivered, and the reader has asked for the next batch."""
 
@@ -150,6 +152,8 @@ class Follower:
     def obstacle(self) -> str:
         """Why the reader does not know what the stream holds right now, '' if it does."""
         now = self._clock()
+        if self._copied:
+            return self._copied
         if not self._read_to_end:
             return f"stream {self._stream} has not been read to its end yet"
         if now < self._held_until:
@@ -241,17 +245,13 @@ class Follower:
         """Check the state of the stream without end, also while the reader is busy."""
         while True:
             await asyncio.sleep(CHECK)
-            known, before, sequence, subjects = (
-                self._state,
-                self._clock(),
-                self._received.sequence,
-                self._received.subjects,
-            )
+            known, before = self._state, self._clock()
+            sequence, subjects = self._received.sequence, self._received.subjects
             if self._stale or known is None or not self._connection.connected:
                 continue
             try:
                 state = await stream_state(self._connection, self._stream)
-            except NotFoundError:
+            except (NotFoundError, CopiedStream):
                 self._lost()
                 continue
             except (NatsError, TimeoutError, OSError):  # the connection reports its failures itself
@@ -289,6 +289,7 @@ class Follower:
         self._attempts += 1
         try:
             state = await stream_state(self._connection, self._stream, ANSWER * patience)
+            self._copied = ""
             loss = await self._find_loss(state)
             if not loss:
                 self._state, self._doubted_since = state, None
@@ -302,7 +303,8 @@ class Follower:
             if self._state is None:
                 raise
             loss = "is gone"
-        except (NatsError, OSError):
+        except (NatsError, OSError) as error:
+            self._copied = str(error) if isinstance(error, CopiedStream) else ""
             self._doubted_since = None  # who did not answer has not confirmed the loss
             raise
         self._confirm(loss)

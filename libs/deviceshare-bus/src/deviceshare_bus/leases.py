@@ -1,5 +1,7 @@
 """The messages by which the replicas of a service divide its work (:mod:`.membership`), and their constants."""
 
+from functools import lru_cache
+from hashlib import blake2b
 from zlib import crc32
 
 import msgspec
@@ -77,3 +79,14 @@ decode_fence = msgspec.msgpack.Decoder(Fence).decode
 def shard_of(key: str) -> int:
     """Return the shard to which a part of the work belongs."""
     return crc32(key.encode()) % SHARDS
+
+
+def rank(shard: int, instance: str, member: str) -> tuple[bytes, str]:
+    """Return the rank of a member for a shard; a process that is started again under its name has the same one."""
+    return ranks_of(instance)[shard], member
+
+
+@lru_cache(2 * MOST_MEMBERS)
+def ranks_of(instance: str) -> tuple[bytes, ...]:
+    """Return the ranks of a process, by shard."""
+    return tuple(blake2b(f"{shard}/{instance}".encode(), digest_size=8).digest() for shard in range(SHARDS))

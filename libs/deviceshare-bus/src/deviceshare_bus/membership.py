@@ -28,8 +28,6 @@ Times are monotonic, in seconds.
 """
 
 from collections.abc import Collection, Iterable
-from functools import lru_cache
-from hashlib import blake2b
 from math import inf
 from typing import NamedTuple
 
@@ -49,6 +47,8 @@ from deviceshare_bus.leases import (
     TRUSTED,
     Fence,
     Lease,
+    rank,
+    ranks_of,
     shard_of,
 )
 from deviceshare_bus.splits import Splits
@@ -209,8 +209,8 @@ class Membership:
 
     def level(self, shard: int) -> int:
         """Return how many other members have a higher rank for a shard."""
-        own = _rank(shard, self._instance, self.member)
-        return sum(_rank(shard, each.lease.instance, member) > own for member, each in self._others.items())
+        own = rank(shard, self._instance, self.member)
+        return sum(rank(shard, each.lease.instance, member) > own for member, each in self._others.items())
 
     def end_own(self) -> Fence:
         """Return the fence of this member, which does no work from now on, and joins again when it has received it."""
@@ -259,10 +259,8 @@ class Membership:
 
     def _first(self, shard: int, members: Collection[str], *, without_own: bool = False) -> str | None:
         """Return the member with the highest rank for a shard; None for this one, or if there are no others."""
-        found = {
-            _rank(shard, self._others[each].lease.instance, each): each for each in members if each in self._others
-        }
-        own = _rank(shard, self._instance, self.member)
+        found = {rank(shard, self._others[each].lease.instance, each): each for each in members if each in self._others}
+        own = rank(shard, self._instance, self.member)
         if not found or (max(found) < own and not without_own):
             return None
         return found[max(found)]
@@ -300,9 +298,9 @@ class Membership:
         if self.ending or not self.joined or not named:
             return frozenset()
         owned: Iterable[int] = range(SHARDS)
-        own = _hashes(self._instance)
+        own = ranks_of(self._instance)
         for each in self._others.values():
-            theirs, precedes = _hashes(each.lease.instance), self.member > each.lease.member
+            theirs, precedes = ranks_of(each.lease.instance), self.member > each.lease.member
             owned = [n for n in owned if own[n] > theirs[n] or (precedes and own[n] == theirs[n])]
         return frozenset(owned)
 
@@ -392,14 +390,3 @@ class Membership:
         """Return the members that have not named this one for so long that it is to be reported, sorted."""
         bound = NAMING_REPORTED * self._period
         return sorted(member for member, each in self._others.items() if self._unnamed_for(each, now) >= bound)
-
-
-def _rank(shard: int, instance: str, member: str) -> tuple[bytes, str]:
-    """Return the rank of a member for a shard; a process that is started again under its name has the same one."""
-    return _hashes(instance)[shard], member
-
-
-@lru_cache(2 * MOST_MEMBERS)
-def _hashes(instance: str) -> tuple[bytes, ...]:
-    """Return the ranks of a process, by shard."""
-    return tuple(blake2b(f"{shard}/{instance}".encode(), digest_size=8).digest() for shard in range(SHARDS))

@@ -14,17 +14,18 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import uvloop
-from aiohttp import web
 from deviceshare.model import ConfigError
 from nats.errors import Error as NatsError
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.core import Now
+from deviceshare_bus.credentials import add_options, of_options
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.framing import Received
@@ -32,6 +33,7 @@ from deviceshare_bus.garbage import collect_when_idle, rarely_collect
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.messages import Status, encode
 from deviceshare_bus.options import log_level, port, replicas, seconds
+from deviceshare_bus.permissions import FORWARDED, INBOXES
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
 from deviceshare_bus.service_metrics import ServiceMetrics
@@ -40,6 +42,17 @@ from deviceshare_bus.stream_watch import StreamWatch
 from deviceshare_bus.subjects import Stream, status
 from deviceshare_bus.tasks import end, find_error
 from deviceshare_bus.tracing import NO_TRACING, Tracing
+from deviceshare_bus.web import (
+    Access,
+    HealthChecks,
+    Reviewer,
+    Reviews,
+    Serving,
+    add_http_options,
+    health_app,
+    http_settings,
+    serve,
+)
 
 log = logging.getLogger("deviceshare.service")
 
@@ -74,6 +87,8 @@ class Context:
     """Why another process keeps the service from its work, '' if none does."""
     detail: Callable[[], dict[str, int]] = dict
     """Further numbers in the status, for diagnosis."""
+    reviews: Reviews | None = None
+    """Asks the API server about users of the HTTP ports, if ``--http-access kubernetes`` is given."""
     dump_core_log: Callable[[], Path | None] | None = None
     """Writes the core log to a file and returns its path; the shell sets it."""
 
@@ -123,6 +138,8 @@ class Context:
 
 
 Main = Callable[[Context], Coroutine[Any, Any, None]]
+OpenReviewer = Callable[[], AbstractAsyncContextManager[Reviewer]]
+"""Opens a connection to the API server, to ask it about users of the HTTP ports."""
 
 
 def parser(service: str) -> argparse.ArgumentParser:
@@ -132,6 +149,7 @@ def parser(service: str) -> argparse.ArgumentParser:
     options.add_argument(
         "--bus", default=environment("DEVICESHARE_BUS", "nats://127.0.0.1:4222"), help="NATS URL of the bus"
     )
+    add_options(options)
     options.add_argument(
         "--instance",
         default=environment("DEVICESHARE_INSTANCE", ""),
@@ -169,6 +187,7 @@ def parser(service: str) -> argparse.ArgumentParser:
         default=environment("DEVICESHARE_HEALTH_PORT", "0"),
         help="port of /healthz, /readyz and /metrics, 0 for any",
     )
+    add_http_options(options)
     options.add_argument(
         "--log-level",
         type=log_level,
@@ -178,10 +197,11 @@ def parser(service: str) -> argparse.ArgumentParser:
     return options
 
 
-def run(service: str, main: Main, options: argparse.Namespace) -> None:
+def run(service: str, main: Main, options: argparse.Namespace, reviewer: OpenReviewer | None = None) -> None:
     """Run a service until SIGTERM or SIGINT; ends the process with status 1 after a failure.
 
-    The device families of other packages are known from then on.
+    The device families of other packages are known from then on. ``reviewer``: for ``--http-access kubernetes``; None
+    if the service has no access to an API server.
     """
     instance = options.instance or f"{service}-{secrets.token_hex(3)}"
     set_up_logs(service, instance, options.log_level)
@@ -191,17 +211,19 @@ def run(service: str, main: Main, options: argparse.Namespace) -> None:
         log.error("%s", error)
         sys.exit(1)
     rarely_collect()
-    sys.exit(uvloop.run(_run(service, instance, main, options)))
+    sys.exit(uvloop.run(_run(service, instance, main, options, reviewer)))
 
 
-async def _run(service: str, instance: str, main: Main, options: argparse.Namespace) -> int:
+async def _run(
+    service: str, instance: str, main: Main, options: argparse.Namespace, reviewer: OpenReviewer | None
+) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopping.set)
     state = ServiceState(options.bus_replicas, options.bus_hold)
     loop.add_signal_handler(signal.SIGUSR1, state.dump)
-    work = asyncio.create_task(_serve(service, instance, main, options, state))
+    work = asyncio.create_task(_with_reviews(service, instance, main, options, state, reviewer))
     stop = asyncio.create_task(stopping.wait())
     await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
     failed = work.done()
@@ -227,6 +249,7 @@ class ServiceState:
         self.replicas = replicas
         self.hold = hold
         self.context: Context | None = None
+        self.reviews: Reviews | None = None
 
     @property
     def ready_context(self) -> Context | None:
@@ -240,6 +263,25 @@ class ServiceState:
             context.dump_core_log()
 
 
+async def _with_reviews(
+    service: str,
+    instance: str,
+    main: Main,
+    options: argparse.Namespace,
+    state: ServiceState,
+    reviewer: OpenReviewer | None,
+) -> None:
+    """Serve with a connection to the API server if the HTTP ports need one. Raises ConfigError."""
+    async with AsyncExitStack() as stack:
+        if options.http_access == "kubernetes":
+            if reviewer is None:
+                raise ConfigError(
+                    service, "--http-access", "kubernetes", "secret or open: there is no API server to ask"
+                )
+            state.reviews = Reviews(await stack.enter_async_context(reviewer()))
+        await _serve(service, instance, main, options, state)
+
+
 async def _serve(service: str, instance: str, main: Main, options: argparse.Namespace, state: ServiceState) -> None:
     tracing = Tracing(service, instance)
     metrics = ServiceMetrics(service, instance, options.bus_storage)
@@ -247,12 +289,13 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
     health = await _start_health(state, options, metrics)
     measuring = asyncio.create_task(metrics.measure_lag())
     collecting = asyncio.create_task(collect_when_idle(lambda: state.ready_context))
-    connection = await connect(options.bus, instance)
+    connection = await connect(options.bus, instance, credentials=of_options(options, service))
     connection.on_reconnect(metrics.reconnected)
     publisher = Publisher(connection)
 
     def answer(message: Received) -> None:
-        if state.context is not None and message.reply:
+        # A request must not choose what this user writes to a stream.
+        if state.context is not None and message.reply.startswith((f"{INBOXES}.", f"{FORWARDED}.")):
             with contextlib.suppress(NatsError):  # the connection is lost
                 connection.client.send(message.reply, encode(state.context.status()))
 
@@ -271,6 +314,7 @@ async def _serve(service: str, instance: str, main: Main, options: argparse.Name
             metrics=metrics,
             hold=hold,
             watch=watch,
+            reviews=state.reviews,
         )
 
     try:
@@ -325,29 +369,17 @@ async def _count_failures(context: Context) -> None:
             unacknowledged = failed
 
 
-async def _start_health(state: ServiceState, options: argparse.Namespace, metrics: ServiceMetrics) -> web.AppRunner:
-    """Serve ``/healthz`` (the bus is reachable), ``/readyz`` (with :attr:`Context.obstacle`) and ``/metrics``."""
-
-    async def get_metrics(request: web.Request) -> web.Response:
-        body, content_type = await metrics.expose(state.context, request.headers.get("Accept", ""))
-        return web.Response(body=body, headers={"Content-Type": content_type})
-
-    async def healthz(_: web.Request) -> web.Response:
+async def _start_health(state: ServiceState, options: argparse.Namespace, metrics: ServiceMetrics) -> Serving:
+    def obstacle() -> str:
         now = state.context
-        alive = now is not None and now.connection.connected
-        return web.Response(text="ok" if alive else "not connected to the bus", status=200 if alive else 503)
+        return now.obstacle if now is not None else "waiting for the bus and its streams"
 
-    async def readyz(_: web.Request) -> web.Response:
-        now = state.context
-        obstacle = now.obstacle if now is not None else "waiting for the bus and its streams"
-        return web.Response(text=obstacle or "ok", status=503 if obstacle else 200)
-
-    app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", get_metrics)])
-    runner = web.AppRunner(app, handle_signals=False)
-    await runner.setup()
-    await web.TCPSite(runner, options.health_address, options.health_port).start()
-    log.info(
-        "serving health and metrics", extra={"addresses": [f"http://{at}:{on}" for at, on, *_ in runner.addresses]}
+    settings = http_settings(options, options.health_address, "--health-address")
+    checks = HealthChecks(
+        alive=lambda: (now := state.context) is not None and now.connection.connected,
+        obstacle=obstacle,
     )
-    return runner
+    app = health_app(checks, lambda accept: metrics.expose(state.context, accept), Access(settings, state.reviews))
+    serving = await serve(app, options.health_address, options.health_port, "--health-port")
+    log.info("serving health and metrics", extra={"addresses": [f"http://{at}:{on}" for at, on in serving.addresses]})
+    return serving

@@ -135,6 +135,9 @@ class ServiceMetrics:
             yield self._gauge("service_signing_enabled", text, [((), self.signing)])
         if context is None:
             return
+        if ends := [((name,), end) for name, end in context.connection.certificate_ends().items()]:
+            text = "When a certificate of the bus ends."
+            yield self._gauge("bus_certificate_expiry_timestamp_seconds", text, ends, "certificate")
         yield self._gauge("service_open_work", "Open decisions, writes and requests.", [((), context.open_work())])
         results = [((stream, result), count) for (stream, result), count in context.publisher.results.items()]
         yield self._counter("bus_writes", "Writes to a stream by result.", results, "stream", "result")

@@ -1,7 +1,7 @@
 """Creating the streams, each with an epoch: a random id in its metadata, by which readers detect a wiped bus.
 
-``python -m deviceshare_bus.setup --bus URL [--replicas N]`` creates the missing streams. Every service does the same
-when it finds that a stream is missing.
+``python -m deviceshare_bus.setup --bus URL [--replicas N]`` creates the missing streams, and with ``--watch`` also
+those that vanish later. On a bus without users every service does the same when it finds that a stream is missing.
 
 When LEDGER is lost, bindings of its claims may be in flight, of unknown claims. A ledger that replaces a lost
 one is therefore *held*: nothing is decided by it before every service has noticed the loss, the bindings in flight have
@@ -13,20 +13,24 @@ import asyncio
 import logging
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from deviceshare.model import ConfigError
-from nats.js.api import StorageType, StreamConfig
+from deviceshare.model import Backoff, ConfigError
+from nats.errors import Error as NatsError
+from nats.js.api import StorageType, StreamConfig, StreamConsumerLimits
 from nats.js.errors import BadRequestError, NotFoundError
 
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.credentials import ANONYMOUS, Credentials, add_options, of_options
 from deviceshare_bus.logs import set_up_logs
 from deviceshare_bus.options import replicas, seconds
 from deviceshare_bus.streamstate import EPOCH, HOLD
 from deviceshare_bus.subjects import Stream
+from deviceshare_bus.tasks import end
 
 log = logging.getLogger("deviceshare.setup")
 
@@ -35,6 +39,15 @@ HOLD_SECONDS = 15.0
 ten until its requests have been answered (:data:`.shell.DRAIN`), two until inventory has published the bound pods."""
 FIRST_SECONDS = 5.0
 """Seconds for which a service that starts leaves the creation of the streams to the set-up step."""
+WAITING_INTERVAL = 10.0
+"""Seconds between two warnings of a service that waits for the streams."""
+CHECK = 1.0
+"""Seconds between two checks of the set-up step that keeps the streams."""
+CHECK_FAILED = Backoff(CHECK, WAITING_INTERVAL)
+"""Seconds until the next check after one that failed."""
+CONSUMER_SECONDS = 60.0
+"""Seconds without a reader after which nats-server deletes a consumer, of any user. The number of consumers has no
+bound: a user that reached it would stop the services from reading."""
 _NAME_IN_USE = 10058
 DAY = 24 * 3600.0
 
@@ -74,6 +87,7 @@ async def make_stream(
         allow_direct=True,
         allow_atomic=True,
         allow_msg_ttl=True,
+        consumer_limits=StreamConsumerLimits(inactive_threshold=CONSUMER_SECONDS),
         metadata={EPOCH: secrets.token_hex(8), **(metadata or {})},
         **options,
     )
@@ -96,8 +110,12 @@ async def wait_for_streams(connection: Connection) -> None:
 async def ensure_streams(connection: Connection, replicas: int, hold: float, patience: float = 0.0) -> None:
     """Wait until every stream exists; create the streams that are missing after ``patience`` seconds.
 
-    Repeated without end, with a back-off, while the server does not create them.
+    Repeated without end, with a back-off, while the server does not create them. On a bus with users the set-up step
+    alone creates streams: this waits for it.
     """
+    if not connection.creates_streams:
+        await _wait_for_setup(connection)
+        return
     try:
         async with asyncio.timeout(patience):
             await wait_for_streams(connection)
@@ -106,6 +124,37 @@ async def ensure_streams(connection: Connection, replicas: int, hold: float, pat
         pass
     create = partial(make_streams, connection, replicas, hold)
     await connection.repeat(create, "cannot create the streams", logging.WARNING)
+
+
+async def _wait_for_setup(connection: Connection) -> None:
+    waiting = asyncio.ensure_future(wait_for_streams(connection))
+    try:
+        await asyncio.wait({waiting}, timeout=FIRST_SECONDS)
+        while not waiting.done():
+            log.warning("streams do not exist: waiting for the set-up step, which alone may create them")
+            await asyncio.wait({waiting}, timeout=WAITING_INTERVAL)
+        await waiting
+    finally:
+        await end(waiting)
+
+
+async def keep_streams(connection: Connection, replicas: int, hold: float) -> None:
+    """Create streams that are missing, also those that vanish later, until cancelled."""
+    failures = 0
+    while True:
+        try:
+            await make_streams(connection, replicas, hold)
+            failures = 0
+        except (NatsError, OSError) as error:
+            log.warning("cannot create the streams: %r", error)
+            failures += 1
+        await asyncio.sleep(CHECK_FAILED.delay(failures - 1) if failures else CHECK)
+        await connection.wait_connected()
+
+
+def default_hold() -> float:
+    """Return the seconds for which a new LEDGER is held: of the environment, else :data:`HOLD_SECONDS`."""
+    return seconds(os.environ.get("DEVICESHARE_BUS_HOLD", f"{HOLD_SECONDS:g}"))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -124,16 +173,46 @@ def parser() -> argparse.ArgumentParser:
         help="seconds before decisions begin on a new LEDGER, since bindings of a lost one may be in flight; "
         "0 where no service has run yet (default: %(default)s)",
     )
+    options.add_argument(
+        "--watch",
+        action="store_true",
+        default=os.environ.get("DEVICESHARE_BUS_SETUP_WATCH", "") in ("1", "true"),
+        help="do not end, and create streams again that vanish: needed on a bus with users, whose services may not",
+    )
+    add_options(options)
     return options
 
 
-async def set_up(url: str, replicas: int = 1, hold: float = 0.0) -> None:
-    """Connect, wait for the server without a time limit, and create the streams."""
-    connection = await connect(url, "setup")
+async def set_up(
+    url: str,
+    replicas: int = 1,
+    hold: float = 0.0,
+    *,
+    credentials: Credentials = ANONYMOUS,
+    watch: bool = False,
+) -> None:
+    """Connect, wait for the server without a time limit, and create the streams; with ``watch`` keep them."""
+    connection = await connect(url, "setup", credentials=credentials)
     try:
-        await make_streams(connection, replicas, hold)
+        if watch:
+            await keep_streams(connection, replicas, hold)
+        else:
+            await make_streams(connection, replicas, hold)
     finally:
         await connection.close()
+
+
+async def _run(options: argparse.Namespace) -> None:
+    """Run the set-up step until it is done, or SIGTERM."""
+    credentials = of_options(options, "setup")
+    work = asyncio.ensure_future(
+        set_up(options.bus, options.replicas, options.hold, credentials=credentials, watch=options.watch)
+    )
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signum, work.cancel)
+    await asyncio.wait({work})
+    if not work.cancelled():
+        work.result()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -141,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
     set_up_logs("setup", "setup", "info")
     try:
-        asyncio.run(set_up(options.bus, options.replicas, options.hold))
+        asyncio.run(_run(options))
     except ConfigError as error:
         log.error("%s", error)
         sys.exit(1)

@@ -19,12 +19,14 @@ SHARED_BYTES = 1 << 24
 """Bytes of the values that are remembered, encoded. Beyond this sum all are forgotten, as above."""
 LARGEST = 1 << 12
 """Bytes of an encoded value that is remembered, at most. Larger ones, for example of a label, would fill the memory."""
-_FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "until_running"})
-"""Fields of facts whose values are those of many objects."""
+_FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "until_running"}) | {
+    "message", "refusals", "first_failing", "closest", "gang", "decided_by", "caveats"
+}  # fmt: skip
+"""Fields of facts and explanations whose values are those of many objects: pods of one class wait for one reason."""
 _NAMES = frozenset({"uid", "name", "group"})
-"""Fields of facts whose values are those of one object, and of other messages about it."""
-_PARTS = frozenset({"ask", "labels", "held", "cards", "claims", "outcomes"})
-"""Fields of facts, ledgers and outcomes of which parts are shared."""
+"""Fields of facts and explanations whose values are those of one object, and of other messages about it."""
+_PARTS = frozenset({"ask", "labels", "held", "cards"})
+"""Fields of facts of which parts are shared."""
 _OF_CLAIMS = ("namespace", "queue", "decided_by", "resources")
 _NAMES_OF_CLAIMS = ("id", "uid", "name", "group")
 _OF_CHOICES = ("policy", "plugins", "queue")
@@ -66,7 +68,7 @@ class SharedValues:
         return value
 
     def message(self, message: msgspec.Struct) -> None:
-        """Share the parts of a fact, a ledger or outcomes."""
+        """Share the parts of a fact or an explanation."""
         fields = self._fields.get(type(message))
         if fields is None:
             every = message.__struct_fields__
@@ -91,13 +93,6 @@ class SharedValues:
             self._grants(message.held)
         for card in message.cards if "cards" in parts else ():
             _intern(card, ("id",))
-        for claim in message.claims if "claims" in parts else ():
-            if isinstance(claim, Claim):
-                self.claim(claim)
-        for outcome in message.outcomes if "outcomes" in parts else ():
-            if isinstance(outcome, Outcome):
-                self._share(outcome, ("state",))
-                _intern(outcome, ("claim", "uid"))
 
     def claim(self, claim: Claim) -> None:
         """Share the parts of a claim."""
@@ -106,6 +101,11 @@ class SharedValues:
         if claim.choice is not None:
             self._share(claim.choice, _OF_CHOICES)
         self._grants(claim.grants)
+
+    def outcome(self, outcome: Outcome) -> None:
+        """Share the parts of an outcome."""
+        self._share(outcome, ("state",))
+        _intern(outcome, ("claim", "uid"))
 
     def _request(self, request: Any) -> Any:
         """Return an equal request; one that is not decoded is copied, since it keeps the bytes of the whole message."""

@@ -23,6 +23,7 @@ from deviceshare_bus.connection import ConnectionEnded
 from deviceshare_bus.core import (
     CaughtUp,
     Command,
+    CommonCommand,
     Core,
     Count,
     Event,
@@ -50,7 +51,7 @@ from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.subjects import of_replicas
-from deviceshare_bus.tasks import Rounds, end, set_within
+from deviceshare_bus.tasks import Rounds, end, finish, set_within
 
 log = logging.getLogger("deviceshare.shell")
 
@@ -59,10 +60,11 @@ READS = 64
 YIELD_AFTER = 1000
 """Messages that are handled before other tasks of the process run."""
 DRAIN = 10.0
-"""Seconds for which the shell waits for a service's own commands in flight, such as bindings, after the bus was wiped:
-their effects must not appear unnoticed in the next life of the service."""
+"""Seconds that requests in flight, such as bindings, have after a wipe: the next epoch must see their effects."""
 REST = 1.0
 """Seconds for which the shell waits for the answers to writes when it ends."""
+LAST = 2.0
+"""Seconds that a service's own last commands, such as Events, may take when it ends."""
 MOST_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
 NO_FAULTS = (BusWiped, ConfigError, ConnectionEnded)
@@ -107,6 +109,8 @@ class Shell:
         perform: executes the commands that are not defined in :mod:`.core`; each runs in a task of its own, and the
             core bounds how many it issues.
         arguments: what ``core`` was built from, for the core log; no secrets.
+        read_interval: :attr:`.client.Client.read_interval` once all streams have been read, for a service on which no
+            other service waits.
     """
 
     def __init__(
@@ -117,6 +121,7 @@ class Shell:
         perform: Perform = _perform_nothing,
         *,
         arguments: dict[str, Any] | None = None,
+        read_interval: float = 0.0,
     ) -> None:
         self._context = context
         self._core = core
@@ -127,6 +132,9 @@ class Shell:
         self._latest = LatestWriter(context.publisher)
         self._leases = LatestWriter(context.publisher)
         """For leases and fences, which must not wait for the answers to other messages."""
+        self._unread = set(self._sources)
+        """Streams that have not been read to their end yet."""
+        self._read_interval = read_interval
         self._wake = asyncio.Event()
         self._events = 0
         """Events since the last tick."""
@@ -181,13 +189,12 @@ class Shell:
             raise
         finally:
             self._ended = True
+            if self._read_interval:  # the next epoch is read without pauses
+                self._context.connection.client.read_interval = 0.0
             await end(*self._own)
 
     async def _stop(self) -> None:
-        """Apply the answers to writes in flight, end its lease, and record what this process has done.
-
-        The core's last writes and explanations come before the end of its lease: others take over then.
-        """
+        """Apply answers, write the core's last messages, then the end of its lease; execute its last requests."""
         requests: list[asyncio.Future[Any]] = [*self._writes.in_flight, *self._own]
         if requests:
             await asyncio.wait(requests, timeout=REST)
@@ -199,6 +206,7 @@ class Shell:
             else:
                 self._record(command)
         await self._latest.drain(REST)
+        earlier = len(self._commands)
         self.handle(Stopping())
         sent = []
         with contextlib.suppress(TimeoutError):
@@ -210,10 +218,15 @@ class Shell:
                         write = BusWrite(command.subject, encode(command.message))
                         sent.append(await self._context.publisher.send(write, ttl=command.ttl))
                 await asyncio.gather(*sent, *self._writes.in_flight, return_exceptions=True)
+        own = [command for command in list(self._commands)[earlier:] if not isinstance(command, CommonCommand)]
         self._handle_answers()
         self.handle(Tick())
         for command in self._commands:
             self._record(command)
+        if own:
+            await self._context.events.flush()  # the process may be killed before the requests are answered
+        if failed := await finish(LAST, *map(self._answer, own)):
+            log.warning("%d of the last %d requests were not executed", failed, len(own))
 
     def handle(self, event: Event) -> None:
         """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
@@ -268,6 +281,9 @@ class Shell:
             if batch.caught_up and not caught_up:
                 caught_up = True
                 self.handle(CaughtUp(source.stream))
+                self._unread.discard(source.stream)
+                if self._read_interval and not self._unread:
+                    self._context.connection.client.read_interval = self._read_interval
             await self.settled()
 
     def _handle_message(self, source: Source, message: Message) -> None:

@@ -17,7 +17,9 @@ log = logging.getLogger("deviceshare.streams")
 
 
 class StreamWatch:
-    """Checks every second that all streams exist, and creates those that are missing.
+    """Checks every second that all streams exist, and creates those that are missing if the bus has no users.
+
+    On a bus with users only the set-up step may create streams: services wait for it.
 
     A follower checks its own stream. Of the others, those in :attr:`rewritten` hold what the service must write again
     if it is lost: it then starts again, as after a loss of a stream that it follows.
@@ -35,6 +37,7 @@ class StreamWatch:
 
     async def run(self, followed: Collection[str]) -> None:
         """Watch the streams that are not followed until cancelled. Raises BusWiped."""
+        waiting_for: list[str] = []
         while True:
             missing: list[str] = []
             for stream in Stream:
@@ -49,8 +52,12 @@ class StreamWatch:
                 else:
                     self._check(stream, state)
             self.obstacle = f"stream {', '.join(missing)} does not exist" if missing else ""
-            if missing:
+            if missing and self._connection.creates_streams:
                 await self._create(missing)
+            elif missing != waiting_for:
+                waiting_for = missing
+                if missing:
+                    log.warning("stream %s does not exist: waiting for the set-up step", ", ".join(missing))
             await asyncio.sleep(CHECK)
 
     def _check(self, stream: Stream, state: StreamState) -> None:

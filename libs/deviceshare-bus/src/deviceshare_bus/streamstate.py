@@ -6,8 +6,10 @@ They go to the stream's leader, and keep what nats-py drops: the time of the ans
 import base64
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 import msgspec
+from nats.errors import Error as NatsError
 from nats.js.errors import APIError, NotFoundError
 
 from deviceshare_bus.connection import Connection
@@ -19,6 +21,8 @@ HOLD = "hold"
 ANSWER = 1.0
 """Seconds for an answer; while a stream of several servers has no leader, there is none."""
 _NOT_FOUND = 404
+_COPYING = ("mirror", "sources", "subject_transform", "republish")
+"""Settings of a stream by which messages get to subjects whose writers have not written them."""
 _EXPIRES = b"\r\nNats-TTL: "
 
 
@@ -28,9 +32,17 @@ class _Error(msgspec.Struct):
     description: str = ""
 
 
+class CopiedStream(NatsError):
+    """A stream gets messages, or its messages get subjects, that no writer has chosen: its content can be forged."""
+
+
 class _Config(msgspec.Struct):
     metadata: dict[str, str] = {}
     num_replicas: int = 1
+    mirror: Any = None
+    sources: Any = None
+    subject_transform: Any = None
+    republish: Any = None
 
 
 class _Counts(msgspec.Struct):
@@ -98,11 +110,14 @@ async def stream_state(connection: Connection, stream: str, within: float = ANSW
 
     Raises:
         NotFoundError: the stream does not exist.
+        CopiedStream: the stream has settings that the set-up step never gives it.
         nats.errors.Error: there was no answer, or the server reports another error.
     """
     answer = await connection.requests.request(f"$JS.API.STREAM.INFO.{stream}", b"", within)
     info = _decode_info(answer.data)
     _raise(info.error)
+    if found := [name for name in _COPYING if getattr(info.config, name) is not None]:
+        raise CopiedStream(f"stream {stream} has {', '.join(found)}: its messages can be forged; delete it")
     metadata = info.config.metadata
     age = _nanoseconds(info.ts) - _nanoseconds(info.created) if info.ts and info.created else 0
     hold = max(0.0, float(metadata.get(HOLD, "0")) - age / 1e9)

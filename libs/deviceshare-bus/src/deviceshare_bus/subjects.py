@@ -28,7 +28,12 @@ class Stream(StrEnum):
 
 
 SYNCED = "cluster.synced"
-FACT_KINDS = frozenset({"node", "pod", "otherpod", "podgroup", "priorityclass", "queue", "namespace", "config"})
+_NAMESPACED = ("podgroup", "volumeclaim")
+"""Kinds of facts whose key is ``namespace/name``."""
+STORAGE_KINDS = ("volumeclaim", "volume", "storageclass", "volumelimits")
+FACT_KINDS = frozenset(
+    {"node", "pod", "otherpod", "podgroup", "priorityclass", "queue", "namespace", "config", *STORAGE_KINDS}
+)
 """The kinds of facts: ``cluster.<kind>.<key>``."""
 TOMBSTONE_SECONDS = 3600.0
 """Seconds for which the server keeps the last message about an object that is gone, for readers that were away."""
@@ -42,8 +47,8 @@ class Address(NamedTuple):
     """What a subject of a stream names.
 
     ``kind`` is one of :data:`FACT_KINDS`, ``synced``, ``ledger``, ``lease``, ``fence``, ``outcome``, ``explain`` or
-    ``event``. ``key`` is the name, uid, ``namespace/name`` (PodGroups), node, ``service.member`` (leases and fences) or
-    service that its message must name as well.
+    ``event``. ``key`` is the name, uid, ``namespace/name`` (PodGroups and volume claims), node, ``service.member``
+    (leases and fences) or service that its message must name as well.
     """
 
     kind: str
@@ -66,7 +71,7 @@ def address(subject: str) -> Address | None:
             return Address(first, key)
         case "cluster":
             kind, _, name = key.partition(".")
-            if kind == "podgroup":
+            if kind in _NAMESPACED:
                 return Address(kind, name.replace(".", "/", 1)) if "." in name else None
             if kind in FACT_KINDS and name:
                 return Address(kind, name)

@@ -1,7 +1,7 @@
 """Cancellation, and batching of work."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 from deviceshare_bus.window import Window
@@ -76,6 +76,16 @@ async def end(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def finish(seconds: float, *work: Coroutine[Any, Any, None]) -> int:
+    """Run coroutines concurrently for so many seconds at most; return how many failed or were cut off."""
+    tasks = [asyncio.create_task(each) for each in work]
+    if not tasks:
+        return 0
+    await asyncio.wait(tasks, timeout=seconds)
+    await end(*(task for task in tasks if not task.done()))
+    return sum(task.cancelled() or task.exception() is not None for task in tasks)
 
 
 def find_error(error: BaseException, kind: type[E]) -> E | None:

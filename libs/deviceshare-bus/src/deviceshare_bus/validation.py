@@ -5,14 +5,14 @@ if its version ``v`` is not the one that this program knows, or if it names anot
 puts invalid messages in quarantine.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from deviceshare.model import Claim
 
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
+from deviceshare_bus.known_items import ReaderDecoder
 from deviceshare_bus.sharing import SharedValues
 from deviceshare_bus.subjects import Address, address
 
@@ -29,6 +29,10 @@ _NAMES = {
     "priorityclass": "name",
     "queue": "name",
     "namespace": "name",
+    "volumeclaim": "key",
+    "volume": "name",
+    "storageclass": "name",
+    "volumelimits": "name",
     "config": "name",
     "ledger": "node",
     "lease": "key",
@@ -42,9 +46,9 @@ _LISTS = {"ledger": "claims", "outcome": "outcomes"}
 """Kinds of subjects whose messages have a list and no tag: a fact or another kind of message reads as empty."""
 _GONE = "gone"
 
-_SHARED = frozenset({"pod", "ledger", "outcome"})
-"""Kinds of subjects with the most objects."""
-Decoders = Mapping[str, Callable[[bytes], Any]]
+_SHARED = frozenset({"pod", "explain"})
+"""Kinds of subjects with the most objects whose messages are decoded as a whole."""
+Decoders = Mapping[str, Callable[[bytes], Any] | ReaderDecoder]
 """By kind of subject (:class:`~deviceshare_bus.subjects.Address`), the decoder of its messages."""
 ToEvent = Callable[[Message, Address, Any], Event | None]
 """Returns the event of a message with its decoded content; may raise the same errors as decoders."""
@@ -77,12 +81,13 @@ def validated(decoders: Decoders, event: ToEvent) -> Callable[[Message], Event |
     result raises :class:`InvalidMessageError`.
     """
     shared = SharedValues()
+    begun = {kind: each.begin(shared) if isinstance(each, ReaderDecoder) else each for kind, each in decoders.items()}
 
     def decode(message: Message) -> Event | None:
         where = address(message.subject)
         if where is None:
             raise InvalidMessageError("its subject is not valid")
-        decoder = decoders.get(where.kind)
+        decoder = begun.get(where.kind)
         if decoder is None:
             return None
         try:
@@ -101,12 +106,6 @@ def validated(decoders: Decoders, event: ToEvent) -> Callable[[Message], Event |
     return decode
 
 
-def check_claims(claims: Sequence[Claim]) -> None:
-    """Raise :class:`InvalidMessageError` if two claims of a ledger have one id."""
-    if len({claim.id for claim in claims}) != len(claims):
-        raise InvalidMessageError("two claims have the same id")
-
-
 def _check(where: Address, content: Any) -> None:
     """Check the version and the name of a decoded message."""
     if content.v != VERSION:
@@ -118,8 +117,8 @@ def _check(where: Address, content: Any) -> None:
         raise InvalidMessageError(f"its kind is {tag!r}, that of its subject is {where.kind!r}")
     if (field := _NAMES.get(where.kind)) is not None and (name := getattr(content, field)) != where.key:
         raise InvalidMessageError(f"{field}: {name[:100]!r} is not {where.key!r}, as in its subject")
-    if where.kind == "ledger" and (claims := content.claims) and isinstance(claims[0], Claim):
-        check_claims(claims)
+    if where.kind == "ledger" and len({claim.id for claim in content.claims}) != len(content.claims):
+        raise InvalidMessageError("two claims have the same id")
 
 
 def _check_empty(data: bytes) -> None:
