@@ -4,8 +4,15 @@ The implementations are imported when a cluster is opened: they take most of a s
 """
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from deviceshare_cluster.interface import Cluster, ClusterError
+
+if TYPE_CHECKING:
+    from deviceshare_bus.web import Reviewer
 
 LOCAL = "local:"
 KUBE = "kube"
@@ -52,6 +59,28 @@ def open_cluster(spec: str, name: str = "deviceshare", instance: str = "", silen
     from deviceshare_cluster.local import LocalCluster
 
     return LocalCluster(spec.removeprefix(LOCAL), name=instance or name, component=name)
+
+
+@asynccontextmanager
+async def kube_reviewer(context: str = "") -> AsyncIterator["Reviewer"]:
+    """Connect to the API server of a context, or as ``kube`` of :func:`open_cluster`, to review tokens and permissions.
+
+    Raises:
+        ConfigError: there is no configuration of this cluster.
+    """
+    from deviceshare_cluster.kube.reviewing import KubeReviewer
+
+    async with KubeReviewer(context=context) as reviewer:
+        yield reviewer
+
+
+def reviewer_of(spec: str) -> Callable[[], AbstractAsyncContextManager["Reviewer"]] | None:
+    """Return what connects to the API server of a cluster specification; None for a local cluster, which has no users.
+
+    Raises:
+        UnknownCluster: ``spec`` is invalid.
+    """
+    return partial(kube_reviewer, spec.partition(":")[2]) if _kind(spec) == KUBE else None
 
 
 def _kind(spec: str) -> str:

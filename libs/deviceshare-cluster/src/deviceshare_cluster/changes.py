@@ -42,6 +42,24 @@ def why_not_bound(pod: Object | None, uid: str, revision: str = "") -> Binding |
     return None
 
 
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+"""The annotation of a PersistentVolume that no user reserved for its claim: without it the claim stays reserved."""
+
+
+def reservation(volume: Object, namespace: str, claim: str, uid: str) -> Object | None:
+    """Return the merge patch that reserves a PersistentVolume for a claim, None if it has a claim or is deleted.
+
+    Source: GetBindVolumeToClaim of kubernetes component-helpers/storage/volume/pv_helpers.go.
+    """
+    known = volume["spec"].get("claimRef") or {}
+    same = (known.get("namespace"), known.get("name")) == (namespace, claim)
+    if (known and not same) or known.get("uid") or volume["metadata"].get("deletionTimestamp"):
+        return None
+    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim, "uid": uid}
+    patch: Object = {"spec": {"claimRef": reference}}
+    return patch if known else patch | {"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}}
+
+
 def pod_state(pod: Object) -> PodState:
     """Return the state of a pod that was read."""
     metadata = pod["metadata"]

@@ -81,6 +81,16 @@ class PodState(NamedTuple):
     revision: str
 
 
+class VolumeRequest(NamedTuple):
+    """The claim (by its uid) that a PersistentVolume is reserved for, or the node that is selected for a claim.
+
+    ``value`` is '' for nothing; ``revision`` is that of the object after the call.
+    """
+
+    value: str
+    revision: str
+
+
 TRACE_ID = "deviceshare.io/trace-id"
 """The annotation of an Event of a pod: the id of the pod's trace, 32 hex digits."""
 
@@ -137,7 +147,8 @@ class ClusterError(Exception):
 class Cluster(Protocol):
     """A cluster that can be listed, watched and written to. Use as an async context manager.
 
-    Its kinds are Node, Pod, ConfigMap, Namespace, PriorityClass, Event, and Volcano's Job, PodGroup and Queue.
+    Its kinds are Node, Pod, ConfigMap, Namespace, PriorityClass, Event, PersistentVolumeClaim, PersistentVolume,
+    StorageClass, CSINode, and Volcano's Job, PodGroup and Queue.
 
     Every call raises :class:`ClusterError` and no other error of the connection; its docstring names the final errors.
     Any call can raise a transient error: no connection, no answer within the time limit (30 s for Kubernetes, 5 s for
@@ -246,6 +257,28 @@ class Cluster(Protocol):
         """Merge annotations into an object (None removes one) if it has this uid ('' for any) and those ``expected``.
 
         Returns the object's annotations after the call, changed or not; None if there is no such object.
+
+        Raises:
+            ClusterError: final: not allowed, or refused by an admission webhook or validation.
+        """
+        ...
+
+    async def reserve_volume(self, name: str, namespace: str, claim: str, uid: str) -> VolumeRequest | None:
+        """Reserve a PersistentVolume for a claim with this uid (``spec.claimRef``), unless another claim has it.
+
+        Returns the uid of the claim ``namespace/claim`` that has it after the call ('': another claim has it), None if
+        there is no such volume.
+
+        Raises:
+            ClusterError: final: not allowed, or refused by an admission webhook or validation.
+        """
+        ...
+
+    async def select_node(self, namespace: str, claim: str, uid: str, node: str) -> VolumeRequest | None:
+        """Request that a volume for a PersistentVolumeClaim is made on a node, unless another node is selected.
+
+        Writes the annotation :data:`deviceshare.objects.SELECTED_NODE`; nothing if the claim has a volume. Returns the
+        node that is selected after the call, None if there is no claim with this uid.
 
         Raises:
             ClusterError: final: not allowed, or refused by an admission webhook or validation.

@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from deviceshare.model import FENCE, with_fence
+from deviceshare.objects import SELECTED_NODE
 
-from deviceshare_cluster.changes import annotated, changed_status, pod_state, set_condition
-from deviceshare_cluster.interface import Object, PodState, StatusValue
+from deviceshare_cluster.changes import annotated, changed_status, pod_state, reservation, set_condition
+from deviceshare_cluster.interface import Object, PodState, StatusValue, VolumeRequest
 
 
 class Target(NamedTuple):
@@ -62,6 +63,36 @@ class Patching(ABC):
 
         pod = await self._patch_same(Target("Pod", namespace, name, f"fence of {namespace}/{name}"), uid, patch)
         return None if pod is None else pod_state(pod)
+
+    async def reserve_volume(self, name: str, namespace: str, claim: str, uid: str) -> VolumeRequest | None:
+        """Reserve a PersistentVolume for a claim. Raises ClusterError."""
+
+        def patch(volume: Object) -> Object | None:
+            return reservation(volume, namespace, claim, uid)
+
+        volume = await self._patch(Target("PersistentVolume", "", name, f"claim of PersistentVolume {name}"), patch)
+        if volume is None:
+            return None
+        known = volume["spec"].get("claimRef") or {}
+        same = (known.get("namespace"), known.get("name")) == (namespace, claim)
+        return VolumeRequest(known.get("uid", "") if same else "", volume["metadata"]["resourceVersion"])
+
+    async def select_node(self, namespace: str, claim: str, uid: str, node: str) -> VolumeRequest | None:
+        """Select the node on which a volume is made for a claim. Raises ClusterError."""
+
+        def patch(found: Object) -> Object | None:
+            selected = (found["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+            if selected or found["spec"].get("volumeName"):
+                return None
+            return {"metadata": {"annotations": {SELECTED_NODE: node}}}
+
+        target = Target("PersistentVolumeClaim", namespace, claim, f"node of the claim {namespace}/{claim}")
+        found = await self._patch_same(target, uid, patch)
+        if found is None:
+            return None
+        bound = node if found["spec"].get("volumeName") else ""
+        selected = (found["metadata"].get("annotations") or {}).get(SELECTED_NODE, "")
+        return VolumeRequest(selected or bound, found["metadata"]["resourceVersion"])
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float

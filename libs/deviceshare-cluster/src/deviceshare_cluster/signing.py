@@ -8,6 +8,11 @@ from deviceshare.model import ConfigError, read_keys
 KEY, FILE = "DEVICESHARE_SIGNING_KEY", "DEVICESHARE_SIGNING_KEY_FILE"
 """Environment variables: the keys, or the path of a file with the keys."""
 SHORTEST = 16
+OFF = (
+    f"nothing is signed: device annotations count up to the pod's request, and who may write the status of a PodGroup \
+can admit it; set {FILE}"
+)
+"""The warning of a service without keys."""
 
 
 def signing_keys() -> tuple[bytes, ...]:

@@ -24,6 +24,8 @@ REQUEST_SECONDS = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
+NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""Kubelet puts the namespace of the service account there."""
 
 Query = Sequence[tuple[str, str]]
 _AUTH = ("BearerToken",)
@@ -77,10 +79,22 @@ class KubeClient:
         except (ConfigException, OSError, *_MALFORMED) as error:
             raise ClusterError(f"no cluster: {' '.join(str(error).split())}", final=True) from error
 
+    @property
+    def _is_outside(self) -> bool:
+        """Whether a kubeconfig is used, not a service account."""
+        return bool(self._kubeconfig or self._context or "KUBERNETES_SERVICE_HOST" not in os.environ)
+
+    def own_namespace(self) -> str:
+        """Return the namespace of the service account, '' without one."""
+        try:
+            return "" if self._is_outside else NAMESPACE.read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
+
     async def _configuration(self) -> client.Configuration:
         """Return the client's configuration. Raises ConfigException, OSError."""
         configuration = client.Configuration()
-        if self._kubeconfig or self._context or "KUBERNETES_SERVICE_HOST" not in os.environ:
+        if self._is_outside:
             await config.load_kube_config(
                 _existing(self._kubeconfig), self._context or None, client_configuration=configuration
             )

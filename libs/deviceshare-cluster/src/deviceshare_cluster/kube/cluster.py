@@ -28,8 +28,10 @@ from deviceshare_cluster.patching import Patching, Target
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The media type of lists of metadata without objects."""
-CONFIG_NAMESPACES = ("deviceshare-system", "volcano-system", "kube-system", "mindx-dl")
-"""The namespaces whose ConfigMaps are read: ours, Volcano's, the device plugins', ClusterD's."""
+OWN_NAMESPACE = "deviceshare-system"
+"""Our namespace outside of a cluster, where no service account has one."""
+CONFIG_NAMESPACES = ("volcano-system", "kube-system", "mindx-dl")
+"""The namespaces whose ConfigMaps are read beside ours: Volcano's, the device plugins', ClusterD's."""
 UPDATES = 1000
 """The most updates that wait for the reader of a watch."""
 NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
@@ -63,7 +65,8 @@ class KubeCluster(Patching):
         await self._api.stop()
 
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
-        """List and follow kinds without end; of ConfigMaps the readable ones of :data:`CONFIG_NAMESPACES`.
+        """List and follow kinds without end; of ConfigMaps the readable ones of our namespace and
+        :data:`CONFIG_NAMESPACES`.
 
         An exception is a defect of :class:`.follow.ObjectWatch`, which handles every answer of a server.
         """
@@ -74,9 +77,10 @@ class KubeCluster(Patching):
 
     def _watches(self, kind: str) -> list[ObjectWatch]:
         if kind == "ConfigMap":
+            namespaces = dict.fromkeys((self._api.own_namespace() or OWN_NAMESPACE, *CONFIG_NAMESPACES))
             return [
                 ObjectWatch(self._api, kind, namespace, NOT_CONFIGURATION, self._patience, spared=True)
-                for namespace in CONFIG_NAMESPACES
+                for namespace in namespaces
             ]
         return [ObjectWatch(self._api, kind, patience=self._patience)]
 

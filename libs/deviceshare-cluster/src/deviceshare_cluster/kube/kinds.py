@@ -37,6 +37,10 @@ KINDS = {
     "ConfigMap": ApiKind("v1", "configmaps", namespaced=True),
     "PriorityClass": ApiKind("scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
     "Namespace": ApiKind("v1", "namespaces", namespaced=False),
+    "PersistentVolumeClaim": ApiKind("v1", "persistentvolumeclaims", namespaced=True),
+    "PersistentVolume": ApiKind("v1", "persistentvolumes", namespaced=False),
+    "StorageClass": ApiKind("storage.k8s.io/v1", "storageclasses", namespaced=False, status_apart=False),
+    "CSINode": ApiKind("storage.k8s.io/v1", "csinodes", namespaced=False, status_apart=False),
     "PodGroup": ApiKind(
         "scheduling.volcano.sh/v1beta1", "podgroups", namespaced=True, optional=True, status_apart=False
     ),

@@ -1,7 +1,8 @@
 """The local cluster: Kubernetes objects on a nats-server, for use without a Kubernetes cluster.
 
-:class:`LocalCluster` is a connection to it, :class:`Controller` creates the pods of Jobs, :func:`read_manifests` and
-:func:`load_manifests` read and load manifests. ``python -m deviceshare_cluster.local`` runs all of this as a process.
+:class:`LocalCluster` is a connection to it, :class:`Controller` creates the pods of workloads,
+:func:`read_manifests` and :func:`load_manifests` read and load manifests. ``python -m deviceshare_cluster.local`` runs
+all of this as a process.
 """
 
 from deviceshare_cluster.local.cluster import LocalCluster

@@ -13,9 +13,11 @@ from deviceshare.model import DEFAULT_QUEUE, FieldWarning
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.checks import ManifestField, manifest_root
 from deviceshare_cluster.local.job_admission import admit_job
-from deviceshare_cluster.local.kinds import DEFAULT_NAMESPACE, KINDS, Key
+from deviceshare_cluster.local.kinds import DEFAULT_NAMESPACE, KINDS, VOLCANO_JOB, Key, ResourceKind, known_kind
 from deviceshare_cluster.local.known_fields import warn_of_fields
+from deviceshare_cluster.local.names import generated_name
 from deviceshare_cluster.local.pod_admission import admit_amounts, admit_pod
+from deviceshare_cluster.local.workloads import WORKLOADS, admit_workload, pod_template_paths
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -45,13 +47,16 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
     key = identify(given)
     given_root = manifest_root(str(key), given)
     root = given_root.holding(_copy(given_root))
-    warn_of_fields(root)
+    warn_of_fields(key.kind, root)
     metadata = root.value["metadata"]
+    metadata["name"] = key.name
     if key.namespace:
         metadata["namespace"] = key.namespace
     root["metadata"]["labels"].check_labels()
     root["metadata"]["annotations"].texts().check_keys()
-    for field in ("labels", "annotations"):
+    _admit_owners(root["metadata"]["ownerReferences"])
+    _admit_status(root["status"])
+    for field in ("labels", "annotations", "ownerReferences"):
         if metadata.get(field, metadata) is None:
             del metadata[field]
     # The uid becomes part of subjects.
@@ -60,27 +65,73 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
     metadata.pop("resourceVersion", None)
     if key.kind in _BY_KIND:
         _BY_KIND[key.kind](root)
+    elif key.kind in WORKLOADS:
+        admit_workload(key.kind, root)
     if key.kind == "Pod":
         _set_priority(root["spec"], priorities)
     return Admitted(root.value, root.source.warnings)
 
 
+def _admit_owners(owners: ManifestField) -> None:
+    for owner in owners.items():
+        values = owner.mapping()
+        for field in ("kind", "name", "uid"):
+            owner[field].text()
+        owner["apiVersion"].optional_text()
+        if not isinstance(owner["controller"].value, bool | None):
+            raise owner["controller"].error("true or false")
+        for field in ("apiVersion", "controller"):
+            if values.get(field, values) is None:
+                del values[field]
+
+
+def _admit_status(status: ManifestField) -> None:
+    """Check what controllers read of the status of each kind: that of a manifest is stored, too."""
+    status.optional_mapping()
+    status["phase"].optional_text()
+    for condition in status["conditions"].items():
+        condition.mapping()
+
+
 def identify(obj: Object) -> Key:
-    """Return the key of an object. Raises RequestError if it has no known kind or no name."""
+    """Return the key of an object, with the name that the API server would generate if it has a ``generateName``.
+
+    Raises RequestError if it has no known kind or no name.
+    """
     root = manifest_root("", obj)
     kind_field, metadata = root["kind"], root["metadata"]
     name_field = metadata["name"]
     root.source.subject = kind_field.shown() + (f" {name_field.shown()}" if name_field.value else "")
-    kind = KINDS.get(kind_field.value) if isinstance(kind_field.value, str) else None
-    if kind is None:
-        raise kind_field.error(f"a kind that is known here: {', '.join(KINDS)}")
-    if root["apiVersion"].value != kind.api_version:
-        raise root["apiVersion"].error(f"{kind.api_version}, the {kind.name} that is known here")
+    kind = _known_kind(root)
     metadata.mapping("a mapping with a name")
-    name, namespace = name_field.name(), ""
+    name, namespace = _name(root), ""
     if kind.namespaced:
         namespace = metadata["namespace"].otherwise(DEFAULT_NAMESPACE).label()
     return Key(kind.name, namespace, name)
+
+
+def _known_kind(root: ManifestField) -> ResourceKind:
+    kind_field, version_field = root["kind"], root["apiVersion"]
+    kind = known_kind(version_field.value, kind_field.value)
+    if kind is not None:
+        return kind
+    versions = [each.api_version for each in KINDS.values() if each.kind == kind_field.value]
+    if versions:
+        raise version_field.error(f"{' or '.join(versions)}, the {kind_field.value} that is known here")
+    known = ", ".join(dict.fromkeys(each.kind for each in KINDS.values()))
+    expected = f"a kind that is known here: {known}"
+    if paths := [".".join(map(str, path)) for path in pod_template_paths(root.value)]:
+        shown = ", ".join(paths[:3])
+        expected += f"; nothing here makes pods of a {kind_field.shown()} from its pod templates ({shown})"
+    raise kind_field.error(expected)
+
+
+def _name(root: ManifestField) -> str:
+    """Return the name of an object, generated from ``generateName`` if it has none."""
+    name, prefix = root["metadata"]["name"], root["metadata"]["generateName"]
+    if name.value is None and isinstance(prefix.value, str) and prefix.value:
+        return prefix.holding(generated_name(prefix.value, repr(root.value))).name()
+    return name.name()
 
 
 def _copy(given: ManifestField) -> Object:
@@ -172,7 +223,7 @@ def _admit_config_map(config: ManifestField) -> None:
 
 _BY_KIND = {
     "Pod": admit_pod,
-    "Job": admit_job,
+    VOLCANO_JOB: admit_job,
     "Node": _admit_node,
     "PodGroup": _admit_pod_group,
     "Queue": _admit_queue,

@@ -1,7 +1,7 @@
 """The local cluster: :class:`deviceshare_cluster.interface.Cluster` on a nats-server of its own.
 
 It also has the operations of ``kubectl`` (:class:`.writer.Writer`). There is no kubelet: a bound pod has its devices
-and runs immediately, a deleted object is gone immediately. Controllers are in
+and runs immediately, unless it has stages (:mod:`.stages`), a deleted object is gone immediately. Controllers are in
 :mod:`deviceshare_cluster.local.controller`.
 """
 
@@ -24,8 +24,9 @@ from deviceshare_cluster.interface import (
     Object,
     Revisions,
 )
-from deviceshare_cluster.local.kinds import KINDS, key_of, named_key
+from deviceshare_cluster.local.kinds import KINDS, Key, key_of, named_key
 from deviceshare_cluster.local.plugins import served
+from deviceshare_cluster.local.stages import StageProblem, entered, next_stage, waits
 from deviceshare_cluster.local.store import Store
 from deviceshare_cluster.local.writer import Action, Writer
 from deviceshare_cluster.patching import Patching, Target
@@ -93,11 +94,46 @@ class LocalCluster(Patching, Writer):
                 answer = refusal
                 return None
             bind(pod, node, {**annotations, **served(annotations)}, time.time())
+            if waits(pod):
+                pod["status"]["phase"] = "Pending"
             answer = Binding(BindState.BOUND, node, pod["metadata"].get("annotations") or {})
             return pod
 
         await self._store.update(named_key("Pod", namespace, name), bound)
         return answer
+
+    async def run_stage(self, key: Key, uid: str, now: float) -> bool:
+        """Let a pod with this uid enter its next stage if its time has come (``now``, unix seconds).
+
+        Returns whether it did. Raises ClusterError.
+        """
+
+        def change(pod: Object | None) -> Object | None:
+            if pod is None or pod["metadata"]["uid"] != uid:
+                return None
+            try:
+                stage = next_stage(pod)
+            except StageProblem:
+                return None
+            if stage is None or stage.at > now:
+                return None
+            entered(pod, stage.phase, now)
+            return pod
+
+        return await self._store.update(key, change) > 0
+
+    async def merge(self, key: Key, revision: str, patch: Object) -> bool:
+        """Merge a patch (RFC 7386) into an object at this revision, its status included; return whether it was done.
+
+        Raises ClusterError.
+        """
+
+        def change(found: Object | None) -> Object | None:
+            if found is None or found["metadata"]["resourceVersion"] != revision:
+                return None
+            return merged(found, patch)
+
+        return await self._store.update(key, change) > 0
 
     async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
         current: Object | None = None

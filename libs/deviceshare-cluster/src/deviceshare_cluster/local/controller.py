@@ -1,4 +1,4 @@
-"""The controllers of the local cluster: creation of the objects of Jobs, and garbage collection by owner.
+"""The controllers of the local cluster: the objects of workloads, life-cycle stages, and garbage collection by owner.
 
 Level-triggered and stateless: may be restarted at any time. Created objects pass the same admission as user objects.
 """
@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -14,16 +15,27 @@ from deviceshare_cluster.interface import Change, ChangeType, ClusterError, List
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
-from deviceshare_cluster.local.kinds import Key
+from deviceshare_cluster.local.kinds import VOLCANO_JOB, Key, key_of, known_kind
+from deviceshare_cluster.local.kubelets import Kubelets
 from deviceshare_cluster.local.store import BATCHES
+from deviceshare_cluster.local.volume_controller import KINDS as VOLUME_KINDS
+from deviceshare_cluster.local.volume_controller import VolumeController
+from deviceshare_cluster.local.workloads import CONTROLLER_HASH, FOLLOWS_PODS, WORKLOADS, Owned, PodState, desired
 from deviceshare_cluster.local.writer import Action, Applied
 
 log = logging.getLogger("deviceshare.local_cluster")
 
-_OWNERS = ("Job", "PodGroup", "Pod", "Queue", "Node")
-"""Kinds of owners whose dependents are collected; objects with other kinds of owners are left alone."""
-_WATCHED = ("Job", "PodGroup", "Pod", "ConfigMap", "Secret", "Service", "Queue", "Node", "PriorityClass")
+_OWNERS = (VOLCANO_JOB, "PodGroup", "Pod", "Queue", "Node")
+"""Kinds of owners whose dependents are deleted even if they were never here."""
+_WATCHED = (*VOLUME_KINDS, "PodGroup", "Pod", "ConfigMap", "Secret", "Service", "Queue", "PriorityClass", *WORKLOADS)
+_CONTROLLED = ("Pod", "PodGroup", *WORKLOADS)
+"""Kinds of objects that their controllers delete if they are no longer wanted."""
+_REVISION = f'"{CONTROLLER_HASH}"'.encode()
 _RETRY_SECONDS = 0.5
+_MOST_LOST = 10_000
+_MOST_REPORTED = 1000
+_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
+"""Raised for an object of an unexpected form: admission does not know all fields."""
 _JOBS_AT_ONCE = 8
 """Each has up to 1,000 writes in flight; the server accepts 10,000."""
 
@@ -32,6 +44,7 @@ class _Owner(msgspec.Struct):
     kind: str
     name: str
     uid: str
+    api_version: str = msgspec.field(default="", name="apiVersion")
     controller: bool = False
 
 
@@ -40,6 +53,12 @@ class _Metadata(msgspec.Struct):
     uid: str
     namespace: str = ""
     owners: list[_Owner] = msgspec.field(default_factory=list, name="ownerReferences")
+    created: Any = msgspec.field(default=None, name="creationTimestamp")
+    """A text; manifests may have null."""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
 
 
 class _Head(msgspec.Struct):
@@ -48,15 +67,37 @@ class _Head(msgspec.Struct):
     metadata: _Metadata
 
 
+class _PodHead(_Head):
+    """The metadata of a pod, and its phase."""
+
+    status: _Status | None = None
+
+
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Labels
+
+
 _decode_head = msgspec.json.Decoder(_Head).decode
+_decode_pod_head = msgspec.json.Decoder(_PodHead).decode
+_decode_labels = msgspec.json.Decoder(_Labelled).decode
 
 
 class Controller:
-    """Reconciles Jobs and collects orphans; :meth:`run` until cancelled."""
+    """Reconciles workloads and collects orphans; :meth:`run` until cancelled."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
-        self._jobs: dict[Key, Object] = {}
+        self._workloads: dict[Key, Object] = {}
+        self._pods: dict[Key, PodState] = {}
+        """The states of the pods of workloads that follow them."""
+        self._lost: dict[str, None] = {}
+        """The uids of workloads that were deleted, the latest last."""
+        self._kubelets = Kubelets(cluster)
+        self._volumes = VolumeController(cluster)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         """Values of PriorityClasses by name."""
         self._heads: dict[Key, _Metadata] = {}
@@ -69,11 +110,13 @@ class Controller:
         self._reported: set[str] = set()
         self.observers: list[Callable[[list[Change | Listed]], None]] = []
         """Called with each batch of changes that the controllers receive."""
+        self.observers += [self._kubelets.take, self._volumes.take]
 
     @property
     def open(self) -> int:
-        """The amount of pending work; 0 if all observed Jobs are reconciled."""
-        return (not self._listed) + self._changes.qsize() + len(self._to_check) + len(self._dirty) + self._acting
+        """The amount of pending work; 0 if all observed workloads are reconciled."""
+        mine = len(self._to_check) + len(self._dirty) + self._acting
+        return (not self._listed) + self._changes.qsize() + mine + self._volumes.open
 
     async def run(self) -> None:
         """Watch and reconcile without end. The cluster must be set up."""
@@ -87,6 +130,8 @@ class Controller:
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch())
+            tasks.create_task(self._kubelets.run())
+            tasks.create_task(self._volumes.run())
             while True:
                 if not self._listed or not (self._to_check or self._dirty):
                     self._take(await changes.get())
@@ -107,7 +152,14 @@ class Controller:
                 self._changed(key, change.raw)
 
     def _changed(self, key: Key, raw: bytes) -> None:
-        head = _decode_head(raw).metadata
+        try:
+            decoded = (_decode_pod_head if key.kind == "Pod" else _decode_head)(raw)
+        except msgspec.MsgspecError as error:
+            self._warn(f"{key}: is not read: {error}")
+            self._gone(key)
+            self._heads[key] = _Metadata(key.name, "", key.namespace)
+            return
+        head = decoded.metadata
         before = self._heads.get(key)
         if before is not None and before.uid != head.uid:
             self._gone(key)
@@ -118,15 +170,37 @@ class Controller:
                 self._owned[owner.uid].add(key)
             if head.owners:
                 self._to_check.add(key)
-        if key.kind == "Job":
-            self._jobs[key] = msgspec.json.decode(raw)
+        if key.kind in WORKLOADS:
+            self._workloads[key] = msgspec.json.decode(raw)
             self._dirty.add(key)
+            self._dirty_owners(head, key)
+        elif isinstance(decoded, _PodHead):
+            self._pod_changed(key, decoded, raw)
         elif key.kind == "PriorityClass":
             self._priorities[key.name] = msgspec.json.decode(raw)["value"]
-            self._dirty |= self._jobs.keys()
+            self._dirty |= {workload for workload in self._workloads if workload.kind == VOLCANO_JOB}
+
+    def _pod_changed(self, key: Key, head: _PodHead, raw: bytes) -> None:
+        """Note the state of a pod whose workload follows it."""
+        for owner in head.metadata.owners:
+            if owner.controller and _owner_key(owner, key).kind in FOLLOWS_PODS:
+                labels = _decode_labels(raw).metadata.labels if _REVISION in raw else {}
+                phase = head.status.phase if head.status else ""
+                state = PodState(phase, labels.get(CONTROLLER_HASH, ""), str(head.metadata.created or ""))
+                if self._pods.get(key) != state:
+                    self._pods[key] = state
+                    self._dirty_owners(head.metadata, key)
+
+    def _dirty_owners(self, head: _Metadata, key: Key) -> None:
+        """Reconcile the workload that controls an object."""
+        for owner in head.owners:
+            controller = _owner_key(owner, key)
+            if owner.controller and controller in self._workloads:
+                self._dirty.add(controller)
 
     def _gone(self, key: Key) -> None:
-        self._jobs.pop(key, None)
+        self._workloads.pop(key, None)
+        self._pods.pop(key, None)
         if key.kind == "PriorityClass":
             self._priorities.pop(key.name, None)
         self._dirty.discard(key)
@@ -138,23 +212,25 @@ class Controller:
             self._owned[owner.uid].discard(key)
             if not self._owned[owner.uid]:
                 del self._owned[owner.uid]
-            job = Key(owner.kind, key.namespace, owner.name)
-            if owner.controller and job in self._jobs:
-                self._dirty.add(job)
+        self._dirty_owners(head, key)
+        if key.kind in WORKLOADS:
+            self._lost[head.uid] = None
+            while len(self._lost) > _MOST_LOST:
+                del self._lost[next(iter(self._lost))]
         self._to_check |= self._owned.get(head.uid, set())
 
     async def _act(self) -> None:
-        """Collect orphans and reconcile changed Jobs; retries after a ClusterError."""
+        """Collect orphans and reconcile changed workloads; retries after a ClusterError."""
         to_check, self._to_check = self._to_check, set()
         dirty, self._dirty = self._dirty, set()
         self._acting = len(to_check) + len(dirty)
         try:
             await self._collect(to_check)
-            await self._sync_all([self._jobs[key] for key in sorted(dirty) if key in self._jobs])
+            await self._sync_all([key for key in sorted(dirty) if key in self._workloads])
         except ClusterError as error:
             log.warning("%s", error)
             self._to_check |= to_check & self._heads.keys()
-            self._dirty |= dirty & self._jobs.keys()
+            self._dirty |= dirty & self._workloads.keys()
             await asyncio.sleep(_RETRY_SECONDS)
         finally:
             self._acting = 0
@@ -165,7 +241,7 @@ class Controller:
         known: dict[tuple[Key, str], bool] = {}
         for key in to_check:
             head = self._heads.get(key)
-            if head is None or not all(owner.kind in _OWNERS for owner in head.owners):
+            if head is None or not all(self._is_collected(owner, key) for owner in head.owners):
                 continue
             for owner in head.owners:
                 place = (_owner_key(owner, key), owner.uid)
@@ -179,6 +255,18 @@ class Controller:
             log.info("deleting %d objects whose owner is gone, such as %s", len(orphans), orphans[0])
             await self._cluster.delete_all(orphans)
 
+    def _is_collected(self, owner: _Owner, owned: Key) -> bool:
+        """Return whether the dependents of an owner are deleted once it is gone.
+
+        Those of workloads that were never here are not: a directory may have the pods of a cluster without these.
+        """
+        kind = _owner_key(owner, owned).kind
+        return kind in _OWNERS or owner.uid in self._lost or (kind in WORKLOADS and self._exists(owner, owned))
+
+    def _exists(self, owner: _Owner, owned: Key) -> bool:
+        head = self._heads.get(_owner_key(owner, owned))
+        return head is not None and head.uid == owner.uid
+
     async def _lives(self, key: Key, uid: str) -> bool:
         """Return whether an owner exists. Reads an unknown owner, since changes of different kinds are not ordered."""
         head = self._heads.get(key)
@@ -187,20 +275,26 @@ class Controller:
         owner = await self._cluster.get(*key)
         return owner is not None and owner["metadata"]["uid"] == uid
 
-    async def _sync_all(self, jobs: list[Object]) -> None:
-        """Reconcile Jobs, some at a time; raises the first error after all have ended."""
+    async def _sync_all(self, keys: list[Key]) -> None:
+        """Reconcile workloads, some at a time; raises the first error after all have ended."""
         limit = asyncio.Semaphore(_JOBS_AT_ONCE)
 
-        async def one(job: Object) -> None:
+        async def one(key: Key) -> None:
             async with limit:
-                await self._sync(job)
+                workload = self._workloads.get(key)
+                if workload is None:
+                    return
+                try:
+                    await (self._sync_job(workload) if key.kind == VOLCANO_JOB else self._sync(key, workload))
+                except _UNEXPECTED as error:
+                    self._warn(f"{key}: is not reconciled: {type(error).__name__}: {error}")
 
-        for result in await asyncio.gather(*(one(job) for job in jobs), return_exceptions=True):
+        for result in await asyncio.gather(*(one(key) for key in keys), return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    async def _sync(self, job: Object) -> None:
-        """Reconcile the objects of a Job."""
+    async def _sync_job(self, job: Object) -> None:
+        """Reconcile the objects of a Job of Volcano."""
         namespace = job["metadata"]["namespace"]
         owned = self._owned.get(job["metadata"]["uid"], set())
         results = await self._cluster.make(companion_objects(job, self._priorities), update=True)
@@ -216,17 +310,74 @@ class Controller:
             results += await self._cluster.make(missing)
         self._report(job, results)
 
-    def _report(self, job: Object, results: list[Applied]) -> None:
+    async def _sync(self, key: Key, workload: Object) -> None:
+        """Reconcile the objects of another workload."""
+        uid = workload["metadata"]["uid"]
+        owned = self._owned_by(key, uid)
+        found = desired(
+            workload,
+            Owned(
+                {each.name: self._pods[each] for each in owned if each in self._pods},
+                [self._workloads[each] for each in sorted(owned) if each in self._workloads],
+                lambda name: self._is_of_another(Key("Pod", key.namespace, name), owned),
+            ),
+        )
+        wanted = {key_of(obj) for obj in (*found.created, *found.updated)} | found.kept
+        if surplus := [each for each in owned if each.kind in _CONTROLLED and each not in wanted]:
+            await self._cluster.delete_all(surplus)
+        results = await self._cluster.make(found.updated, update=True)
+        for obj in found.created:
+            if "ownerReferences" in obj["metadata"] and self._is_of_another(key_of(obj), owned):
+                self._warn(f"{key}: {key_of(obj)} is not made: it exists, and belongs to another owner or to none")
+        if missing := [obj for obj in found.created if key_of(obj) not in self._heads]:
+            made = await self._cluster.make(missing)
+            if any(result.action is Action.UNCHANGED and result.kind in _CONTROLLED for result in made):
+                self._dirty.add(key)  # another workload was quicker with the name
+            results += made
+        if found.status:
+            await self._cluster.write_status(key, uid, found.status)
+        self._report(workload, results)
+
+    def _is_of_another(self, key: Key, owned: set[Key]) -> bool:
+        """Return whether an object exists that a workload does not own; not one that is deleted with its owner."""
+        head = self._heads.get(key)
+        if head is None or key in owned:
+            return False
+        controllers = [owner for owner in head.owners if owner.controller]
+        return not controllers or any(self._exists(owner, key) for owner in controllers)
+
+    def _owned_by(self, key: Key, uid: str) -> set[Key]:
+        """Return the objects that a workload controls."""
+        return {
+            each
+            for each in self._owned.get(uid, set())
+            if any(owner.controller and owner.uid == uid for owner in self._heads[each].owners)
+        }
+
+    def _report(self, workload: Object, results: list[Applied]) -> None:
         """Log created objects, and each refusal once."""
+        metadata = workload["metadata"]
         created = sum(result.action is Action.CREATED for result in results)
         if created:
-            log.info("created %d objects for Job %s/%s", created, job["metadata"]["namespace"], job["metadata"]["name"])
+            log.info(
+                "created %d objects for %s %s/%s", created, workload["kind"], metadata["namespace"], metadata["name"]
+            )
         for result in results:
-            if result.problem is not None and (text := str(result.problem)) not in self._reported:
-                self._reported.add(text)
-                log.warning("%s", text)
+            if result.problem is not None:
+                self._warn(str(result.problem))
+
+    def _warn(self, text: str) -> None:
+        """Log a problem once."""
+        if text not in self._reported:
+            if len(self._reported) == _MOST_REPORTED:
+                self._reported.clear()
+            self._reported.add(text)
+            log.warning("%s", text)
 
 
 def _owner_key(owner: _Owner, owned: Key) -> Key:
-    namespaced = owner.kind not in ("Queue", "Node")
-    return Key(owner.kind, owned.namespace if namespaced else "", owner.name)
+    """Return the key of an owner; the key of an unknown kind has a kind that is not in KINDS."""
+    kind = known_kind(owner.api_version, owner.kind)
+    name = kind.name if kind is not None else f"{owner.api_version} {owner.kind}"
+    namespaced = kind is None or kind.namespaced
+    return Key(name, owned.namespace if namespaced else "", owner.name)

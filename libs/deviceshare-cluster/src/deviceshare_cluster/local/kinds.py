@@ -18,13 +18,25 @@ DEFAULT_NAMESPACE = "default"
 
 
 class ResourceKind(NamedTuple):
-    """A kind of objects; ``order``: load order, so that referenced objects exist before the objects that name them."""
+    """A kind of objects; ``order``: load order, so that referenced objects exist before the objects that name them.
+
+    ``name`` is unique, and differs from the ``kind`` in objects where two groups have a kind of the same name.
+    """
 
     name: str
     api_version: str
     namespaced: bool
     order: int
+    shown: str = ""
 
+    @property
+    def kind(self) -> str:
+        """The ``kind`` in objects."""
+        return self.shown or self.name
+
+
+VOLCANO_JOB, KUBERNETES_JOB = "Job", "KubernetesJob"
+_WORKLOAD_ORDER = 5
 
 KINDS = {
     kind.name: kind
@@ -35,16 +47,40 @@ KINDS = {
         ResourceKind("ConfigMap", "v1", True, 2),
         ResourceKind("Secret", "v1", True, 2),
         ResourceKind("Service", "v1", True, 2),
+        ResourceKind("StorageClass", "storage.k8s.io/v1", False, 2),
+        ResourceKind("PersistentVolume", "v1", False, 2),
+        ResourceKind("PersistentVolumeClaim", "v1", True, 2),
         ResourceKind("Node", "v1", False, 3),
+        ResourceKind("CSINode", "storage.k8s.io/v1", False, 3),
         ResourceKind("PodGroup", "scheduling.volcano.sh/v1beta1", True, 4),
-        ResourceKind("Job", "batch.volcano.sh/v1alpha1", True, 5),
+        ResourceKind(VOLCANO_JOB, "batch.volcano.sh/v1alpha1", True, _WORKLOAD_ORDER),
+        ResourceKind("Deployment", "apps/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("ReplicaSet", "apps/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("StatefulSet", "apps/v1", True, _WORKLOAD_ORDER),
+        ResourceKind(KUBERNETES_JOB, "batch/v1", True, _WORKLOAD_ORDER, "Job"),
+        ResourceKind("CronJob", "batch/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("PyTorchJob", "kubeflow.org/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("TFJob", "kubeflow.org/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("XGBoostJob", "kubeflow.org/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("PaddleJob", "kubeflow.org/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("JAXJob", "kubeflow.org/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("MPIJob", "kubeflow.org/v2beta1", True, _WORKLOAD_ORDER),
+        ResourceKind("Notebook", "kubeflow.org/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("RayCluster", "ray.io/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("RayJob", "ray.io/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("RayService", "ray.io/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", True, _WORKLOAD_ORDER),
+        ResourceKind("JobSet", "jobset.x-k8s.io/v1alpha2", True, _WORKLOAD_ORDER),
         ResourceKind("Pod", "v1", True, 6),
         ResourceKind("Event", "v1", True, 7),
     )
 }
+_ORDERS = {kind.kind: kind.order for kind in KINDS.values()}
+_BY_VERSION = {(kind.api_version, kind.kind): kind for kind in KINDS.values()}
 
 _PREFIX = {
-    name: f'{{"apiVersion":"{kind.api_version}","kind":"{name}","metadata":{{'.encode() for name, kind in KINDS.items()
+    name: f'{{"apiVersion":"{kind.api_version}","kind":"{kind.kind}","metadata":{{'.encode()
+    for name, kind in KINDS.items()
 }
 _encoder = msgspec.json.Encoder()
 _decode = msgspec.json.Decoder().decode
@@ -64,13 +100,30 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         """Return the object's name for messages: ``Pod default/a`` or ``Node gpu-1``."""
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+        kind = KINDS[self.kind].kind if self.kind in KINDS else self.kind
+        return f"{kind} {self.namespace}/{self.name}" if self.namespace else f"{kind} {self.name}"
+
+
+def known_kind(api_version: object, kind: object) -> ResourceKind | None:
+    """Return the kind of objects with these values, None for a kind or version that is not known."""
+    return _BY_VERSION.get((api_version, kind)) if isinstance(api_version, str) and isinstance(kind, str) else None
+
+
+def order_of(obj: Object) -> int:
+    """Return the load order of an object; objects of unknown kinds are the last."""
+    kind = obj.get("kind")
+    return _ORDERS.get(kind, len(KINDS)) if isinstance(kind, str) else len(KINDS)
+
+
+def kind_of(obj: Object) -> str:
+    """Return the name of the kind of an admitted object."""
+    return _BY_VERSION[obj["apiVersion"], obj["kind"]].name
 
 
 def key_of(obj: Object) -> Key:
     """Return the key of an admitted object."""
     metadata = obj["metadata"]
-    return Key(obj["kind"], metadata.get("namespace", ""), metadata["name"])
+    return Key(kind_of(obj), metadata.get("namespace", ""), metadata["name"])
 
 
 def named_key(kind: str, namespace: str, name: str) -> Key:
@@ -112,5 +165,5 @@ def decode(kind: str, data: bytes, revision: int) -> Object:
     """Decode an object from stored bytes."""
     obj: dict[str, Any] = _decode(data)
     obj["metadata"]["resourceVersion"] = str(revision)
-    assert obj["kind"] == kind
+    assert obj["kind"] == KINDS[kind].kind
     return obj

@@ -11,6 +11,8 @@ import msgspec
 from deviceshare.conf import did_you_mean
 
 from deviceshare_cluster.local.checks import ManifestField
+from deviceshare_cluster.local.kinds import KUBERNETES_JOB
+from deviceshare_cluster.local.workloads.admission import template_fields
 
 Types = dict[str, dict[str, str]]
 """The fields of each type; the value is the type of a structure, or of the items of a list, '' for other values."""
@@ -64,19 +66,30 @@ _UNEVALUATED = {
 """Known fields of Volcano that nothing here evaluates."""
 
 
+_NAMES = {KUBERNETES_JOB: "V1Job"}
+"""Types with another name than the kind."""
+_TEMPLATE = "V1PodTemplateSpec"
+
+
 @cache
 def _types() -> Types:
     text = files(__package__).joinpath("known_fields.json").read_bytes()
     return msgspec.json.decode(text, type=Types) | _VOLCANO
 
 
-def warn_of_fields(root: ManifestField) -> None:
-    """Warn of the fields of a manifest that are unknown, and of known ones without an effect."""
-    kind = root["kind"].value
+def warn_of_fields(kind: str, root: ManifestField) -> None:
+    """Warn of the fields of a manifest that are unknown, and of known ones without an effect.
+
+    ``kind`` is a name in :data:`~deviceshare_cluster.local.kinds.KINDS`. Of custom resources of other projects, pod
+    templates are checked.
+    """
     types = _types()
-    name = kind if kind in types else f"V1{kind}"
+    name = _NAMES.get(kind) or (kind if kind in types else f"V1{kind}")
     if name in types:
         _check(root, name, types)
+        return
+    for template in template_fields(root):
+        _check(template, _TEMPLATE, types)
 
 
 def _check(field: ManifestField, name: str, types: Types) -> None:

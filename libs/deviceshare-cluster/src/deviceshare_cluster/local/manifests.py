@@ -12,7 +12,7 @@ from deviceshare.conf import YAML_ERRORS, Origin, YamlLoader, YamlText
 from deviceshare.model import Problem
 
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.kinds import KINDS
+from deviceshare_cluster.local.kinds import order_of
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -54,13 +54,12 @@ def read_manifests(path: Path) -> Manifests:
             read.problems.append(Problem(f"File {shown}", "content", str(error), "a readable file of UTF-8 text"))
             continue
         parse_manifests(text, shown, read)
-    last = len(KINDS)
-    read.manifests.sort(key=lambda one: KINDS[one.object["kind"]].order if one.object["kind"] in KINDS else last)
+    read.manifests.sort(key=lambda one: order_of(one.object))
     return read
 
 
 def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Manifests:
-    """Read the documents of one text, and the items of Lists; ``name`` is the file's name, for messages."""
+    """Read the documents of one text, and the items of Lists and arrays; ``name`` is the file's name, for messages."""
     read = into if into is not None else Manifests([], [])
     loader, origin = YamlLoader(text, recursive=False), Origin(f"File {name}", YamlText(text))
     try:
@@ -82,8 +81,12 @@ def parse_manifests(text: str, name: str, into: Manifests | None = None) -> Mani
 
 
 def _take(document: Any, origin: Origin, read: Manifests) -> None:
-    """Add one document, or each item of a List."""
+    """Add one document, or each item of a List or of an array."""
     if document is None:
+        return
+    if isinstance(document, list):
+        for number, item in enumerate(document):
+            _take(item, origin.part(f"[{number}]"), read)
         return
     expected = "an object with apiVersion and kind"
     if not isinstance(document, dict):

@@ -43,6 +43,15 @@ def quota_usage(spec: Mapping[str, Any], count: int) -> dict[str, Sum]:
     return {name: Sum(each.amount * count, each.binary) for name, each in usage.items()}
 
 
+def request_totals(spec: Mapping[str, Any], count: int) -> dict[str, Sum]:
+    """Return the requests of ``count`` pods by resource; limits count where a container has no request."""
+    if not count:
+        return {}
+    requests = {name: Sum(each.amount * count, each.binary) for name, each in _total(spec, "requests").items()}
+    limits = {name: Sum(each.amount * count, each.binary) for name, each in _total(spec, "limits").items()}
+    return {**limits, **requests}
+
+
 def add_usage(total: dict[str, Sum], more: Mapping[str, Sum]) -> None:
     """Add amounts, in place."""
     for name, amount in more.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.checks import ManifestField, manifest_root
-from deviceshare_cluster.local.kinds import key_of
+from deviceshare_cluster.local.kinds import VOLCANO_JOB, key_of, kind_of
 
 _MANAGER = "deviceshare"
 _OWNED_MAPS = ("annotations", "labels")
@@ -41,7 +41,7 @@ def updated(live: Object, given: Object) -> Object:
     out = given | {"metadata": _metadata(live["metadata"], given["metadata"])}
     if given["kind"] == "Pod":
         out["spec"] = _pod_spec(live["spec"], root["spec"])
-    elif given["kind"] == "Job":
+    elif kind_of(given) == VOLCANO_JOB:
         _check_job_spec(live["spec"], root["spec"])
     elif given["kind"] == "PriorityClass" and live.get("value") != given.get("value"):
         raise root["value"].error(f"{live.get('value')}: it cannot be changed")

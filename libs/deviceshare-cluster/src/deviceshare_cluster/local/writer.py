@@ -3,9 +3,10 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deviceshare.model import DEFAULT_QUEUE, FieldWarning, InputError, Problem, RequestError
 
@@ -13,7 +14,8 @@ from deviceshare_cluster.conflicts import VersionConflict
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Admitted, Priorities, admit, identify
 from deviceshare_cluster.local.checks import manifest_root
-from deviceshare_cluster.local.kinds import KINDS, Key, key_of, named_key
+from deviceshare_cluster.local.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, named_key, order_of
+from deviceshare_cluster.local.names import generated_name
 from deviceshare_cluster.local.store import Store
 from deviceshare_cluster.local.update import note_applied, updated
 
@@ -28,6 +30,7 @@ class Action(StrEnum):
     CREATED = "created"
     CONFIGURED = "configured"
     UNCHANGED = "unchanged"
+    SCALED = "scaled"
     DELETED = "deleted"
     ABSENT = "not found"
     REFUSED = "refused"
@@ -60,7 +63,7 @@ class Writer:
         key = key_of(admitted.object)
         if not await self._create(admitted.object):
             root = manifest_root(str(key), admitted.object)
-            raise root["metadata"]["name"].error(f"a name that no other {key.kind} has")
+            raise root["metadata"]["name"].error(f"a name that no other {KINDS[key.kind].kind} has")
         return Applied(Action.CREATED, *key, (*admitted.warnings, *await self._need_queue(admitted.object)))
 
     async def apply(self, obj: Object) -> Applied:
@@ -78,11 +81,10 @@ class Writer:
 
         The results are in the order of ``objects``. Raises ClusterError.
         """
-        given = list(objects)
+        given = with_own_names(objects)
         by_order: dict[int, list[int]] = {}
         for index, obj in enumerate(given):
-            kind = KINDS.get(str(obj.get("kind")))
-            by_order.setdefault(kind.order if kind else -1, []).append(index)
+            by_order.setdefault(order_of(obj), []).append(index)
         results: dict[int, Applied] = {}
         for _, indexes in sorted(by_order.items()):
             applied = await self._write([given[i] for i in indexes], manifests=True, update=True)
@@ -95,6 +97,38 @@ class Writer:
         The results are in the order of ``objects``. Raises ClusterError.
         """
         return await self._write(list(objects), manifests=False, update=update)
+
+    async def scale(self, kind: str, namespace: str, name: str, replicas: int) -> Applied:
+        """Set ``spec.replicas`` of a workload, as far as admission accepts it. Raises ClusterError."""
+        key = named_key(kind, namespace, name)
+        found = False
+
+        def change(live: Object | None) -> Object | None:
+            nonlocal found
+            found = live is not None
+            if live is None or live["spec"].get("replicas", 1) == replicas:
+                return None
+            scaled = live | {"spec": live["spec"] | {"replicas": replicas}}
+            admit(scaled, uid=live["metadata"]["uid"], now="", priorities=self._priorities)
+            return scaled
+
+        try:
+            await self._store.update(key, change)
+        except InputError as error:
+            return Applied(Action.REFUSED, *key, (), error.problem)
+        return Applied(Action.SCALED if found else Action.ABSENT, *key)
+
+    async def write_status(self, key: Key, uid: str, fields: Mapping[str, Any]) -> bool:
+        """Set fields of the status of an object with this uid; return whether any changed. Raises ClusterError."""
+
+        def change(live: Object | None) -> Object | None:
+            if live is None or live["metadata"]["uid"] != uid:
+                return None
+            status = live.get("status") or {}
+            wanted = status | dict(fields)
+            return None if wanted == status else live | {"status": wanted}
+
+        return await self._store.update(key, change) > 0
 
     async def delete(self, kind: str, namespace: str, name: str) -> Applied:
         """Delete an object immediately, since there is no kubelet. Raises ClusterError."""
@@ -197,7 +231,7 @@ class Writer:
 
     async def _need_queue(self, obj: Object) -> tuple[FieldWarning, ...]:
         """Create the queue that a Job or PodGroup names, with a warning if it did not exist."""
-        if obj["kind"] not in ("Job", "PodGroup"):
+        if kind_of(obj) not in (VOLCANO_JOB, "PodGroup"):
             return ()
         queue = obj["spec"]["queue"]
         if not await self.ensure_queue(queue) or queue == DEFAULT_QUEUE:
@@ -205,6 +239,23 @@ class Writer:
         refused = "it" if obj["kind"] == "PodGroup" else "the Job"
         text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; Volcano would refuse {refused}"
         return (FieldWarning("spec.queue", text),)
+
+
+def with_own_names(objects: Iterable[Object]) -> list[Object]:
+    """Return objects; of equal ones with a ``generateName`` each but the first has a generated name of its own."""
+    seen: Counter[str] = Counter()
+    found = []
+    for obj in objects:
+        metadata = obj.get("metadata")
+        prefix = metadata.get("generateName") if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or metadata.get("name") is not None or not isinstance(prefix, str):
+            found.append(obj)
+            continue
+        text = repr(obj)
+        name = {"name": generated_name(prefix, text, seen[text])} if seen[text] else {}
+        found.append({**obj, "metadata": {**metadata, **name}} if name else obj)
+        seen[text] += 1
+    return found
 
 
 def _refused(obj: Object, error: InputError) -> Applied:
