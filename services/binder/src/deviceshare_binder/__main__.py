@@ -5,7 +5,7 @@ import sys
 from deviceshare.model import ConfigError
 from deviceshare_bus.options import positive
 from deviceshare_bus.service import parser, run
-from deviceshare_cluster import UnknownCluster, check_cluster
+from deviceshare_cluster import UnknownCluster, check_cluster, reviewer_of
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import PATIENCE, REPORTS_PER_SECOND
@@ -37,7 +37,7 @@ def start() -> None:
         signing_keys()
     except (UnknownCluster, ConfigError) as error:
         sys.exit(f"deviceshare-binder: {error}")
-    run("binder", main, parsed)
+    run("binder", main, parsed, reviewer_of(parsed.cluster))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The binder service: its core follows CLUSTER, LEDGER, OUTCOME and EXPLAIN, and writes OUTCOME and the cluster."""
 
+import logging
 import random
 import secrets
 from collections.abc import Callable, Sequence
@@ -7,26 +8,27 @@ from typing import Any, assert_never
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER
-from deviceshare.model import Claim, ConfigFact, object_uid
+from deviceshare.model import ConfigFact, object_uid
 from deviceshare_bus.core import Event
 from deviceshare_bus.division import of_replicas
 from deviceshare_bus.follower import Message
+from deviceshare_bus.known_items import LEDGERS, OUTCOMES
 from deviceshare_bus.leases import decode_fence, decode_lease
-from deviceshare_bus.messages import decode_explanation, decode_outcomes
+from deviceshare_bus.messages import decode_explanation
 from deviceshare_bus.service import Context
-from deviceshare_bus.sharing import SharedValues
 from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import Address, Stream
-from deviceshare_bus.validation import Decoders, check_claims, validated
+from deviceshare_bus.validation import Decoders, validated
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.changes import pod_state
 from deviceshare_cluster.interface import Cluster, ClusterError, Object, PodState
-from deviceshare_cluster.signing import signing_keys
+from deviceshare_cluster.signing import OFF, signing_keys
 
 from deviceshare_binder.core import BinderCore, build_core
 from deviceshare_binder.core.commands import (
     Annotate,
     BindPod,
+    BindVolumes,
     ClaimRequest,
     ClusterWrite,
     CreateQueue,
@@ -52,30 +54,37 @@ from deviceshare_binder.core.events import (
     PodRead,
     QueueChanged,
     SchedulerConfigured,
+    VolumeChanged,
+    VolumeClaimChanged,
+    VolumesRequested,
 )
-from deviceshare_binder.core.views import GoneView, NodeView, PodGroupView, PodUsage, PodView, QueueView
+from deviceshare_binder.core.views import (
+    GoneView,
+    NodeView,
+    PodGroupView,
+    PodUsage,
+    PodView,
+    QueueView,
+    VolumeClaimView,
+    VolumeView,
+)
+
+log = logging.getLogger("deviceshare.binder")
 
 MOST_JITTER = 0.5
 """The largest share of its pause by which a retry is delayed, so that retries do not coincide."""
 
 
-class RawLedger(msgspec.Struct, frozen=True, kw_only=True):
-    """A :class:`deviceshare.model.NodeLedger` whose claims are not decoded."""
-
-    v: int = 1
-    node: str
-    claims: tuple[msgspec.Raw, ...] = ()
-
-
-_decode_claim = msgspec.msgpack.Decoder(Claim).decode
 _DECODERS: Decoders = {
     "pod": msgspec.msgpack.Decoder(PodView | GoneView).decode,
     "node": msgspec.msgpack.Decoder(NodeView | GoneView).decode,
     "podgroup": msgspec.msgpack.Decoder(PodGroupView | GoneView).decode,
     "queue": msgspec.msgpack.Decoder(QueueView | GoneView).decode,
+    "volumeclaim": msgspec.msgpack.Decoder(VolumeClaimView | GoneView).decode,
+    "volume": msgspec.msgpack.Decoder(VolumeView | GoneView).decode,
     "config": msgspec.msgpack.Decoder(ConfigFact | GoneView).decode,
-    "ledger": msgspec.msgpack.Decoder(RawLedger).decode,
-    "outcome": decode_outcomes,
+    "ledger": LEDGERS,
+    "outcome": OUTCOMES,
     "lease": decode_lease,
     "fence": decode_fence,
     "explain": decode_explanation,
@@ -96,6 +105,8 @@ async def run(context: Context, cluster: Cluster, options: dict[str, float], key
     arguments = {**options, "instance": context.instance, "member": member}
     core = build_core(arguments, keys)
     context.metrics.signing = bool(keys)
+    if not keys:
+        log.warning("%s", OFF)
     context.detail = lambda: core.detail
     context.hindrance = lambda: core.obstacle
     await Shell(context, core, sources(core), ClusterSide(cluster).perform, arguments=arguments).run()
@@ -114,21 +125,20 @@ def sources(core: BinderCore) -> list[Source]:
 
 def decoder() -> Callable[[Message], Event | None]:
     """Return a function that returns the event of a message; it raises ``InvalidMessageError``."""
-    ledgers = LedgerDecoder()
+    return validated(_DECODERS, _event)
 
-    def event(message: Message, where: Address, content: Any) -> Event | None:
-        match where.kind:
-            case "ledger":
-                return LedgerChanged(where.key, ledgers.claims(content))
-            case "lease" | "fence":
-                return of_replicas("binder", content)
-            case "outcome":
-                return OutcomesChanged(where.key, message.sequence, content.outcomes, content.gone)
-            case "explain":
-                return Explained(content)
-        return _of_fact(where, content)
 
-    return validated(_DECODERS, event)
+def _event(message: Message, where: Address, content: Any) -> Event | None:
+    match where.kind:
+        case "ledger":
+            return LedgerChanged(where.key, content.claims)
+        case "lease" | "fence":
+            return of_replicas("binder", content)
+        case "outcome":
+            return OutcomesChanged(where.key, message.sequence, content.outcomes, content.gone)
+        case "explain":
+            return Explained(content)
+    return _of_fact(where, content)
 
 
 def _of_fact(where: Address, content: Any) -> Event | None:
@@ -144,37 +154,15 @@ def _of_fact(where: Address, content: Any) -> Event | None:
             return PodGroupChanged(where.key, view)
         case "queue":
             return QueueChanged(where.key, view)
+        case "volumeclaim":
+            return VolumeClaimChanged(where.key, view)
+        case "volume":
+            return VolumeChanged(where.key, view)
         case "config" if where.key == SCHEDULER:
             return SchedulerConfigured(view)
         case "config" if where.key == DEVICES:
             return DevicesConfigured(view)
     return None
-
-
-class LedgerDecoder:
-    """Decodes the claims of ledgers; of a node's claims only those that its previous message did not have."""
-
-    def __init__(self) -> None:
-        self._claims: dict[str, dict[bytes, Claim]] = {}
-        """The claims of each node with claims, by their encoding."""
-        self._shared = SharedValues()
-
-    def claims(self, ledger: RawLedger) -> tuple[Claim, ...]:
-        """Return the claims of a ledger. Raises the errors of decoders and ``InvalidMessageError``."""
-        before = self._claims.get(ledger.node, {})
-        claims = {raw: before.get(raw) or self._decoded(raw) for raw in map(bytes, ledger.claims)}
-        found = tuple(claims.values())
-        check_claims(found)
-        if claims:
-            self._claims[ledger.node] = claims
-        else:
-            self._claims.pop(ledger.node, None)
-        return found
-
-    def _decoded(self, raw: bytes) -> Claim:
-        claim = _decode_claim(raw)
-        self._shared.claim(claim)
-        return claim
 
 
 class ClusterSide:
@@ -195,6 +183,8 @@ class ClusterSide:
                     return await self._fence(command)
                 case LockNode():
                     return await self._lock(command)
+                case BindVolumes():
+                    return await self._bind_volumes(command)
                 case _:
                     return ClusterWritten(command, await self._write(command))
         except ClusterError as error:
@@ -222,6 +212,29 @@ class ClusterSide:
         key = lock.annotation
         found = await self._cluster.annotate("Node", "", lock.node, {key: lock.value}, expected={key: lock.expected})
         return LockAnswered(lock.claim, (found or {}).get(key))
+
+    async def _bind_volumes(self, command: BindVolumes) -> VolumesRequested:
+        """Reserve volumes, then select nodes: as by kube-scheduler, nothing is made if a volume is taken."""
+        revisions = {}
+        for binding in sorted(command.bindings, key=lambda binding: not binding.volume):
+            namespace, _, name = binding.claim.partition("/")
+            if binding.volume:
+                volume = await self._cluster.reserve_volume(binding.volume, namespace, name, binding.uid)
+                if volume is None:
+                    return VolumesRequested(command.claim, f"there is no PersistentVolume {binding.volume}")
+                if volume.value != binding.uid:
+                    reason = f"PersistentVolume {binding.volume} belongs to another claim"
+                    return VolumesRequested(command.claim, reason)
+                revisions[binding.volume] = volume.revision
+                continue
+            claim = await self._cluster.select_node(namespace, name, binding.uid, binding.node)
+            if claim is None:
+                return VolumesRequested(command.claim, f"there is no PersistentVolumeClaim {binding.claim}")
+            if claim.value != binding.node:
+                reason = f"a volume is made for PersistentVolumeClaim {binding.claim} on node {claim.value}"
+                return VolumesRequested(command.claim, reason)
+            revisions[binding.claim] = claim.revision
+        return VolumesRequested(command.claim, "", revisions)
 
     async def _write(self, command: ClusterWrite) -> PodState | None:
         """Execute a write; returns the pod after the write of a condition."""

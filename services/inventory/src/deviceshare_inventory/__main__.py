@@ -6,7 +6,7 @@ from deviceshare.model import ConfigError
 from deviceshare_bus.options import positive
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.service import parser, run
-from deviceshare_cluster import UnknownCluster, check_cluster
+from deviceshare_cluster import UnknownCluster, check_cluster, reviewer_of
 from deviceshare_cluster.kube import SILENCE
 from deviceshare_cluster.signing import signing_keys
 
@@ -43,7 +43,7 @@ def start() -> None:
             read_conf(parsed.conf)
     except (UnknownCluster, ConfigError, OSError, UnicodeDecodeError) as error:
         sys.exit(f"deviceshare-inventory: {error}")
-    run("inventory", main, parsed)
+    run("inventory", main, parsed, reviewer_of(parsed.cluster))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from deviceshare_bus.tasks import end
 from deviceshare_bus.validation import validated
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
-from deviceshare_cluster.signing import signing_keys
+from deviceshare_cluster.signing import OFF, signing_keys
 
 from deviceshare_inventory.core import (
     KINDS,
@@ -68,6 +68,8 @@ async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], key
     arguments = {**arguments, "instance": context.instance, "member": member}
     core = build_core(arguments, keys)
     context.metrics.signing = bool(keys)
+    if not keys:
+        log.warning("%s", OFF)
     context.revision = lambda: core.revision
     context.detail = lambda: core.detail
     context.hindrance = lambda: core.obstacle

@@ -5,6 +5,7 @@ from argparse import ArgumentTypeError
 
 from deviceshare_bus.options import port
 from deviceshare_bus.service import parser, run
+from deviceshare_cluster import kube_reviewer
 
 from deviceshare_metrics.card_metrics import DETAILS
 from deviceshare_metrics.service import main
@@ -37,4 +38,4 @@ options.add_argument(
 )
 
 if __name__ == "__main__":
-    run("metrics", main, options.parse_args())
+    run("metrics", main, options.parse_args(), kube_reviewer)

@@ -21,7 +21,9 @@ from collections.abc import Iterable
 from typing import Generic, Literal, TypeVar, get_args
 
 import msgspec
-from deviceshare.model import Explanation, Resources
+from deviceshare.formats import hami_gpu
+from deviceshare.formats.card_cordons import cordon_text
+from deviceshare.model import CardCordon, ContainerGrant, Explanation, Resources
 
 PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended", "OtherScheduler"]
 ClaimState = Literal["open", "bound", "refused", "withdrawn", "withdrawing"]
@@ -63,12 +65,25 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     problems: tuple[str, ...]
 
 
+class Cordon(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Who keeps a card from getting pods, why, and since when (RFC 3339); '' where it is not known."""
+
+    by: str
+    reason: str
+    since: str
+
+    def __str__(self) -> str:
+        """Return a text such as ``by alice since 2026-01-02T03:04:05Z: fan is broken``."""
+        return cordon_text(CardCordon("", self.by, self.reason, self.since))
+
+
 class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A card and its usage.
 
     ``slots_used`` counts shares, ``pods`` (``namespace/name``) names each pod once. ``cores_total`` is 0 on MIG cards,
     where cores have no meaning. ``largest_free`` is the largest share that a pod could get: MiB, or cores if the card
-    has no memory; 0 if it is unhealthy, or has no slots or cores left.
+    has no memory; 0 if it is unhealthy or cordoned, or has no slots or cores left. ``cordon``: None unless the card
+    is cordoned (``deviceshare cordon card``).
     """
 
     node: str
@@ -84,6 +99,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     slots_total: int
     slots_used: int
     largest_free: int = 0
+    cordon: Cordon | None = None
     pods: tuple[str, ...]
 
 
@@ -193,8 +209,13 @@ def is_whole(resource: str) -> bool:
     return resource.endswith("/gpu")
 
 
-def whole_cards(resources: Iterable[tuple[str, int]]) -> tuple[PodDevice, ...]:
-    """Return the cards that a pod with these resources gets as a plain number; kubelet chooses them."""
+def whole_cards(resources: Iterable[tuple[str, int]], grants: Iterable[ContainerGrant] = ()) -> tuple[PodDevice, ...]:
+    """Return the cards that a pod with these resources gets as a plain number; kubelet chooses them.
+
+    With ``grants`` of HAMi's cards the number is that of shares, which are listed by themselves.
+    """
+    if any(grant.family == hami_gpu.SHARED for grant in grants):
+        return ()
     return tuple(
         PodDevice(container="", id=resource, memory=0, cores=100)
         for resource, number in resources

@@ -34,7 +34,7 @@ class CardCell(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One card: the position of its kind in ``NodeCards.kinds``, and its usage.
 
     ``slices`` are the sizes of the MIG instances and vNPUs in use, in MiB, or in AI cores if the card has no memory.
-    ``largest_free`` as in :class:`deviceshare_metrics.api.Device`.
+    ``largest_free`` as in :class:`deviceshare_metrics.api.Device`. ``cordoned``: by ``deviceshare cordon card``.
     """
 
     kind: int
@@ -44,6 +44,7 @@ class CardCell(msgspec.Struct, frozen=True, array_like=True, gc=False):
     healthy: bool
     slices: tuple[int, ...] = ()
     largest_free: int = 0
+    cordoned: bool = False
 
 
 class NodeCards(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -79,7 +80,11 @@ class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue. ``capability`` names only bounded resources; ``used`` includes the queues below it."""
+    """A queue. ``capability`` names only bounded resources; ``used`` includes the queues below it.
+
+    ``bounds`` is ``capability`` with what the queues above and the guarantees of others leave. ``obstacle`` says why no
+    pods of the queue are served.
+    """
 
     name: str
     parent: str
@@ -91,6 +96,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     capability: Resources
     pods: dict[PodState, int]
     problems: tuple[str, ...]
+    bounds: Resources = {}
+    obstacle: str = ""
 
 
 class PodEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The metrics of cards: of each card and container, of each node, and of the cluster.
 
-The number of the first grows with the cards and their pods: 15 series for a card with one pod.
+The number of the first grows with the cards and their pods: 16 series for a card with one pod.
 """
 
 from collections import Counter
@@ -20,6 +20,7 @@ MIB = 1024 * 1024
 _AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
     ("cards", "Cards", lambda _: 1),
     ("cards_healthy", "Cards that the device plugin reports as healthy", lambda card: card.healthy),
+    ("cards_cordoned", "Cards that are cordoned: they get no further pods", lambda card: card.cordon is not None),
     ("card_memory_bytes", "Memory of the cards", lambda card: card.memory_total * MIB),
     ("card_memory_allocated_bytes", "Memory allocated on the cards", lambda card: card.memory_used * MIB),
     ("card_cores", "Compute of the cards: percent, or AI cores", lambda card: card.cores_total),
@@ -85,6 +86,11 @@ def _cards(cards: Sequence[Device]) -> Iterator[Gauge]:
         ("slots_allocated", "Number of shares that are allocated.", [card.slots_used for card in cards]),
         ("pods", "Number of pods that have a share of the card.", [len(card.pods) for card in cards]),
         ("healthy", "1 if the device plugin reports the card as healthy.", [card.healthy for card in cards]),
+        (
+            "cordoned",
+            "1 if the card is cordoned: it gets no further pods.",
+            [card.cordon is not None for card in cards],
+        ),
     ):
         yield Gauge(f"deviceshare_card_{name}", text, labels, values)
 

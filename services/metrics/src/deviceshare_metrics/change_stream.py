@@ -10,14 +10,18 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 from aiohttp import web
+from deviceshare_bus.web import USER
 
 from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import StreamEnd
 from deviceshare_metrics.card_map import CardRows
+from deviceshare_metrics.core.visibility import Visibility
 
 log = logging.getLogger("deviceshare.metrics")
 
 MOST_CLIENTS = 64
+MOST_OF_USER = 16
+"""Clients of one Kubernetes user, so that there is room for others."""
 INTERVAL = 0.05
 """Seconds between two events with changes."""
 STATUS_INTERVAL = 1.0
@@ -28,21 +32,31 @@ SLOW = 10.0
 BUFFER = 64 << 10
 FAREWELL = 5.0
 """Seconds until the connection of a dropped client is closed, even if it has not read why."""
+STREAM_SECONDS = 600.0
+"""Seconds after which a stream ends; the client connects again, and its token is reviewed again."""
 HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+VisibilityOf = Callable[[web.Request], Awaitable[Visibility]]
+"""Returns what the sender of a request sees. Raises :class:`deviceshare_bus.web.Refused`."""
 
 
 class ChangeStream:
     """Sends changes to clients.
 
     Args:
-        rows: the map.
-        status: returns the counts of the cluster.
+        rows: the map, which names no pods.
+        status: returns the counts of the cluster that a user sees.
+        visibility_of: returns what the sender of a request sees.
     """
 
-    def __init__(self, rows: CardRows, status: Callable[[], Awaitable[api.ClusterStatus]]) -> None:
+    def __init__(
+        self, rows: CardRows, status: Callable[[Visibility], Awaitable[api.ClusterStatus]], visibility_of: VisibilityOf
+    ) -> None:
         self._rows = rows
         self._status = status
-        self._clients: set[asyncio.Task[None]] = set()
+        self._visibility_of = visibility_of
+        self._clients: dict[asyncio.Task[None], str] = {}
+        """The names of their users, '' without one."""
 
     @property
     def clients(self) -> int:
@@ -51,14 +65,19 @@ class ChangeStream:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Send changes until the client leaves or is dropped."""
-        if len(self._clients) >= MOST_CLIENTS:
-            body = msgspec.json.encode(api.ErrorAnswer(error=f"{MOST_CLIENTS} clients read the stream of changes"))
+        visibility = await self._visibility_of(request)
+        user = request[USER]
+        name = "" if user is None else user.name
+        own = sum(each == name for each in self._clients.values()) if name else 0
+        if len(self._clients) >= MOST_CLIENTS or own >= MOST_OF_USER:
+            clients = f"{MOST_CLIENTS} clients" if own < MOST_OF_USER else f"{MOST_OF_USER} clients of {name}"
+            body = msgspec.json.encode(api.ErrorAnswer(error=f"{clients} read the stream of changes"))
             return web.Response(body=body, status=503, content_type="application/json", headers={"Retry-After": "10"})
         response = web.StreamResponse(headers=HEADERS)
         await response.prepare(request)
         since = request.headers.get("Last-Event-ID") or request.query.get("since", "")
-        task = asyncio.ensure_future(self._send(response, since))
-        self._clients.add(task)
+        task = asyncio.ensure_future(self._send(response, since, visibility))
+        self._clients[task] = name
         try:
             await task
         except TimeoutError:
@@ -66,18 +85,19 @@ class ChangeStream:
         except (ConnectionError, asyncio.CancelledError):
             task.cancel()
         finally:
-            self._clients.discard(task)
+            del self._clients[task]
         return response
 
     async def close(self) -> None:
         """End all streams."""
-        for task in self._clients:
+        for task in list(self._clients):
             task.cancel()
 
-    async def _send(self, response: web.StreamResponse, position: str) -> None:
+    async def _send(self, response: web.StreamResponse, position: str, visibility: Visibility) -> None:
         loop = asyncio.get_running_loop()
         last_status, status_due, written = b"", 0.0, loop.time()
-        while True:
+        ends = loop.time() + STREAM_SECONDS
+        while loop.time() < ends:
             parts = []
             current = await self._rows.refresh()
             if current != position:
@@ -91,7 +111,7 @@ class ChangeStream:
                 position = current
             if loop.time() >= status_due:
                 status_due = loop.time() + STATUS_INTERVAL
-                status = msgspec.json.encode(await self._status())
+                status = msgspec.json.encode(await self._status(visibility))
                 if status != last_status:
                     parts.append(event("status", status))
                     last_status = status

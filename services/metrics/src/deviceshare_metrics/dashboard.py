@@ -15,20 +15,21 @@ from aiohttp import web
 
 from deviceshare_metrics import api
 from deviceshare_metrics.card_map import FRAME_SECONDS, CardRows, MapHistory
-from deviceshare_metrics.change_stream import ChangeStream
+from deviceshare_metrics.change_stream import ChangeStream, VisibilityOf
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.queries import Queries
 from deviceshare_metrics.scrapes import gzip_accepted
 
-HEADERS = {
+PAGE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "Cache-Control": "no-cache",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
+    # With no-referrer browsers send forms with "Origin: null".
+    "Referrer-Policy": "same-origin",
 }
+"""Headers of the files of the page; those of all answers are :data:`deviceshare_bus.web.serving.HEADERS`."""
 _TYPES = {
     ".html": "text/html",
     ".css": "text/css",
@@ -47,21 +48,26 @@ def files() -> dict[str, bytes]:
 
 
 class Dashboard:
-    """What the page needs beside the lists of the JSON API."""
+    """What the page needs beside the lists of the JSON API. ``logout``: whether it shows a button to log out."""
 
-    def __init__(self, core: MetricsCore, queries: Queries) -> None:
+    def __init__(self, core: MetricsCore, queries: Queries, visibility_of: VisibilityOf, *, logout: bool) -> None:
         self._core = core
         self._queries = queries
+        self._visibility_of = visibility_of
         self._files = files()
+        if logout:
+            self._files["index.html"] = self._files["index.html"].replace(
+                b'action="/logout" hidden', b'action="/logout"'
+            )
         self._rows = CardRows(core)
         self._history = MapHistory()
-        self.stream = ChangeStream(self._rows, queries.status)
+        self.stream = ChangeStream(self._rows, queries.status, visibility_of)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
         return [
-            web.get("/", self._get_file),
-            web.get("/ui/{name}", self._get_file),
+            web.get("/", self._get_page),
+            web.get("/ui/{name}", self.get_file),
             web.get("/api/v1/cards", self._get_cards),
             web.get("/api/v1/changes", self.stream.answer),
             web.get("/api/v1/nodes/{name}", self._get_node),
@@ -81,31 +87,41 @@ class Dashboard:
         """End the streams of changes."""
         await self.stream.close()
 
-    async def _get_file(self, request: web.Request) -> web.Response:
-        name = request.match_info.get("name", "index.html")
+    async def _get_page(self, _: web.Request) -> web.Response:
+        return self.file("index.html")
+
+    async def get_file(self, request: web.Request) -> web.Response:
+        """Return a file of the page, which has no data."""
+        return self.file(request.match_info["name"])
+
+    def file(self, name: str) -> web.Response:
+        """Return a file of the page. Raises HTTPNotFound."""
         if (body := self._files.get(name)) is None:
             raise web.HTTPNotFound
         kind = _TYPES[PurePosixPath(name).suffix]
-        return web.Response(body=body, content_type=kind, charset="utf-8", headers=HEADERS)
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers=PAGE_HEADERS)
 
-    async def _get_cards(self, _: web.Request) -> web.Response:
+    async def _get_cards(self, request: web.Request) -> web.Response:
+        await self._visibility_of(request)
         response = web.Response(body=await self._rows.all(), content_type="application/json")
         response.enable_compression()
         return response
 
     async def _get_node(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        found = await self._queries.node(name)
+        found = await self._queries.node(name, await self._visibility_of(request))
         if found is None:
             error = api.ErrorAnswer(error=f"node {name} not found")
             return web.Response(body=msgspec.json.encode(error), status=404, content_type="application/json")
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
-    async def _get_history(self, _: web.Request) -> web.Response:
+    async def _get_history(self, request: web.Request) -> web.Response:
+        await self._visibility_of(request)
         contents = self._history.contents(self._core.events.minutes())
         return web.Response(body=msgspec.json.encode(contents), content_type="application/json")
 
     async def _get_frame(self, request: web.Request) -> web.Response:
+        await self._visibility_of(request)
         body = self._history.find(float(request.match_info["at"]))
         if body is None:
             error = api.ErrorAnswer(error="no map is recorded yet: one is recorded every minute")

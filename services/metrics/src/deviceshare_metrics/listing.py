@@ -82,14 +82,14 @@ def select(kind: str, items: Sequence[Any], query: Iterable[tuple[str, str]]) ->
     if after := paging.get("continue"):
         try:
             items = items[bisect_right(items, _key_of(after), key=listing.key) :]
-        except TypeError:
+        except (TypeError, RecursionError):
             raise BadQueryError("continue: expected the value of the previous answer") from None
     limit = _limit_of(paging.get("limit", str(MOST_ITEMS)))
     return items[:limit], _token_of(listing.key(items[limit - 1])) if len(items) > limit else ""
 
 
 def _limit_of(value: str) -> int:
-    if not value.isascii() or not value.isdigit() or not 1 <= int(value[:9]) <= MOST_ITEMS:
+    if len(value) > 9 or not value.isascii() or not value.isdigit() or not 1 <= int(value) <= MOST_ITEMS:
         raise BadQueryError(f"limit: expected a number from 1 to {MOST_ITEMS}")
     return int(value)
 
@@ -101,7 +101,7 @@ def _token_of(key: tuple[Any, ...]) -> str:
 def _key_of(token: str) -> tuple[Any, ...]:
     try:
         key = msgspec.json.decode(urlsafe_b64decode(token))
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
+    except (binascii.Error, ValueError, RecursionError, msgspec.MsgspecError):
         key = None
     if not isinstance(key, list):
         raise BadQueryError("continue: expected the value of the previous answer")

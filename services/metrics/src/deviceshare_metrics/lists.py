@@ -39,6 +39,8 @@ def queues(accounts: Queues, snapshot: Snapshot, store: StateStore) -> list[Queu
                 capability=dict(sorted(fact_of.capability.items())),
                 pods=dict(sorted(pods[name].items())),
                 problems=tuple(map(str, fact_of.problems)),
+                bounds=dict(sorted(account.bound.items())),
+                obstacle=accounts.unready or accounts.obstacle(name) or "",
             )
         )
     return found
@@ -57,20 +59,20 @@ def events(steps: Iterable[tuple[int, str, Step]], store: StateStore) -> Iterato
         )  # fmt: skip
 
 
-def waiting(snapshot: Snapshot, store: StateStore) -> list[WaitingPods]:
-    """Return the waiting pods by job and reason, the largest group first."""
+def waiting(pods: Iterable[api.Pod], store: StateStore) -> list[WaitingPods]:
+    """Return those of these pods that wait, by job and reason, the largest group first."""
     groups: dict[tuple[str, str, str, api.PodState, str], list[api.Pod]] = defaultdict(list)
-    for pod in snapshot.pods:
+    for pod in pods:
         if pod.state in WAITING:
             group = "" if pod.group.startswith("pod/") else pod.group
             groups[pod.namespace, group, pod.queue, pod.state, pod.reason or ""].append(pod)
     found = []
-    for (namespace, group, queue, state, reason), pods in groups.items():
-        created = [seen.created for pod in pods if (seen := store.pods.get(fact("pod", pod.uid))) is not None]
+    for (namespace, group, queue, state, reason), members in groups.items():
+        created = [seen.created for pod in members if (seen := store.pods.get(fact("pod", pod.uid))) is not None]
         found.append(
             WaitingPods(
-                namespace=namespace, group=group, queue=queue, state=state, reason=reason, pods=len(pods),
-                first=tuple(pod.name for pod in pods[:MOST_NAMES]), since=min(filter(None, created), default=0.0),
+                namespace=namespace, group=group, queue=queue, state=state, reason=reason, pods=len(members),
+                first=tuple(pod.name for pod in members[:MOST_NAMES]), since=min(filter(None, created), default=0.0),
             )
         )  # fmt: skip
     return sorted(found, key=lambda each: (-each.pods, each.queue, each.namespace, each.group, each.reason))

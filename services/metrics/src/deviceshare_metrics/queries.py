@@ -1,6 +1,7 @@
 """Answers of the HTTP API, computed in threads on copies of the core's state: a large cluster takes seconds."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -13,8 +14,19 @@ from deviceshare_metrics.api_dashboard import NodeDetail
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
 from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.explaining import explain
+from deviceshare_metrics.core.states import Counts
+from deviceshare_metrics.core.visibility import (
+    EVERYTHING,
+    Visibility,
+    namespaces_of,
+    shown_item,
+    visible,
+    visible_store,
+)
 
 T = TypeVar("T")
+MOST_VISIBILITIES = 32
+"""Views of users whose counts are kept."""
 
 
 class Computed(Generic[T]):
@@ -55,11 +67,21 @@ class Queries:
         """Returns the current snapshot."""
         self.accounts: Callable[[], Awaitable[Queues]] = Computed(core.store, queue_accounts).get
         """Returns the current accounts of the queues."""
-        self._counts = Computed(core.store, count)
+        self.namespaces: Callable[[], Awaitable[frozenset[str]]] = Computed(core.store, namespaces_of).get
+        """Returns the namespaces that have pods."""
+        self._counts: OrderedDict[Visibility, Computed[Counts]] = OrderedDict()
 
-    async def status(self) -> api.ClusterStatus:
-        """Return the counts."""
-        nodes, pods, claims, problems = await self._counts.get()
+    async def status(self, visibility: Visibility = EVERYTHING) -> api.ClusterStatus:
+        """Return the counts; of pods and claims those that a user sees."""
+        counts = self._counts.get(visibility)
+        if counts is None:
+            counts = self._counts[visibility] = Computed(
+                self._core.store, lambda store: count(visible_store(store, visibility))
+            )
+            if len(self._counts) > MOST_VISIBILITIES:
+                self._counts.popitem(last=False)
+        self._counts.move_to_end(visibility)
+        nodes, pods, claims, problems = await counts.get()
         return api.ClusterStatus(
             pods={state: pods[state] for state in api.POD_STATES},
             claims={state: claims[state] for state in api.CLAIM_STATES},
@@ -71,21 +93,25 @@ class Queries:
             seconds_since_change=round(self._core.seconds_since_change(real_time()), 3),
         )
 
-    async def items(self, kind: str) -> Sequence[msgspec.Struct]:
-        """Return all items of a kind of :data:`.listing.LISTINGS`."""
+    async def items(self, kind: str, visibility: Visibility = EVERYTHING) -> Sequence[msgspec.Struct]:
+        """Return all items of a kind of :data:`.listing.LISTINGS` that a user sees."""
         store, snapshot = self._core.store, await self.snapshot()
+        items: Sequence[msgspec.Struct]
         match kind:
             case "queues":
-                return lists.queues(await self.accounts(), snapshot, store)
+                items = lists.queues(await self.accounts(), snapshot, store)
             case "events":
                 steps, copy = self._core.events.latest(), store.copy()
-                return await asyncio.to_thread(lambda: [*lists.events(steps, copy)])
+                items = await asyncio.to_thread(lambda: [*lists.events(steps, copy)])
             case "waiting":
-                return await asyncio.to_thread(lists.waiting, snapshot, store.copy())
-        items: Sequence[msgspec.Struct] = getattr(snapshot, kind)
-        return items
+                copy = store.copy()
+                # By what is visible: of a group some pods may be hidden, and reasons that differ look the same.
+                return await asyncio.to_thread(lambda: lists.waiting(visible(snapshot.pods, visibility), copy))
+            case _:
+                items = getattr(snapshot, kind)
+        return items if visibility.everything else await asyncio.to_thread(visible, items, visibility)
 
-    async def node(self, name: str) -> NodeDetail | None:
+    async def node(self, name: str, visibility: Visibility = EVERYTHING) -> NodeDetail | None:
         """Return a node with its cards and pods, None if it is unknown. Costs no snapshot of the cluster."""
         part = self._core.changed_nodes.part(self._core.store, [name])
         snapshot = await asyncio.to_thread(build_snapshot, part)
@@ -93,12 +119,19 @@ class Queries:
             return None
         (node,) = snapshot.nodes
         pods = tuple(pod for pod in snapshot.pods if pod.node == name and pod.state != "Ended")
-        return NodeDetail(node=node, devices=snapshot.devices, pods=pods, claims=snapshot.claims)
+        detail = NodeDetail(node=node, devices=snapshot.devices, pods=pods, claims=snapshot.claims)
+        shown: NodeDetail = shown_item(detail, visibility)
+        return shown
 
-    async def explain(self, namespace: str, name: str) -> api.PodExplanation | None:
-        """Return what is known of a pod, also of one that is gone; None if it is unknown."""
+    async def explain(
+        self, namespace: str, name: str, visibility: Visibility = EVERYTHING
+    ) -> api.PodExplanation | None:
+        """Return what is known of a pod, also of one that is gone; None if it is unknown, or hidden from the user."""
+        if not visibility.sees(namespace):
+            return None
         part = self._core.changed_nodes.part_of_pod(self._core.store, namespace, name)
         snapshot = await asyncio.to_thread(build_snapshot, part)
         # For a pod that is gone all histories are searched.
         store = part if snapshot.pods else self._core.store.copy()
-        return await asyncio.to_thread(explain, store, snapshot, namespace, name)
+        found = await asyncio.to_thread(explain, store, snapshot, namespace, name)
+        return None if found is None else shown_item(found, visibility)

@@ -1,24 +1,31 @@
 """HTTP: ``/metrics``, the JSON API, the dashboard and the health checks."""
 
 import asyncio
+import contextlib
 import copy
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
 from aiohttp import web
-from deviceshare.model import ConfigError
+from deviceshare_bus.web import USER, Access, HealthChecks, serve
 from prometheus_client import Metric
 
 from deviceshare_metrics import api
 from deviceshare_metrics.card_metrics import Detail
 from deviceshare_metrics.core import MetricsCore
+from deviceshare_metrics.core.visibility import Visibility
 from deviceshare_metrics.dashboard import Dashboard
 from deviceshare_metrics.exposition import expose
 from deviceshare_metrics.listing import LISTINGS, BadQueryError, select
+from deviceshare_metrics.login import Login
 from deviceshare_metrics.queries import Queries
 from deviceshare_metrics.scrapes import Scrapes, gzip_accepted
 from deviceshare_metrics.volcano_metrics import volcano
+
+__all__ = ["Server", "serve"]
+MOST_LISTS = 8
+"""Lists that are computed at once: each may be as large as the cluster."""
 
 
 async def _none() -> list[Metric]:
@@ -33,6 +40,7 @@ class Server:
         connected: whether the bus can be reached.
         own: returns the metrics of the service itself.
         detail: the smallest objects that have series of their own.
+        access: decides who may read what; by default a server on a loopback address is assumed, open to this machine.
     """
 
     def __init__(
@@ -41,31 +49,43 @@ class Server:
         connected: Callable[[], bool],
         own: Callable[[], Awaitable[list[Metric]]] = _none,
         detail: Detail = "card",
+        access: Access | None = None,
     ) -> None:
         self._core = core
-        self._connected = connected
+        self._checks = HealthChecks(connected, lambda: "" if core.ready else "still reading the bus")
         self._own = own
         self._detail = detail
         self._scrapes = Scrapes(self._expose)
         self._queries = Queries(core)
-        self.dashboard = Dashboard(core, self._queries)
+        self._listing = asyncio.Semaphore(MOST_LISTS)
+        access = access or Access()
+        self.dashboard = Dashboard(core, self._queries, self._visibility_of, logout=not access.anonymous)
+        self._login = Login(access, self.dashboard.file)
 
     def app(self) -> web.Application:
-        """Return the routes."""
-        app = web.Application()
+        """Return the routes. All but the health checks, the form of the login and files without data are restricted."""
+        public = (*self._checks.handlers, self.dashboard.get_file, *self._login.public)
+        app = web.Application(middlewares=[self._login.redirect, self._login.access.middleware(public)])
         app.add_routes(
             [
                 web.get("/metrics", self._get_metrics),
-                web.get("/healthz", self._get_healthz),
-                web.get("/readyz", self._get_readyz),
+                *self._checks.routes(),
                 web.get("/api/v1/status", self._get_status),
                 web.get(f"/api/v1/{{kind:{'|'.join(LISTINGS)}}}", self._get_items),
                 web.get("/api/v1/pods/{namespace}/{name}/explain", self._get_explain),
                 *self.dashboard.routes(),
+                *self._login.routes(),
             ]
         )
         app.on_shutdown.append(self.dashboard.close)
         return app
+
+    async def _visibility_of(self, request: web.Request) -> Visibility:
+        """Return what the sender of a request sees. Raises Refused."""
+        user = request[USER]
+        if user is None:
+            return Visibility()
+        return Visibility(await self._login.access.namespaces(user, await self._queries.namespaces()))
 
     async def _get_metrics(self, request: web.Request) -> web.StreamResponse:
         text = await self._scrapes.get(request.headers.get("Accept", ""))
@@ -76,8 +96,9 @@ class Server:
         await response.prepare(request)
         if request.method == "HEAD":
             return response
-        async for part in text.plain():
-            await response.write(part)
+        with contextlib.suppress(ConnectionError):  # the client has left
+            async for part in text.plain():
+                await response.write(part)
         return response
 
     async def _expose(self, accept: str) -> tuple[Iterator[bytes], str]:
@@ -86,51 +107,27 @@ class Server:
         more = chain(volcano(snapshot, accounts, tallies, self._detail), own)
         return expose(snapshot, tallies, accept, more, self._detail)
 
-    async def _get_healthz(self, _: web.Request) -> web.Response:
-        alive = self._connected()
-        return web.Response(text="ok" if alive else "not connected to the bus", status=200 if alive else 503)
-
-    async def _get_readyz(self, _: web.Request) -> web.Response:
-        ready = self._core.ready
-        return web.Response(text="ok" if ready else "still reading the bus", status=200 if ready else 503)
-
-    async def _get_status(self, _: web.Request) -> web.Response:
-        return _json(await self._queries.status())
+    async def _get_status(self, request: web.Request) -> web.Response:
+        return _json(await self._queries.status(await self._visibility_of(request)))
 
     async def _get_items(self, request: web.Request) -> web.Response:
         kind = request.match_info["kind"]
-        items = await self._queries.items(kind)
+        visibility = await self._visibility_of(request)
         try:
-            body = await asyncio.to_thread(_encode_selected, kind, items, [*request.query.items()])
+            async with self._listing:
+                items = await self._queries.items(kind, visibility)
+                body = await asyncio.to_thread(_encode_selected, kind, items, [*request.query.items()])
         except BadQueryError as error:
             return _json(api.ErrorAnswer(error=str(error)), status=400)
         return web.Response(body=body, content_type="application/json")
 
     async def _get_explain(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        explanation = await self._queries.explain(namespace, name)
+        explanation = await self._queries.explain(namespace, name, await self._visibility_of(request))
         if explanation is None:
             known = "no such pod exists or is remembered" if self._core.ready else "still reading the bus"
             return _json(api.ErrorAnswer(error=f"pod {namespace}/{name} not found: {known}"), status=404)
         return _json(explanation)
-
-
-async def serve(app: web.Application, address: str, port: int) -> web.AppRunner:
-    """Serve until the runner is cleaned up.
-
-    Raises:
-        ConfigError: the address is in use or not available.
-    """
-    runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, address, port).start()
-    except OSError as error:
-        await runner.cleanup()
-        raise ConfigError(
-            "metrics", "--metrics-port", f"{address}:{port}", f"an address that can be listened on ({error.strerror})"
-        ) from error
-    return runner
 
 
 def _encode_selected(kind: str, items: Sequence[msgspec.Struct], query: Iterable[tuple[str, str]]) -> bytes:

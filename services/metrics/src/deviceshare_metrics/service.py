@@ -6,11 +6,13 @@ from typing import Any
 
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import decode_events, decode_explanation, decode_ledger, decode_outcomes
+from deviceshare_bus.known_items import LEDGERS, OUTCOMES
+from deviceshare_bus.messages import decode_events, decode_explanation
 from deviceshare_bus.service import Context, real_time
 from deviceshare_bus.shell import Shell, Source
-from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
-from deviceshare_bus.validation import validated
+from deviceshare_bus.subjects import FACT_KINDS, STORAGE_KINDS, Address, Stream
+from deviceshare_bus.validation import Decoders, validated
+from deviceshare_bus.web import Access, Sessions, http_settings
 
 from deviceshare_metrics.core import build_core
 from deviceshare_metrics.core.events import (
@@ -25,9 +27,13 @@ from deviceshare_metrics.server import Server, serve
 
 log = logging.getLogger("deviceshare.metrics")
 
-_DECODERS = dict.fromkeys((*FACT_KINDS, "synced"), decode_fact) | {
-    "ledger": decode_ledger,
-    "outcome": decode_outcomes,
+READ_INTERVAL = 0.05
+"""Seconds by which what is shown may be late, so that messages that arrive one at a time are read some at once."""
+
+_DECODERS: Decoders = {
+    **dict.fromkeys((*FACT_KINDS.difference(STORAGE_KINDS), "synced"), decode_fact),
+    "ledger": LEDGERS,
+    "outcome": OUTCOMES,
     "explain": decode_explanation,
     "event": decode_events,
 }
@@ -61,17 +67,22 @@ async def main(context: Context) -> None:
     tracing = context.tracing
     # Not the method itself: a copy of the tallies would copy its object.
     core.tallies.sampled = lambda uid: tracing.sampled(uid)
+    settings = http_settings(options, options.metrics_address, "--metrics-address")
     server = Server(
         core,
         lambda: context.connection.connected,
         lambda: context.metrics.own_families(context),
         options.metrics_detail,
+        Access(settings, context.reviews, Sessions()),
     )
     recording = asyncio.create_task(server.dashboard.record(lambda: real_time().wall))
     runner = await serve(server.app(), options.metrics_address, options.metrics_port)
     log.info("serving", extra={"addresses": [f"http://{host}:{port}" for host, port, *_ in runner.addresses]})
+    shell = Shell(context, core, SOURCES, arguments=arguments, read_interval=READ_INTERVAL)
+    # Metrics writes nothing on the bus: it alone shows what it finds invalid.
+    context.events.keep = lambda events: shell.post(StepsReceived(events))
     try:
-        await Shell(context, core, SOURCES, arguments=arguments).run()
+        await shell.run()
     finally:
         recording.cancel()
         await runner.cleanup()

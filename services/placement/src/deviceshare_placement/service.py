@@ -6,20 +6,22 @@ from typing import Any
 from deviceshare_bus.core import Event
 from deviceshare_bus.division import of_replicas
 from deviceshare_bus.follower import Message
+from deviceshare_bus.known_items import LEDGERS, OUTCOMES
 from deviceshare_bus.leases import decode_fence, decode_lease
-from deviceshare_bus.messages import decode_fact, decode_ledger, decode_outcomes
+from deviceshare_bus.messages import decode_fact
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
-from deviceshare_bus.validation import validated
+from deviceshare_bus.validation import Decoders, validated
 
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore, build_core
 
-_DECODERS = dict.fromkeys((*FACT_KINDS, "synced"), decode_fact) | {
-    "ledger": decode_ledger,
+_DECODERS: Decoders = {
+    **dict.fromkeys((*FACT_KINDS, "synced"), decode_fact),
+    "ledger": LEDGERS,
     "lease": decode_lease,
     "fence": decode_fence,
-    "outcome": decode_outcomes,
+    "outcome": OUTCOMES,
 }
 
 

@@ -8,7 +8,7 @@ from deviceshare_bus.core import Now
 
 from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_task import GRACE, RECHECK, BindTask, Finished, Paused, Rejected, State, Verdict
-from deviceshare_binder.core.commands import Annotate, BindPod, ClaimRequest, FencePod, LockNode, ReadPod
+from deviceshare_binder.core.commands import Annotate, BindPod, BindVolumes, ClaimRequest, FencePod, LockNode, ReadPod
 from deviceshare_binder.core.delivery import annotations_of, outcome_of_bound
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import Locks
@@ -83,10 +83,18 @@ class BindSteps:
             self.fence(task, verdict)
         elif self._facts.missing(task):
             self._wait(task, now)
-        elif task.bug:
+        else:
+            self._prepare(task, now)
+
+    def _prepare(self, task: BindTask, now: Now) -> None:
+        """Continue with a task whose pod and node are known and allow the binding."""
+        claim = task.claim
+        if task.bug:
             self.fence(task, Verdict(REFUSED, task.bug, sure=False))
         elif not self._facts.pods[claim.uid].revision:
             self._read(task, None)
+        elif claim.bindings and not self._volumes_bound(task, now):
+            pass  # it waits, or is refused
         elif self._handoffs.blocked(task.node.name, claim.uid, task.keys):
             task.state, task.deadline = State.HELD, None
             self._handoffs.hold(task.node.name, claim.id, claim.uid, task.keys)
@@ -94,6 +102,42 @@ class BindSteps:
             self._object(task, objection, now)
         elif not self._locked(task, now):
             self._bind(task, now)
+
+    def _volumes_bound(self, task: BindTask, now: Now) -> bool:
+        """Return whether the volumes of a pod are bound; else request them and wait, or refuse the claim.
+
+        Others of the node need not wait for the pod. A volume may be lost after it was bound: each binding looks again.
+        """
+        claim, view = task.claim, self._facts.nodes.views[task.node.name]
+        assert view is not None
+        if not task.volumes_bound and (objection := self._facts.objection(task)):
+            self._object(task, objection, now)
+            return False
+        if task.volumes_until is None:
+            task.volumes_until = now.monotonic + self._facts.volume_timeout
+        found = self._facts.volumes.progress(task, view)
+        if not (found.failed or found.unknown or found.open):
+            if not task.volumes_bound:
+                task.volumes_bound, task.deadline = True, None
+            return True
+        task.volumes_bound = False
+        if found.failed:
+            self.fence(task, Verdict(REFUSED, found.failed, sure=False))
+        elif found.unknown:
+            if (until := task.grace(now.monotonic, GRACE)) is not None:
+                self._tasks.sleep(task, State.WAITING, until)
+            else:
+                self.fence(task, Verdict(REFUSED, f"there is no {found.unknown}", sure=False))
+        elif now.monotonic >= task.volumes_until:
+            names = ", ".join(binding.claim for binding in found.open)
+            reason = f"PersistentVolumeClaims were not bound within {self._facts.volume_timeout:g} s: {names}"
+            self.fence(task, Verdict(REFUSED, reason, sure=False))
+        elif task.volume_revisions is None:
+            self._request(task, State.BINDING_VOLUMES, BindVolumes(claim.id, found.open))
+        else:
+            task.deadline = None
+            self._tasks.sleep(task, State.WAITING, task.volumes_until)
+        return False
 
     def _locked(self, task: BindTask, now: Now) -> bool:
         """Request the node's lock, or wait for it; return whether the binding has to wait."""
@@ -181,5 +225,6 @@ class BindSteps:
 
     def remove(self, task: BindTask) -> None:
         """Remove a task; its claim is no longer held."""
+        self._facts.volumes.forget(task.claim.id)
         self._handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
         self._tasks.remove(task)

@@ -4,8 +4,10 @@ The states of a claim's bind task::
 
     queued ─┬─> binding ──> outcome          the API server's answer is final
             ├─> held ──> queued              another pod is in handoff to the node's device plugin (plugin_handoff)
+            ├─> binding volumes ──> queued   its volumes are requested; then it waits until they are bound (volumes)
             ├─> locking ──> queued           the node's lock is requested (locks)
-            ├─> waiting ──> queued           its pod or its node is not known yet, or others hold the node's lock
+            ├─> waiting ──> queued           its pod or node is not known yet, its volumes are not bound, or others hold
+            │                                the node's lock
             ├─> reading ──> queued, outcome  the pod is read back, if it may be bound already
             ├─> reading ──> outcome          refused or withdrawn: only after a fence, since an earlier request to bind
             │                                the pod, perhaps of another process, may have succeeded or still arrive
@@ -32,6 +34,9 @@ GRACE = 10.0
 """Seconds that a claim waits for facts: of its pod and its node, or facts that justify it."""
 RECHECK = 0.25
 """Seconds after which a claim to which the facts object is checked again."""
+UNANSWERED = 120.0
+"""Seconds for which a request without an answer may still be executed: kube-apiserver ends requests after 60 s
+(``--request-timeout``)."""
 RETRY = Backoff(0.1, 5.0)
 """Seconds between two attempts while the cluster does not answer."""
 
@@ -72,6 +77,7 @@ class State(Enum):
     PARKED = auto()
     WAITING = auto()
     HELD = auto()
+    BINDING_VOLUMES = auto()
     LOCKING = auto()
     BINDING = auto()
     READING = auto()
@@ -117,6 +123,16 @@ class BindTask(msgspec.Struct, eq=False):
     """Bindings that met another revision of the pod."""
     refusals: int = 0
     """Requests that the cluster refused for good; users are informed of the first."""
+    refused: bool = False
+    """Whether the cluster refused the last request for good while no earlier one could still bind the pod."""
+    volumes_bound: bool = False
+    """Whether all volumes of the pod are bound, or were when it was decided."""
+    volumes_until: float | None = None
+    """The monotonic time until which it waits for its volumes."""
+    volume_revisions: dict[str, str] | None = None
+    """The revisions of claims and volumes after they were requested; None: they were not."""
+    open_until: float = float("-inf")
+    """The monotonic time until which a request to bind the pod that was not answered may succeed."""
 
     def grace(self, now: float, pause: float) -> float | None:
         """Return the monotonic time until which it waits for facts, at most ``pause`` seconds; None: no longer."""
@@ -136,13 +152,23 @@ class BindTask(msgspec.Struct, eq=False):
         )  # fmt: skip
 
     @property
+    def is_refused(self) -> bool:
+        """Whether it waits after a request that the cluster refused for good, and no request can bind the pod."""
+        return self.state is State.BACKING_OFF and self.refused
+
+    @property
     def in_flight(self) -> bool:
         """Whether a request to the cluster is unanswered."""
-        return self.state in (State.LOCKING, State.BINDING, State.READING)
+        return self.state in (State.BINDING_VOLUMES, State.LOCKING, State.BINDING, State.READING)
 
 
-def judge(claim: Claim, node: str, pod: PodView | None, nodes: Mapping[str, NodeView | None]) -> Verdict | None:
-    """Return the outcome that the facts imply for a claim, None if no known fact prevents the binding."""
+def judge(
+    claim: Claim, node: str, pod: PodView | None, nodes: Mapping[str, NodeView | None], *, cordons: bool = True
+) -> Verdict | None:
+    """Return the outcome that the facts imply for a claim, None if no known fact prevents the binding.
+
+    ``cordons``: whether cordoned nodes take no pods (:attr:`deviceshare.conf.Predicates.unschedulable`).
+    """
     if pod is not None and pod.node:
         if pod.node == node:
             # The fact does not say for which claim: the pod may have other devices.
@@ -163,6 +189,6 @@ def judge(claim: Claim, node: str, pod: PodView | None, nodes: Mapping[str, Node
             why = why or f"node {node} is gone"
         elif not view.ready:
             why = why or f"node {node} is not ready"
-        elif view.unschedulable and not pod.tolerates_cordons:
+        elif cordons and view.unschedulable and not pod.tolerates_cordons:
             why = why or f"node {node} is unschedulable"
     return Verdict(REFUSED, why, sure=False) if why else None

@@ -12,7 +12,6 @@ from deviceshare_bus.core import (
     Log,
     Now,
     ReadBack,
-    RecordStep,
     Stopping,
     Tick,
     Unreadable,
@@ -26,11 +25,13 @@ from deviceshare_bus.subjects import Stream
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
+from deviceshare_binder.core.claim_records import of_outcome, of_rejection
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.cluster_writes import ClusterWrites
 from deviceshare_binder.core.commands import (
     Annotate,
     BindPod,
+    BindVolumes,
     ClaimRequest,
     CreateQueue,
     FencePod,
@@ -53,6 +54,9 @@ from deviceshare_binder.core.events import (
     PodRead,
     QueueChanged,
     SchedulerConfigured,
+    VolumeChanged,
+    VolumeClaimChanged,
+    VolumesRequested,
 )
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.plugin_handoff import PATIENCE, Stuck
@@ -91,7 +95,7 @@ class BinderCore:
         self._division = division or Division(Stream.OUTCOME, "binder", "", "")
         self._claims = ClaimBinder(limit, keys, patience, self._owns_partition, self._claimed, check=check)
         self._reports = Reports(self._claims.facts.pods)
-        self._groups = Groups()
+        self._groups = Groups(keys)
         self._charges = Charges()
         self._conf = EffectiveConfiguration()
         self._writes = ClusterWrites()
@@ -155,7 +159,7 @@ class BinderCore:
             case ClusterFailed():
                 return self._failed(event, now)
             case Stopping():
-                return [*self._claims.outcomes.flush(now.monotonic), *self._division.handle(event, now)]
+                return self._stop(now)
             case LeaseReceived() | FenceReceived():
                 return self._division.handle(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
@@ -179,6 +183,23 @@ class BinderCore:
                 self._claims.outcomes_changed(event)
             case Explained(explanation=explanation):
                 self._explained(explanation)
+            case VolumeClaimChanged(key=key, claim=claim):
+                self._claims.volume_claim(key, claim)
+            case VolumeChanged(name=name, volume=volume):
+                self._claims.volume(name, volume)
+            case ReadBack(subject=subject, sequence=sequence):
+                self._claims.read_back(subject, sequence)
+            case Unreadable():
+                self._claims.invalid(event)
+            case CaughtUp(stream=stream):
+                self._caught_up(stream)
+            case BindAnswered() | PodRead() | LockAnswered() | VolumesRequested():
+                return self._answered(event, now)
+        return []
+
+    def _answered(self, event: BindAnswered | PodRead | LockAnswered | VolumesRequested, now: Now) -> list[Command]:
+        """Apply the answer to a request for a claim."""
+        match event:
             case BindAnswered():
                 self._refused.discard(BindPod)
                 self._claims.bind_answered(event, now)
@@ -190,12 +211,9 @@ class BinderCore:
             case LockAnswered():
                 self._refused.discard(LockNode)
                 self._claims.lock_answered(event, now)
-            case ReadBack(subject=subject, sequence=sequence):
-                self._claims.read_back(subject, sequence)
-            case Unreadable():
-                self._claims.invalid(event)
-            case CaughtUp(stream=stream):
-                self._caught_up(stream)
+            case VolumesRequested():
+                self._refused.discard(BindVolumes)
+                self._claims.volumes_requested(event)
         return []
 
     def _chained(self, now: Now) -> list[ClaimRequest]:
@@ -293,57 +311,49 @@ class BinderCore:
     def _tick(self, now: Now) -> list[Command]:
         """Begin what is due: requests for claims, writes of outcomes, reports."""
         out = self._divide(now)
-        after: list[Command] = []
-        for step in self._claims.tick(now, may_begin=self._division.may_work(now.monotonic)):
-            match step:
-                case Finished():
-                    after += self._finished(step, now)
-                case Stuck():
-                    after += self._stuck(step)
-                case Rejected():
-                    after += self._rejected(step)
-                case Paused():
-                    self._reports.paused(*step)
-                case Annotate():
-                    self._writes.add(step)
-                case request:
-                    out.append(request)
+        requests, after = self._steps(now, may_begin=self._division.may_work(now.monotonic))
         self._reporting.tick(now, busy=self._claims.in_flight > 0, owned=self._owns_reports)
         if dropped := self._reports.take_dropped():
             after.append(Count("cluster_writes_dropped", dropped))
         return [
             *out,
+            *requests,
             *self._claims.outcomes.writes(now.monotonic),
             *self._writes.take(now.monotonic),
             *self._system_queues.tick(self._missing_queues(), now.monotonic),
             *after,
         ]
 
-    def _finished(self, finished: Finished, now: Now) -> list[Command]:
-        claim, node, state, reason = finished
-        pod = f"{claim.namespace}/{claim.name}"
-        step = RecordStep(claim.uid, pod, state, node=node, message=reason, at=now.wall)
-        if state == BOUND:
-            self._reports.bound(claim, node)
-            details = {
-                "namespace": claim.namespace, "pod": claim.name, "uid": claim.uid, "node": node, "queue": claim.queue,
-                "claim": claim.id, "seconds": round(now.wall - (claim.seen_at or claim.decided_at), 6),
-            }  # fmt: skip
-            return [step, Log("info", "pod bound", details)]
-        if reason:
-            return [
-                step,
-                Log("info", f"claim refused: {pod}: {reason}", {"uid": claim.uid, "node": node, "claim": claim.id}),
-            ]
-        return [step]
+    def _steps(self, now: Now, *, may_begin: bool) -> tuple[list[Command], list[Command]]:
+        """Return the requests of claims that are due, and the records of what has happened to claims."""
+        requests: list[Command] = []
+        records: list[Command] = []
+        for step in self._claims.tick(now, may_begin=may_begin):
+            match step:
+                case Finished():
+                    records += self._finished(step, now)
+                case Stuck():
+                    records += self._stuck(step)
+                case Rejected():
+                    records += of_rejection(step)
+                case Paused():
+                    self._reports.paused(*step)
+                case Annotate():
+                    self._writes.add(step)
+                case request:
+                    requests.append(request)
+        return requests, records
 
-    def _rejected(self, rejected: Rejected) -> list[Command]:
-        claim, node, reason = rejected
-        details = {"claim": claim.id, "uid": claim.uid, "node": node, "decided_by": claim.decided_by}
-        return [
-            Count("claims_rejected"),
-            Log("warning", f"claim of {claim.namespace}/{claim.name} is not valid: {reason}", details),
-        ]
+    def _stop(self, now: Now) -> list[Command]:
+        """Return the last commands: what this replica has done is known to it alone. Nothing is begun."""
+        _, records = self._steps(now, may_begin=False)
+        outcomes, lease = self._claims.outcomes.flush(now.monotonic), self._division.handle(Stopping(), now)
+        return [*outcomes, *lease, *records, *self._reporting.last(now)]
+
+    def _finished(self, finished: Finished, now: Now) -> list[Command]:
+        if finished.state == BOUND:
+            self._reports.bound(finished.claim, finished.node)
+        return of_outcome(finished, now)
 
     def _stuck(self, stuck: Stuck) -> list[Command]:
         self._reports.stuck(stuck, self._claims.claims(stuck.waiting))

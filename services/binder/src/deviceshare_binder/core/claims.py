@@ -14,15 +14,16 @@ from deviceshare_cluster.interface import REFUSED_RETRY, BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_steps import BindSteps, Step
-from deviceshare_binder.core.bind_task import RETRY, BindTask, State, Verdict
+from deviceshare_binder.core.bind_task import RETRY, UNANSWERED, BindTask, State, Verdict
 from deviceshare_binder.core.commands import ClaimRequest
 from deviceshare_binder.core.delivery import given_up, is_served
-from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead
+from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead, VolumesRequested
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import AGAIN, Locks
 from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
 from deviceshare_binder.core.plugin_handoff import PluginHandoffs, keys_of
-from deviceshare_binder.core.views import NodeView, PodView
+from deviceshare_binder.core.views import NodeView, PodView, VolumeClaimView, VolumeView
+from deviceshare_binder.core.volumes import with_bindings
 
 
 class ClaimBinder:
@@ -141,7 +142,17 @@ class ClaimBinder:
             self.outcomes.forget(name)
         if name in self.outcomes.nodes:
             for task in self._tasks.on_node(self.outcomes.nodes[name]):
-                self._reevaluate(task)
+                # A refused task would take the node's lock again as soon as the node shows that it is free.
+                if not task.is_refused or self.facts.judge(task) is not None:
+                    self._reevaluate(task)
+
+    def volume_claim(self, key: str, view: VolumeClaimView | None) -> None:
+        """Apply the state of a PersistentVolumeClaim, None if it is gone."""
+        self._reevaluate_all(self.facts.volumes.put_claim(key, view))
+
+    def volume(self, name: str, view: VolumeView | None) -> None:
+        """Apply the state of a PersistentVolume, None if it is gone."""
+        self._reevaluate_all(self.facts.volumes.put_volume(name, view))
 
     def ledger(self, name: str, claims: Iterable[Claim]) -> None:
         """Apply all claims on a node."""
@@ -232,19 +243,35 @@ class ClaimBinder:
             self.handoffs.not_begun(task.node.name, task.claim.uid)
             self._tasks.sleep(task, State.WAITING, now.monotonic + AGAIN)
 
+    def volumes_requested(self, answer: VolumesRequested) -> None:
+        """Apply the answer to a :class:`BindVolumes`."""
+        task = self._tasks.answered(answer.claim)
+        if answer.problem and not task.dropped:
+            self._steps.fence(task, Verdict(REFUSED, answer.problem, sure=False))
+        else:
+            task.volume_revisions = answer.revisions
+            self._tasks.enqueue(task)
+
     def failed(self, claim: str, now: Now, jitter: float, *, final: bool) -> Claim | None:
         """The cluster did not execute a request: try again later.
 
         Returns the claim if users have to be informed that the cluster refuses its requests.
         """
+        known = self._tasks.get(claim)
+        binding = known is not None and known.state is State.BINDING
         task = self._tasks.answered(claim)
         if task.dropped:
             self._steps.remove(task)
             return None
+        if binding and not final:
+            task.open_until = now.monotonic + UNANSWERED
+        task.refused = final and not task.unsure and now.monotonic >= task.open_until
         pause = REFUSED_RETRY.delay(task.refusals, jitter) if final else RETRY.delay(task.tries, jitter)
         task.tries += 1
         task.refusals += final
         self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + pause)
+        if task.is_refused:  # others need not wait for it
+            self.handoffs.not_begun(task.node.name, task.claim.uid)
         return task.claim if final and task.refusals == 1 else None
 
     # Time
@@ -308,8 +335,8 @@ class ClaimBinder:
                 continue  # the id is another claim's: ids are unique, so one of the two ledgers is wrong
             elif claim.id in node.written and node.has_outcome(claim) and not known.in_flight:
                 self._drop(known)
-            elif known.claim is not claim and known.claim != claim:
-                known.claim = claim
+            elif known.claim is not claim and known.claim != (kept := with_bindings(claim, known.claim)):
+                known.claim = kept
                 self._reevaluate(known)
 
     def _drop(self, task: BindTask) -> None:
@@ -326,6 +353,11 @@ class ClaimBinder:
         elif task.state is State.HELD and self.facts.judge(task) is not None:
             self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
             self._tasks.enqueue(task)
+
+    def _reevaluate_all(self, claims: Iterable[str]) -> None:
+        for task in filter(None, map(self._tasks.get, claims)):
+            if not task.is_refused:
+                self._reevaluate(task)
 
     def _resume_freed(self) -> None:
         """Resume the held claims on nodes where a handoff has ended, in their order and before all others."""
@@ -353,7 +385,7 @@ class ClaimBinder:
 
     def _needs_lock(self, node: str, uid: str) -> bool:
         """Return whether a pod is being bound to a node or handed over there."""
-        working = any(task.node.name == node for task in self._tasks.of_pod(uid))
+        working = any(task.node.name == node and not task.is_refused for task in self._tasks.of_pod(uid))
         return working or self.handoffs.contains(node, uid)
 
     def _holder_needs(self, node: str, holder: str) -> bool | None:

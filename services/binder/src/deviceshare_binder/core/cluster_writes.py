@@ -103,6 +103,19 @@ class ClusterWrites:
                 out.append(self._pending[token].command)
         return out
 
+    def take_events(self) -> list[RecordEvent]:
+        """Return all Events that are queued or wait for their next attempt, without a limit of those in flight."""
+        found = {
+            token: pending.command
+            for token, pending in self._pending.items()
+            if isinstance(pending.command, RecordEvent) and token not in self._in_flight
+        }
+        self._in_flight.update(found)
+        self._queue = deque(token for token in self._queue if token not in found)
+        for token in found:
+            self._waiting.pop(token, None)
+        return list(found.values())
+
     def written(self, command: RetriedWrite) -> None:
         """A write was done."""
         self._answered(command)

@@ -5,6 +5,7 @@ Each is answered by one event of :mod:`.events`: a request for a claim by the ev
 """
 
 import msgspec
+from deviceshare.model import VolumeBinding
 from deviceshare_bus.core import Command
 from deviceshare_cluster.interface import EventRecord, StatusValue
 
@@ -37,6 +38,17 @@ class FencePod(Command, frozen=True):
     namespace: str
     name: str
     uid: str
+
+
+class BindVolumes(Command, frozen=True):
+    """Bind the volumes of a pod as it was decided; answered by ``VolumesRequested``.
+
+    Each PersistentVolume is reserved for its claim if no other claim has it, then the node is selected for each claim
+    for which a volume is made.
+    """
+
+    claim: str
+    bindings: tuple[VolumeBinding, ...]
 
 
 class LockNode(Command, frozen=True):
@@ -108,7 +120,7 @@ class CreateQueue(Command, frozen=True):
     reclaimable: bool
 
 
-ClaimRequest = BindPod | ReadPod | FencePod | LockNode
+ClaimRequest = BindPod | ReadPod | FencePod | LockNode | BindVolumes
 """Requests for one claim; the answer decides the next state of its bind task."""
 ClusterWrite = Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue
 """Writes that no claim depends on. ``token`` is the same for all attempts of one write."""

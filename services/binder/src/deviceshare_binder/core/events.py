@@ -7,7 +7,15 @@ from deviceshare_bus.division import FenceReceived, LeaseReceived
 from deviceshare_cluster.interface import BindState, PodState
 
 from deviceshare_binder.core.commands import ClaimRequest, ClusterWrite
-from deviceshare_binder.core.views import NodeView, PodGroupView, PodUsage, PodView, QueueView
+from deviceshare_binder.core.views import (
+    NodeView,
+    PodGroupView,
+    PodUsage,
+    PodView,
+    QueueView,
+    VolumeClaimView,
+    VolumeView,
+)
 
 
 class PodChanged(Event, frozen=True):
@@ -37,6 +45,20 @@ class QueueChanged(Event, frozen=True):
 
     name: str
     queue: QueueView | None
+
+
+class VolumeClaimChanged(Event, frozen=True):
+    """The state of a PersistentVolumeClaim (``namespace/name``), None if it is gone."""
+
+    key: str
+    claim: VolumeClaimView | None
+
+
+class VolumeChanged(Event, frozen=True):
+    """The state of a PersistentVolume, None if it is gone."""
+
+    name: str
+    volume: VolumeView | None
 
 
 class SchedulerConfigured(Event, frozen=True):
@@ -113,6 +135,18 @@ class LockAnswered(Event, frozen=True):
     value: str | None
 
 
+class VolumesRequested(Event, frozen=True):
+    """The answer to ``BindVolumes``.
+
+    ``problem``: why it is not possible, '' if all was written; ``revisions``: the revisions of the claims
+    (``namespace/name``) and volumes after the call.
+    """
+
+    claim: str
+    problem: str = ""
+    revisions: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class ClusterWritten(Event, frozen=True):
     """A write to the cluster was done, or was not needed.
 
@@ -141,6 +175,8 @@ decode_event = msgspec.msgpack.Decoder(
     | NodeChanged
     | PodGroupChanged
     | QueueChanged
+    | VolumeClaimChanged
+    | VolumeChanged
     | SchedulerConfigured
     | DevicesConfigured
     | LedgerChanged
@@ -149,6 +185,7 @@ decode_event = msgspec.msgpack.Decoder(
     | BindAnswered
     | PodRead
     | LockAnswered
+    | VolumesRequested
     | ClusterWritten
     | ClusterFailed
     | LeaseReceived

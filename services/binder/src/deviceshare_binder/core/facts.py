@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from deviceshare.allocation import ClaimCheck
 from deviceshare.conf import SchedulerConf, default_conf
 from deviceshare.families import FamilyError
-from deviceshare.model import PodRequest
+from deviceshare.model import PodRequest, uses_of
 from msgspec.structs import replace
 
 from deviceshare_binder.core.bind_task import BindTask, Verdict, judge
 from deviceshare_binder.core.card_shares import CardShares
 from deviceshare_binder.core.nodes import Nodes
 from deviceshare_binder.core.views import PodView
+from deviceshare_binder.core.volumes import Volumes
 
 
 class Facts:
@@ -21,13 +22,20 @@ class Facts:
         self.pods: dict[str, PodView] = {}
         self.nodes = Nodes()
         self.shares = CardShares()
+        self.volumes = Volumes()
+        self.volume_timeout = default_conf().predicates.bind_timeout
+        """Seconds for which a pod waits until its volumes are bound."""
         self._check = ClaimCheck(default_conf()) if check else None
+        self._cordons = True
+        """Whether cordoned nodes take no pods."""
         self._requests: dict[PodRequest, PodRequest] = {}
         """Equal requests are one object."""
 
     def configure(self, conf: SchedulerConf) -> None:
         """Check claims under a configuration."""
         self._check = ClaimCheck(conf) if self._check is not None else None
+        self._cordons = conf.predicates.unschedulable
+        self.volume_timeout = conf.predicates.bind_timeout
 
     def put(self, view: PodView) -> PodView:
         """Apply a pod's fact; return the view that is known now, which may have a newer revision."""
@@ -52,7 +60,8 @@ class Facts:
 
     def judge(self, task: BindTask) -> Verdict | None:
         """Return the outcome that the facts imply for a claim, None if no known fact prevents the binding."""
-        return judge(task.claim, task.node.name, self.pods.get(task.claim.uid), self.nodes.views)
+        pod = self.pods.get(task.claim.uid)
+        return judge(task.claim, task.node.name, pod, self.nodes.views, cordons=self._cordons)
 
     def missing(self, task: BindTask) -> bool:
         """Return whether the pod or the node of a claim is not known."""
@@ -69,6 +78,14 @@ class Facts:
             return ""
         if (pod.namespace, pod.name) != (claim.namespace, claim.name):
             return f"the claim is for {claim.namespace}/{claim.name}, its uid is of {pod.namespace}/{pod.name}"
+        if claim.bindings:
+            used = {each.claim for each in uses_of(pod.ask.volumes, pod.namespace, pod.name, pod.uid)}
+            for binding in claim.bindings:
+                if binding.claim not in used:
+                    return f"the claim binds PersistentVolumeClaim {binding.claim}, which the pod does not use"
+                if bool(binding.volume) == bool(binding.node) or binding.node not in ("", name):
+                    decided = f"PersistentVolume '{binding.volume}' and node '{binding.node}'"
+                    return f"the claim binds PersistentVolumeClaim {binding.claim} to {decided}, on node {name}"
         try:
             found = self._check.against_request(claim, pod.ask, cards)
             if found:

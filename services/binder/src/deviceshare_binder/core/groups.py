@@ -5,14 +5,14 @@ Pending until placement admits it to its queue: Volcano's Job controller creates
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
-from deviceshare.model import ADMITTED, DEFAULT_QUEUE, Explanation, ResourceAmounts
+from deviceshare.model import ADMITTED, DEFAULT_QUEUE, Explanation, ResourceAmounts, sign_admission
 from deviceshare.queueing import ROOT, add
 from deviceshare_cluster.interface import StatusValue
 
-from deviceshare_binder.core.commands import GroupCondition, SetStatus
+from deviceshare_binder.core.commands import Annotate, GroupCondition, SetStatus
 from deviceshare_binder.core.queues import OPEN, as_quantities, with_parents
 from deviceshare_binder.core.views import PodGroupView, PodView, QueueView
 
@@ -34,6 +34,8 @@ class _Group(msgspec.Struct, eq=False):
     """The sum of ``charged``."""
     admitted: str = ""
     """The uid with which placement admitted it, while its phase does not show this yet."""
+    unsigned: tuple[str, str] | None = None
+    """The uid and terms with which placement admitted it, until our signature of them is written."""
     message: str = ""
     """Why it or a pod of it waits."""
     reason: str = NOT_ENOUGH
@@ -55,9 +57,10 @@ class _Group(msgspec.Struct, eq=False):
 
 
 class Groups:
-    """Follows PodGroups, Queues and pods."""
+    """Follows PodGroups, Queues and pods; ``keys`` sign the admission of PodGroups."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Sequence[bytes] = ()) -> None:
+        self._keys = keys
         self._groups: dict[str, _Group] = {}
         self._unknown: dict[str, None] = OrderedDict()
         """PodGroups that are known from a decision alone, the latest last."""
@@ -187,6 +190,8 @@ class Groups:
                 oldest = next(iter(self._unknown))
                 del self._unknown[oldest], self._groups[oldest]
         group.admitted = explanation.uid if explanation.decision == ADMITTED else ""
+        signs = bool(self._keys and group.admitted and explanation.admission)
+        group.unsigned = (explanation.uid, explanation.admission) if signs else None
         self._waits(key, "" if group.admitted else explanation.message, NOT_ENOUGH)
         self._dirty_groups[key] = None
 
@@ -196,19 +201,34 @@ class Groups:
             group.message, group.reason = message, reason
             self._dirty_groups[key] = None
 
-    def take(self, most: int) -> list[SetStatus]:
-        """Return the next statuses to write, ``most`` at most, one for each object.
+    def take(self, most: int) -> list[SetStatus | Annotate]:
+        """Return the next statuses and signatures of admissions to write, ``most`` at most.
 
-        Those of Queues come last: they depend on their PodGroups.
+        The status of a PodGroup follows its signature. Those of Queues come last: they depend on their PodGroups.
         """
-        found: list[SetStatus] = []
+        found: list[SetStatus | Annotate] = []
         for dirty, evaluate in ((self._dirty_groups, self._evaluate_group), (self._dirty_queues, self._evaluate_queue)):
             while dirty and len(found) < most:
                 key = next(iter(dirty))
+                if dirty is self._dirty_groups and (signature := self._sign(key)) is not None:
+                    found.append(signature)
+                    continue
                 del dirty[key]
                 if (status := evaluate(key)) is not None:
                     found.append(status)
         return found
+
+    def _sign(self, key: str) -> Annotate | None:
+        """Return the signature of the admission of a PodGroup, once; inventory trusts no phase without it."""
+        group = self._groups.get(key)
+        if group is None or group.view is None or group.unsigned is None:
+            return None
+        (uid, terms), group.unsigned = group.unsigned, None
+        if uid != group.view.uid or group.view.admitted:
+            return None
+        namespace, _, name = key.partition("/")
+        annotations: dict[str, str | None] = {**sign_admission(self._keys, uid, terms)}
+        return Annotate(kind="PodGroup", namespace=namespace, name=name, uid=uid, annotations=annotations)
 
     def _count(self, group: _Group) -> None:
         """Count a group in its queue under the phase that was reported."""

@@ -1,8 +1,8 @@
 """The claims of each node, and their outcomes: one message per node in OUTCOME, written conditionally.
 
-Outcomes that say bound are written when nothing is left to be bound on the node, at the latest after :data:`FOLD`, so
-that many bindings become one message; all others at once. A binder that ends before leaves claims without an outcome:
-its successor finds that their pods are bound.
+Outcomes that say bound are written when nothing is left to be bound on the node, at the latest after :data:`FOLD`, and
+at most once in :data:`PAUSE`, so that many bindings become one message; all others at once. A binder that ends before
+leaves claims without an outcome: its successor finds that their pods are bound.
 """
 
 import math
@@ -30,6 +30,9 @@ from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, node_of
 FOLD = 5.0
 """Seconds for which outcomes that say bound wait for those of the other claims that are being bound on the node. Under
 load, the bindings of a node that follow one another take seconds."""
+PAUSE = 0.5
+"""Seconds for which outcomes that say bound wait if those of the node were written less than this time ago. Pods that
+arrive one at a time and fill a node would each write the outcomes of all others again."""
 
 
 class NodeClaims(msgspec.Struct, eq=False):
@@ -43,6 +46,8 @@ class NodeClaims(msgspec.Struct, eq=False):
     """Outcomes that are not on the bus yet, by claim."""
     due: float = math.inf
     """The monotonic time by which the finished outcomes are written though claims are still being bound."""
+    written_at: float = -math.inf
+    """The monotonic time of the last write of outcomes."""
     traces: dict[str, RecordTrace] = {}
     """The traces of pods whose outcome is not on the bus yet, by claim."""
     confirmed: set[str] = set()
@@ -136,6 +141,8 @@ class Outcomes:
         self._resumed: list[NodeClaims] = []
         self._folded: dict[str, float] = {}
         """Nodes whose outcomes wait for others, and when they are written at the latest (monotonic), in order."""
+        self._paused: dict[str, float] = {}
+        """The same of nodes whose outcomes wait since others were written a short time ago."""
         self._refused = Postponed()
         """Nodes whose outcomes the server has refused."""
 
@@ -162,9 +169,8 @@ class Outcomes:
 
     def next_due(self) -> float | None:
         """Return the monotonic time of the next write of folded or refused outcomes, None if there are none."""
-        return min(
-            (at for at in (self._refused.due, *islice(self._folded.values(), 1)) if at is not None), default=None
-        )
+        waiting = (*islice(self._folded.values(), 1), *islice(self._paused.values(), 1))
+        return min((at for at in (self._refused.due, *waiting) if at is not None), default=None)
 
     def node(self, name: str) -> NodeClaims:
         """Return a node, a new one if it is not known."""
@@ -203,6 +209,7 @@ class Outcomes:
         self.nodes.pop(name, None)
         self._dirty.pop(name, None)
         self._folded.pop(name, None)
+        self._paused.pop(name, None)
         self._refused.forget(name)
         self._writer.forget(outcome(name))
 
@@ -269,9 +276,10 @@ class Outcomes:
         """
         out: list[Command] = []
         self._dirty |= dict.fromkeys(self._refused.take(now))
-        while self._folded and (first := next(iter(self._folded.items())))[1] <= now:
-            del self._folded[first[0]]
-            self._dirty[first[0]] = None
+        for waiting in (self._folded, self._paused):
+            while waiting and (first := next(iter(waiting.items())))[1] <= now:
+                del waiting[first[0]]
+                self._dirty[first[0]] = None
         for name in self._dirty:
             subject, node = outcome(name), self.nodes[name]
             if node.traces:
@@ -281,7 +289,11 @@ class Outcomes:
             if node.finished and node.tasks and now < node.due:
                 self._folded.setdefault(name, node.due)
                 continue
+            if node.finished and now < min(node.due, node.written_at + PAUSE) and self._owns(name):
+                self._paused.setdefault(name, now + PAUSE)
+                continue
             self._folded.pop(name, None)
+            self._paused.pop(name, None)
             node.gone = node.gone and not node.ledger
             if node.gone and not self._owns(name):
                 continue  # it is dropped when its owner has written that it is gone
@@ -290,7 +302,7 @@ class Outcomes:
                 out.append(self._writer.write([(subject, message)], {}, ttl=TOMBSTONE_SECONDS))
             elif sent := node.to_write():
                 message = NodeOutcomes(node=name, outcomes=tuple(sent.values()))
-                node.due = math.inf
+                node.due, node.written_at = math.inf, now
                 out.append(self._writer.write([(subject, message)], sent))
             else:
                 node.due = math.inf

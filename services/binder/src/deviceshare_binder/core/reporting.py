@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from deviceshare_bus.core import Now
+from deviceshare_bus.core import Count, Now
 from msgspec.structs import replace
 
 from deviceshare_binder.core.cluster_writes import ClusterWrites, RetriedWrite
-from deviceshare_binder.core.commands import RecordEvent, SetPodCondition
+from deviceshare_binder.core.commands import Annotate, RecordEvent, SetPodCondition, SetStatus
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.reports import Reports
 
@@ -14,8 +14,14 @@ REPORT_INTERVAL = 0.05
 """Seconds between two portions of reports about pods."""
 BUSY_SHARE = 4
 """While bindings are in flight a portion of reports is smaller by this factor: bindings have precedence."""
+MOST_LAST = 1000
+"""Events that are still written when the binder stops; further ones are dropped and counted."""
 STATUS_INTERVAL = 0.5
 """Seconds between two portions of statuses."""
+
+
+def _dated(write: SetStatus | Annotate, at: float) -> SetStatus | Annotate:
+    return replace(write, at=at) if isinstance(write, SetStatus) else write
 
 
 class Portions:
@@ -75,7 +81,15 @@ class Reporting:
             self._begin(self._report_portions, self._reports.take(portion, now.wall, waits=owned))
         if owned and self._status_portions.may_begin(now.monotonic):
             statuses = self._groups.take(self._statuses_at_once)
-            self._begin(self._status_portions, [replace(each, at=now.wall) for each in statuses])
+            self._begin(self._status_portions, [_dated(each, now.wall) for each in statuses])
+
+    def last(self, now: Now) -> list[RecordEvent | Count]:
+        """Return the Events that wait, when the binder stops: no other replica knows which pods this one has bound."""
+        for each in self._reports.take(self._reports.events, now.wall, waits=False):
+            self._writes.add(each)
+        events = self._writes.take_events()
+        dropped = len(events[MOST_LAST:])
+        return [*events[:MOST_LAST], *([Count("cluster_writes_dropped", dropped)] if dropped else [])]
 
     def _begin(self, portions: Portions, commands: Sequence[RetriedWrite]) -> None:
         tokens = [self._writes.add(command) for command in commands]

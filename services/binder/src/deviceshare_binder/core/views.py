@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 from deviceshare.allocation import CORDONED, tolerates
-from deviceshare.model import DEFAULT_QUEUE, Card, ContainerGrant, PodRequest, fence_entry, fenced_claims
+from deviceshare.model import DEFAULT_QUEUE, Card, ContainerGrant, NodeTerms, PodRequest, fence_entry, fenced_claims
 from msgspec.structs import replace
 
 
@@ -59,18 +59,18 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
 
     def at(self, revision: str, annotations: Mapping[str, str]) -> "PodView":
         """Return the view with the revision and the fences of a newer version of the pod, not bound as well."""
-        if self.node or _number(revision) <= _number(self.revision):
+        if self.node or revision_number(revision) <= revision_number(self.revision):
             return self
         return replace(self, revision=revision, fenced=fenced_claims(annotations))
 
     def updated(self, view: "PodView") -> "PodView":
         """Return a new view, with our revision and fences if they are newer."""
-        if view.node or _number(self.revision) <= _number(view.revision):
+        if view.node or revision_number(self.revision) <= revision_number(view.revision):
             return view
         return replace(view, revision=self.revision, fenced=self.fenced)
 
 
-def _number(revision: str) -> int:
+def revision_number(revision: str) -> int:
     """Return a revision as a number: the API server's are numbers that grow, and so are the local cluster's."""
     return int(revision) if revision.isdecimal() else 0
 
@@ -89,6 +89,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     name: str
     ready: bool = True
     unschedulable: bool = False
+    labels: dict[str, str] = {}
     cards: tuple[Card, ...] = ()
     locks: tuple[tuple[str, str], ...] = ()
 
@@ -102,6 +103,7 @@ class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     queue: str = DEFAULT_QUEUE
     min_member: int = 1
     phase: str = ""
+    admitted: bool = False
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="queue"):
@@ -111,6 +113,31 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     name: str
     parent: str = ""
     state: str = ""
+
+
+class VolumeClaimView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="volumeclaim"):
+    """The fields of a :class:`deviceshare.model.VolumeClaimFact` that show how far its binding is."""
+
+    v: int = 1
+    revision: str = ""
+    key: str
+    uid: str = ""
+    volume: str = ""
+    bound: bool = False
+    lost: bool = False
+    terminating: bool = False
+    selected_node: str = ""
+
+
+class VolumeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="volume"):
+    """The fields of a :class:`deviceshare.model.VolumeFact` that show which claim and which nodes may use it."""
+
+    v: int = 1
+    revision: str = ""
+    name: str
+    claim: str = ""
+    claim_uid: str = ""
+    node_terms: NodeTerms | None = None
 
 
 class GoneView(msgspec.Struct, frozen=True, tag_field="kind", tag="gone"):

@@ -2,7 +2,8 @@
 
 Reading order: :mod:`.events` and :mod:`.commands`; :mod:`.inventory_core` (the state machine); :mod:`.fact_builder`
 (objects into facts), which uses :mod:`.configs` (the configuration in effect), :mod:`.node_devices` (devices that
-ConfigMaps describe) and :mod:`.adoption` (the devices of bound pods); :mod:`.desired_state` (the writes to CLUSTER);
+ConfigMaps describe), :mod:`.adoption` (the devices of bound pods) and :mod:`.storage` (claims and volumes of pods);
+:mod:`.desired_state` (the writes to CLUSTER);
 :mod:`.reports` (problems of objects); :mod:`.comparison` and :mod:`.seen_revisions` (changes that a watch lost).
 """
 
@@ -27,6 +28,7 @@ from deviceshare_inventory.core.events import (
     decode_event,
 )
 from deviceshare_inventory.core.inventory_core import InventoryCore
+from deviceshare_inventory.core.storage import KINDS as STORAGE
 
 __all__ = [
     "KINDS",
@@ -47,7 +49,7 @@ __all__ = [
     "decode_event",
 ]
 
-KINDS = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "Namespace", "ConfigMap")
+KINDS = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "Namespace", "ConfigMap", *STORAGE)
 """The kinds that inventory watches."""
 
 

@@ -13,6 +13,7 @@ from deviceshare_cluster.interface import Change
 from deviceshare_inventory.core.commands import CompareRevisions, RestartWatch
 from deviceshare_inventory.core.events import ComparisonFailed, RevisionsCompared
 from deviceshare_inventory.core.seen_revisions import Place, SeenRevisions
+from deviceshare_inventory.core.storage import KINDS as STORAGE
 
 COMPARED = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "Namespace")
 COMPARE_INTERVAL = 5.0
@@ -56,6 +57,8 @@ class Comparison:
         """Seconds in this round until requests failed: a lost answer says nothing about the work of the cluster."""
         self._failed: set[str] = set()
         """Kinds of which a final failure was reported."""
+        self.storage = False
+        """Whether the kinds of storage are compared, too."""
         self.due: float | None = None
         """Monotonic time of the next step that does not wait for an answer."""
 
@@ -71,7 +74,7 @@ class Comparison:
 
     def apply(self, change: Change) -> None:
         """Record a change that the watch delivered."""
-        if change.kind in COMPARED:
+        if change.kind in COMPARED or change.kind in STORAGE:
             self._seen.apply(change)
 
     def act(self, now: Now) -> list[Command]:
@@ -82,7 +85,7 @@ class Comparison:
         if self._missing is not None:
             missing, self._missing = self._missing, None
             return self._check(missing, now)
-        self._kinds = list(COMPARED)
+        self._kinds = [*COMPARED, *(STORAGE if self.storage else ())]
         self._took = self._unanswered = 0.0
         return self._next_kind(now)
 

@@ -142,6 +142,7 @@ class DeviceProblems:
                     demand = family.demand(fact.ask, self._conf)
             except (RequestError, FamilyError):
                 continue
-            if demand is not None:
+            # The whole cards of a node without registered ones are in no annotation.
+            if demand is not None and not demand.or_whole:
                 return True
         return False

@@ -17,6 +17,8 @@ from deviceshare.model import (
     PodGroupFact,
     PriorityClassFact,
     QueueFact,
+    StorageFact,
+    VolumeClaimFact,
     object_uid,
 )
 from deviceshare.objects import (
@@ -26,6 +28,10 @@ from deviceshare.objects import (
     decode_podgroup,
     decode_priority_class,
     decode_queue,
+    decode_storage_class,
+    decode_volume,
+    decode_volume_claim,
+    decode_volume_limits,
     requests_devices,
 )
 from deviceshare_bus.core import RecordStep
@@ -39,12 +45,21 @@ from deviceshare_inventory.core.device_problems import DeviceProblems
 from deviceshare_inventory.core.node_devices import NodeDevices
 from deviceshare_inventory.core.pod_identities import PodIdentities
 from deviceshare_inventory.core.reports import Reference, Reports
+from deviceshare_inventory.core.storage import Storage
 
 _POD_SUBJECT = "cluster.pod."
 _NODE_SUBJECT = "cluster.node."
 _CONFIG_MAP = "configmap "
 _CARDS = "cards "
 """Before the name of a node: the subject of reports of cards that pods hold."""
+
+_STORAGE: dict[str, tuple[str, Callable[[bytes], StorageFact]]] = {
+    "PersistentVolumeClaim": ("volumeclaim", decode_volume_claim),
+    "PersistentVolume": ("volume", decode_volume),
+    "StorageClass": ("storageclass", decode_storage_class),
+    "CSINode": ("volumelimits", decode_volume_limits),
+}
+"""The kinds of facts of the objects of storage, and their decoders."""
 
 PlainFact = PodGroupFact | PriorityClassFact | QueueFact | NamespaceFact
 _Decoded = TypeVar("_Decoded", bound=Fact)
@@ -80,6 +95,9 @@ class FactBuilder:
         self._described: dict[str, Change] = {}
         """The last change of each node whose fact depends on ConfigMaps that describe its devices."""
         self._identities = PodIdentities()
+        self._storage = Storage(schedulers)
+        self._using_claims: dict[str, PodFact] = {}
+        """Pods of an incomplete list that are published after their claims."""
         self._steps: list[RecordStep] = []
         self._generation = 0
         """How many lists have begun."""
@@ -105,17 +123,23 @@ class FactBuilder:
         self._problems.begin_list()
         self._described.clear()
         self._identities.begin_list()
+        self._storage.begin_list()
+        self._using_claims.clear()
 
     def end_list(self, revision: int) -> None:
         """Build what had to wait for the whole list, and delete the facts of objects that were not in it."""
         self.listing = False
+        self._storage.end_list()
+        self._want_storage(revision)
         self._identities.end_list()
         self._apply_freed()
         self._want_configs(revision)
         for change in list(self._described.values()):
             self._apply_node(change)
-        for pod in self._adoption.pods():
+        for pod in (*self._adoption.pods(), *self._using_claims.values()):
             self._want_pod(pod, revision)
+        self._using_claims.clear()
+        self._want_storage(revision)
         for subject in self._desired.older_than(self._generation):
             self._reports.forget(subject)
             self._reports.forget(_CARDS + subject.removeprefix(_NODE_SUBJECT))
@@ -133,8 +157,18 @@ class FactBuilder:
         steps, self._steps = self._steps, []
         return steps
 
+    @property
+    def uses_storage(self) -> bool:
+        """Whether the objects of storage concern pods that deviceshare places."""
+        return self._storage.active
+
     def apply(self, change: Change) -> None:
         """Apply a change of an object."""
+        self._apply(change)
+        if not self.listing:
+            self._want_storage(change.revision)
+
+    def _apply(self, change: Change) -> None:
         match change.kind:
             case "ConfigMap":
                 self._apply_config(change)
@@ -144,13 +178,18 @@ class FactBuilder:
                 self._apply_node(change)
             case "PodGroup":
                 subject = fact_subject("podgroup", f"{change.namespace}/{change.name}")
-                self._apply_plain(change, subject, decode_podgroup)
+                self._apply_plain(change, subject, lambda raw: decode_podgroup(raw, self._keys))
             case "PriorityClass":
                 self._apply_plain(change, fact_subject("priorityclass", change.name), decode_priority_class)
             case "Queue":
                 self._apply_plain(change, fact_subject("queue", change.name), decode_queue)
             case "Namespace":
                 self._apply_plain(change, fact_subject("namespace", change.name), decode_namespace)
+            case kind if kind in _STORAGE:
+                fact_kind, decode = _STORAGE[kind]
+                key = f"{change.namespace}/{change.name}" if change.namespace else change.name
+                subject = fact_subject(fact_kind, key)
+                self._storage.put(subject, self._decode(change, subject, decode))
 
     def _apply_plain(self, change: Change, subject: str, decode: Callable[[bytes], PlainFact]) -> None:
         """Apply a change of an object whose fact depends on nothing else."""
@@ -162,6 +201,19 @@ class FactBuilder:
         uid = fact.uid if isinstance(fact, PodGroupFact) else ""
         about = Reference(change.kind, change.namespace, change.name, uid)
         self._reports.report(subject, about, fact.problems)
+
+    def _want_storage(self, revision: int) -> None:
+        """Publish the objects of storage that concern pods now, and no others."""
+        for subject, fact in self._storage.take(revision):
+            if fact is None:
+                self._reports.forget(subject)
+                self._delete(subject, revision)
+                continue
+            self._want(subject, fact, revision)
+            if fact.problems:
+                self._reports.report(subject, _about(fact), fact.problems)
+            else:
+                self._reports.forget(subject)
 
     def _apply_node(self, change: Change, revision: int = 0) -> None:
         """Apply a change of a node, or build its fact again since a ConfigMap changed at ``revision``."""
@@ -209,12 +261,21 @@ class FactBuilder:
         pod = self._adoption.pod(pod)
         known = self._desired.exists(fact_subject("pod", pod.uid))
         if not (known if pod.ended else pod.node or pod.scheduler in self._schedulers):
-            if known:
+            if known or pod.uid in self._using_claims:
                 self._delete_pod(pod.uid, ref, change.revision)
             return
-        if not (self.listing and pod.uid in self._adoption):
-            # Else the configuration and the pod's node may come after it: end_list builds the fact.
-            self._want_pod(pod, change.revision)
+        if pod.ask.volumes:
+            self._storage.use(pod)
+            self._using_claims.pop(pod.uid, None)
+        if self.listing and pod.uid in self._adoption:
+            return  # the configuration and the pod's node may come after it: end_list builds the fact
+        if pod.ask.volumes and not pod.ended:
+            # Without its claims on CLUSTER a pod would be refused; without the nodes' limits, placed beyond one.
+            if self.listing:
+                self._using_claims[pod.uid] = pod
+                return
+            self._want_storage(change.revision)
+        self._want_pod(pod, change.revision)
 
     def _show_other(self, pod: PodFact, revision: int) -> None:
         """Publish that a pod waits for another scheduler, while it does: users ask why it is not placed."""
@@ -262,6 +323,8 @@ class FactBuilder:
     def _delete_pod(self, uid: str, ref: str, revision: int) -> None:
         self._adoption.forget(uid)
         self._problems.forget(uid)
+        self._storage.forget(uid)
+        self._using_claims.pop(uid, None)
         subject = fact_subject("pod", uid)
         if self._desired.exists(subject):
             self._steps.append(RecordStep(uid, ref, "gone"))
@@ -315,6 +378,14 @@ class FactBuilder:
 
     def _delete(self, subject: str, revision: int) -> None:
         self._want(subject, Gone(revision=str(revision)), revision)
+
+
+def _about(fact: StorageFact) -> Reference:
+    kind = next(kind for kind, (of_fact, _) in _STORAGE.items() if of_fact == fact.__struct_config__.tag)
+    if isinstance(fact, VolumeClaimFact):
+        namespace, _, name = fact.key.partition("/")
+        return Reference(kind, namespace, name, fact.uid)
+    return Reference(kind, "", fact.name)
 
 
 def _effective(resolved: Resolved) -> SchedulerConf:

@@ -183,6 +183,7 @@ class InventoryCore:
         if self._watch_due is not None and self._watch_due <= now.monotonic:
             self._watch_due = None
             commands.append(RestartWatch())
+        self._comparison.storage = self._builder.uses_storage
         commands += self._comparison.act(now)
         if self._takes_part:
             # The owner of CLUSTER names newcomers while it writes: a busy one may always have writes in flight.

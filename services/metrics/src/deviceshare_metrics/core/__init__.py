@@ -2,7 +2,7 @@
 
 Reading order: :mod:`.events`, :mod:`.metrics_core` (applies them to the state), :mod:`.state_store` (the last message
 of every subject), :mod:`.tallies` (counters), :mod:`.snapshot` (the joined state of nodes, cards and
-pods, from :mod:`.states` and :mod:`.usage`), :mod:`.explaining`.
+pods, from :mod:`.states` and :mod:`.usage`), :mod:`.explaining`, :mod:`.visibility` (what of it a user sees).
 """
 
 from typing import Any

@@ -44,6 +44,7 @@ def card_rows(store: StateStore) -> Iterator[NodeCards]:
                     device.healthy,
                     tuple(sorted(on_card, reverse=True)),
                     device.largest_free,
+                    device.cordon is not None,
                 )
             )
         yield NodeCards(node.name, node_state(node), node.pods, len(node.problems), tuple(kinds), tuple(cells))

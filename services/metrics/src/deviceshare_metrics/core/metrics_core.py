@@ -195,9 +195,8 @@ class MetricsCore:
         """
         history = self._take_history(step.uid, step.pod)
         pod = history.pod if history.pod == step.pod else step.pod
-        step = Step(
-            intern(step.uid), pod, self._shared.value(step.name), step.at, self._shared.value(step.node), step.message
-        )
+        name, node, text = map(self._shared.value, (step.name, step.node, step.message))
+        step = Step(intern(step.uid), pod, name, step.at, node, text)
         seen, bound = history.seen, history.bound
         if step.name == "seen" and seen is None:
             seen = step.at

@@ -118,6 +118,7 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
     for share in usage.pods:
         pods[share.node, share.card].add(f"{share.namespace}/{share.pod}")
     for node in sorted(store.nodes.values(), key=lambda node: node.name):
+        cordons = {each.id: api.Cordon(by=each.by, reason=each.reason, since=each.since) for each in node.cordons}
         for card in cards.of(node.name):
             used, free = usage.by_card.get((node.name, card.id)) or cards.unused(card)
             yield api.Device(
@@ -134,7 +135,8 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
                 cores_used=used.cores,
                 slots_total=card.slots,
                 slots_used=used.slots,
-                largest_free=free if card.healthy else 0,
+                largest_free=free if card.healthy and not card.cordoned else 0,
+                cordon=cordons.get(card.id),
                 pods=tuple(sorted(pods.get((node.name, card.id), ()))),
             )
 
@@ -211,7 +213,7 @@ def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterato
                 node=on_node.node,
                 state=claim_state(claim, found),
                 reason=found.reason if found is not None else "",
-                devices=devices.of(on_node.node, claim.grants) + api.whole_cards(claim.resources),
+                devices=devices.of(on_node.node, claim.grants) + api.whole_cards(claim.resources, claim.grants),
                 decided_by=claim.decided_by,
                 decided_at=claim.decided_at,
             )
@@ -237,7 +239,7 @@ def _pods(store: StateStore, known: _Devices, outcomes: Outcomes, cards: Iterabl
             node, grants = placed.node, placed.claim.grants
         devices = known.of(node, grants)
         if placed is not None and placed.holds and node and not pod.ended:
-            devices += api.whole_cards(placed.claim.resources)
+            devices += api.whole_cards(placed.claim.resources, placed.claim.grants)
         yield api.Pod(
             namespace=pod.namespace,
             name=pod.name,

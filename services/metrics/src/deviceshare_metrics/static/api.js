@@ -4,6 +4,8 @@ export async function get(address, query = {}) {
   const parameters = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined));
   const text = parameters.toString();
   const response = await fetch(`/api/v1/${address}${text ? "?" + text : ""}`);
+  // The login has ended.
+  if (response.status === 401) location.assign("/login");
   const body = await response.json();
   if (!response.ok) throw new Error(body.error || `status ${response.status}`);
   return body;

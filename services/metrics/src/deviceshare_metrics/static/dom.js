@@ -67,6 +67,8 @@ export function table(caption, head, rows, empty) {
 }
 
 export const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, text);
+// Who keeps a card from getting pods, since when and why, as far as it is known.
+export const cordonText = ({ by, reason, since }) => `cordoned${by ? ` by ${by}` : ""}${since ? ` since ${since}` : ""}${reason ? `: ${reason}` : ""}`;
 export const panel = (title, ...children) => h("section", { class: "panel", "aria-label": title }, h("h2", {}, title), ...children);
 
 const KINDS = { Bound: "good", Claimed: "info", Pending: "warn", Gated: "warn", OtherScheduler: "warn", Ended: "" };

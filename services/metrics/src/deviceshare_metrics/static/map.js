@@ -173,6 +173,7 @@ export class HeatMap {
     if (!card.healthy) {
       context.fillStyle = this.hatch;
       context.fillRect(x, y, size, size);
+      if (card.cordoned) this.strike(x, y, size);
       return;
     }
     const used = usage(card, this.metric);
@@ -196,6 +197,19 @@ export class HeatMap {
       context.fillRect(x, y, size, size);
     }
     context.globalAlpha = 1;
+    if (card.cordoned) this.strike(x, y, size);
+  }
+
+  // Marks a cordoned card: a frame and a bar across it, whatever is used of it.
+  strike(x, y, size) {
+    const context = this.context, width = size >= 9 ? 2 : 1;
+    context.strokeStyle = this.colors.away;
+    context.lineWidth = width;
+    context.strokeRect(x + width / 2, y + width / 2, size - width, size - width);
+    context.beginPath();
+    context.moveTo(x + width, y + size - width);
+    context.lineTo(x + size - width, y + width);
+    context.stroke();
   }
 
   // Redraws the changed cards of nodes that stay in their places, in the next frame.

@@ -5,9 +5,9 @@ const STATES = { ready: "ready", not_ready: "not ready", unschedulable: "unsched
 export function node([name, state, pods, problems, kinds, cards]) {
   return {
     name, state: STATES[state] ?? state, pods, problems,
-    cards: cards.map(([kind, memoryUsed, coresUsed, slotsUsed, healthy, slices, free], index) => {
+    cards: cards.map(([kind, memoryUsed, coresUsed, slotsUsed, healthy, slices, free, cordoned], index) => {
       const [type, mode, memory, cores, slots] = kinds[kind];
-      return { index, type, mode, memory, cores, slots, memoryUsed, coresUsed, slotsUsed, healthy, slices, free: free ?? 0 };
+      return { index, type, mode, memory, cores, slots, memoryUsed, coresUsed, slotsUsed, healthy, slices, free: free ?? 0, cordoned: cordoned ?? false };
     }),
   };
 }
@@ -23,11 +23,11 @@ export function usage(card, metric) {
   return share(card.memoryUsed, card.memory);
 }
 
-export const sameCard = (a, b) => a.memoryUsed === b.memoryUsed && a.coresUsed === b.coresUsed && a.free === b.free && a.healthy === b.healthy
+export const sameCard = (a, b) => a.memoryUsed === b.memoryUsed && a.coresUsed === b.coresUsed && a.free === b.free && a.healthy === b.healthy && a.cordoned === b.cordoned
   && a.slotsUsed === b.slotsUsed && a.type === b.type && a.mode === b.mode && a.slices.length === b.slices.length
   && a.slices.every((slice, at) => slice === b.slices[at]);
 
-// Unhealthy cards, and those of nodes that take no pods, count in the totals and are not free.
+// Unhealthy and cordoned cards, and those of nodes that take no pods, count in the totals and are not free.
 export function totals(nodes) {
   const models = new Map();
   for (const each of nodes) {
@@ -35,7 +35,7 @@ export function totals(nodes) {
       const key = modelOf(card);
       let model = models.get(key);
       if (!model) {
-        model = { key, type: card.type, mode: card.mode, cards: 0, unhealthy: 0, whole: 0, memory: 0, memoryUsed: 0,
+        model = { key, type: card.type, mode: card.mode, cards: 0, unhealthy: 0, cordoned: 0, whole: 0, memory: 0, memoryUsed: 0,
           cores: 0, coresUsed: 0, free: 0, fragmented: 0, largest: 0, unit: card.memory ? "memory" : "cores" };
         models.set(key, model);
       }
@@ -45,7 +45,8 @@ export function totals(nodes) {
       model.cores += card.cores;
       if (card.cores) model.coresUsed += card.coresUsed;
       if (!card.healthy) model.unhealthy += 1;
-      if (!card.healthy || each.state !== "ready") continue;
+      else if (card.cordoned) model.cordoned += 1;
+      if (!card.healthy || card.cordoned || each.state !== "ready") continue;
       model.free += card.free;
       model.largest = Math.max(model.largest, card.free);
       if (card.slotsUsed === 0) model.whole += 1;

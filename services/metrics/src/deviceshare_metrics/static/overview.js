@@ -1,6 +1,6 @@
 // The first view: tiles per model, the map with its timeline, queues and the largest groups of waiting pods.
 import { get, name as quoted } from "./api.js";
-import { amount, badge, bar, clock, h, link, memory, number, panel, path, percent, shortModel, sum } from "./dom.js";
+import { amount, badge, bar, clock, cordonText, h, link, memory, number, panel, path, percent, shortModel, sum } from "./dom.js";
 import { HeatMap } from "./map.js";
 import { freeShare, node as decodeNode, totals, usage } from "./model.js";
 import { Timeline } from "./timeline.js";
@@ -104,7 +104,7 @@ export class Overview {
       const fragmented = model.free ? Math.round((100 * model.fragmented) / model.free) : 0;
       return h("article", { class: "tile", role: "listitem" },
         h("h3", {}, h("span", { class: "name", title: model.type }, shortModel(model.type)), badge(model.mode)),
-        h("p", { class: "big" }, number(model.whole), h("small", {}, ` of ${number(model.cards)} free`), model.unhealthy ? h("small", { class: "bad", title: "unhealthy cards" }, h("i", { class: "hatch" }), number(model.unhealthy), h("span", { class: "hidden" }, " unhealthy")) : null),
+        h("p", { class: "big" }, number(model.whole), h("small", {}, ` of ${number(model.cards)} free`), model.unhealthy ? h("small", { class: "bad", title: "unhealthy cards" }, h("i", { class: "hatch" }), number(model.unhealthy), h("span", { class: "hidden" }, " unhealthy")) : null, model.cordoned ? h("small", { class: "warn", title: "cordoned cards" }, `${number(model.cordoned)} cordoned`) : null),
         model.memory ? h("div", { class: "row" }, h("span", {}, "memory"), bar(model.memoryUsed, model.memory, `memory of ${model.key}`), h("span", {}, percent(model.memoryUsed, model.memory))) : null,
         model.cores ? h("div", { class: "row" }, h("span", {}, "cores"), bar(model.coresUsed, model.cores, `cores of ${model.key}`), h("span", {}, percent(model.coresUsed, model.cores))) : null,
         h("p", { class: "facts" }, h("span", { title: "largest share that a pod could get of one card" }, "largest ", h("b", {}, size(model.largest))),
@@ -148,7 +148,8 @@ export class Overview {
     this.tip.replaceChildren(
       h("h3", {}, `${node.name} · card ${card.index}`),
       h("p", { class: "quiet" }, `${shortModel(card.type)} · ${card.mode}`),
-      card.healthy ? null : badge("unhealthy", "bad"), node.state === "ready" ? null : badge(node.state, "warn"),
+      card.healthy ? null : badge("unhealthy", "bad"), card.cordoned ? badge("cordoned", "warn") : null, node.state === "ready" ? null : badge(node.state, "warn"),
+      device?.cordon ? h("p", { class: "cordon" }, cordonText(device.cordon)) : null,
       card.memory ? line("memory", `${memory(card.memoryUsed)} of ${memory(card.memory)}`) : "",
       card.cores ? line("cores", `${card.coresUsed} of ${card.cores}`) : "",
       card.slots ? line("shares", `${card.slotsUsed} of ${card.slots}`) : "",

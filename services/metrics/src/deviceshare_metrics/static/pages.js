@@ -1,6 +1,6 @@
 // The pages: waiting pods, pods, nodes, queues and events.
 import { get, name as quoted } from "./api.js";
-import { badge, bar, clock, duration, h, instant, link, memory, number, panel, path, percent, shortModel, stateBadge, sum, table } from "./dom.js";
+import { badge, bar, clock, cordonText, duration, h, instant, link, memory, number, panel, path, percent, shortModel, stateBadge, sum, table } from "./dom.js";
 import { explanation, steps } from "./explain.js";
 import { totals, usage } from "./model.js";
 import { mainResources, queueBars, resourceBar } from "./overview.js";
@@ -99,9 +99,10 @@ export async function nodes(app) {
 export async function node(app, [name]) {
   const found = await get(`nodes/${quoted(name)}`), cards = found.devices;
   const state = !found.node.ready ? badge("not ready", "bad") : found.node.unschedulable ? badge("unschedulable", "warn") : badge("ready", "good");
-  const card = (device) => h("article", { class: device.healthy ? "card" : "card sick" },
-    h("h3", {}, `Card ${device.index}`, h("span", { class: "spacer" }), device.healthy ? null : badge("unhealthy", "bad"), badge(device.mode)),
+  const card = (device) => h("article", { class: `card${device.healthy ? "" : " sick"}${device.cordon ? " cordoned" : ""}` },
+    h("h3", {}, `Card ${device.index}`, h("span", { class: "spacer" }), device.healthy ? null : badge("unhealthy", "bad"), device.cordon ? badge("cordoned", "warn") : null, badge(device.mode)),
     h("p", { class: "quiet" }, shortModel(device.type), " ", h("code", {}, device.id)),
+    device.cordon ? h("p", { class: "cordon" }, cordonText(device.cordon)) : null,
     device.memory_total ? h("div", { class: "row" }, h("span", {}, "memory"), bar(device.memory_used, device.memory_total, "memory"), h("small", {}, `${memory(device.memory_used)} / ${memory(device.memory_total)}`)) : null,
     device.cores_total ? h("div", { class: "row" }, h("span", {}, "cores"), bar(device.cores_used, device.cores_total, "cores"), h("small", {}, `${device.cores_used} / ${device.cores_total}`)) : null,
     h("div", { class: "row" }, h("span", {}, "shares"), bar(device.slots_used, device.slots_total, "shares"), h("small", {}, `${device.slots_used} / ${device.slots_total}`)),

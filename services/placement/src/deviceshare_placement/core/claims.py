@@ -12,8 +12,9 @@ from deviceshare_placement.core.records import PodRecord
 INTER_POD = "_inter-pod"
 """The name, which no node can have, of a ledger without claims: see docs/bus.md.
 
-Every write of a claim that inter-pod constraints concern also writes this ledger, and thereby expects that no other
-replica has written such a claim that this one did not know. Claims on different nodes conflict in no other way.
+Every write of a claim that inter-pod constraints or an exclusive volume concern, or that binds volumes, also writes
+this ledger, and thereby expects that no other replica has written such a claim that this one did not know. Claims on
+different nodes conflict in no other way.
 """
 MOST_WRITES = 999
 """Ledgers that can be written together: the server's limit for an atomic batch is 1,000, the lease included."""
@@ -46,7 +47,8 @@ class Selection(NamedTuple):
 def select(decided: Round) -> Selection:
     """Choose the decisions that can be written, their pods in the order in which they were decided.
 
-    The claims of pods that inter-pod constraints concern are written together with :data:`INTER_POD`.
+    The claims of pods that inter-pod constraints concern are written together with :data:`INTER_POD`, as are those of
+    pods with a volume that only one pod may use, or with claims that have to be bound to volumes.
     """
     together: set[str] = set()
     put_back = []
@@ -66,7 +68,7 @@ def select(decided: Round) -> Selection:
 def nodes_of(decision: Decision) -> set[str]:
     """Return the nodes whose ledgers have to be written for a group."""
     nodes = {placement.node for _, placement in decision.placed}
-    if any(pod.ask.topology is not None or pod.ask.imposed for pod, _ in decision.placed):
+    if any(pod.ask.topology is not None or pod.ask.imposed or each.exclusive for pod, each in decision.placed):
         nodes.add(INTER_POD)
     return nodes
 
@@ -100,5 +102,7 @@ def claim(claim_id: str, record: PodRecord, placement: Placement, queue: str, ch
         ports=placement.ports,
         counted=placement.counted,
         labels=pod.labels if concerned else tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
+        volumes=pod.volume_uses if pod.ask.volumes else (),
+        bindings=placement.bindings,
         choice=choice,
     )

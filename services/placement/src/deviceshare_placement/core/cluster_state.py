@@ -19,13 +19,18 @@ from deviceshare.model import (
     PodRequest,
     PriorityClassFact,
     QueueFact,
-    Tenant,
+    StorageFact,
     with_made,
 )
-from deviceshare.queueing import ROOM_NEAR_PODS, Dispatcher, EnqueueAction, Queues
+from deviceshare.queueing import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, Dispatcher, EnqueueAction, Queues
+from deviceshare.state import with_resized
 from msgspec.structs import replace
 
-from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord
+from deviceshare_placement.core.inherited_policies import InheritedPolicies
+from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
+
+STARTED = ("Running", "Unknown", "Completed")
+"""Phases of PodGroups whose pods were placed. A gang that is placed in the round that admits it is not signed."""
 
 
 class ClusterState:
@@ -43,6 +48,7 @@ class ClusterState:
         self.pods: dict[str, PodRecord] = {}
         self.groups: dict[GroupKey, GroupRecord] = {}
         self.queues: dict[str, QueueFact] = {}
+        self.namespaces: dict[str, NamespaceFact] = {}
         self.priority_classes: dict[str, PriorityClassFact] = {}
         self.ledgers: dict[str, LedgerRecord] = {}
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -56,7 +62,11 @@ class ClusterState:
         self._counts_claims = False
         """Whether claims of unknown pods count in their queues; not while the streams are read for the first time."""
         self._new_terms = False
-        """Whether waiting pods have to be classified again: there are new terms of pods, or namespaces have changed."""
+        """Whether waiting pods have to be classified again: there are new terms of pods, or namespaces or the policies
+        of a queue have changed."""
+        self._policies = InheritedPolicies()
+        self.relabelled: set[str] = set()
+        """Namespaces whose groups to check in the next round: their labels have changed, by which queues select."""
         self.crowded: set[str] = set()
         """Nodes that may be overcommitted: pods without a claim were bound there, or the node has changed."""
 
@@ -103,10 +113,15 @@ class ClusterState:
                 self._account_claim(claim)
             elif pod.fact.scheduler not in self.schedulers:
                 self.account(pod)
-            tenant = pod.fact.tenant if pod is not None else _tenant(claim)
+            tenant = pod.fact.tenant if pod is not None else tenant_of(claim)
+            if claim.bindings and pod is not None and not pod.fact.node:
+                tenant = replace(tenant, bindings=claim.bindings)
             held = pod.fact.held if pod is not None and pod.fact.node == node else ()
             grants = with_made(claim.grants, held)
-            self.allocator.hold(node, uid, grants, claim.resources + claim.counted, tenant, claim.ports)
+            amounts = claim.resources + claim.counted
+            if pod is not None and pod.fact.node == node:
+                amounts = with_resized(amounts, self.allocator.amounts(pod.fact.ask))
+            self.allocator.hold(node, uid, grants, amounts, tenant, claim.ports)
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
             amounts, ports = self.allocator.amounts(pod.fact.ask), pod.fact.ask.host_ports
             self.allocator.hold(node, uid, pod.fact.held, amounts, pod.fact.tenant, ports)
@@ -179,36 +194,43 @@ class ClusterState:
         if group.fact is None or group.fact.uid != fact.uid:
             group.admitted, group.reported = False, ""
         elif group.fact.queue != fact.queue:
-            group.reported = ""
-        if fact.admitted:
+            # Another queue has not admitted it.
+            group.admitted, group.reported = False, ""
+        if fact.admitted or fact.phase in STARTED:
             # The phase shows the admission; if it changes back, the group must be admitted again.
             group.admitted = False
-        group.fact = fact
-        self._of_group_changed(group)
+        before, group.fact = group.fact, fact
+        self._of_group_changed(group, other_queue=before is None or before.queue != fact.queue)
 
     def remove_group(self, key: GroupKey) -> None:
         """Remove a PodGroup; its pods stay."""
         group = self.group(key)
         group.fact = None
         self.accounts.release_commitment(key)
-        self._of_group_changed(group)
+        self._of_group_changed(group, other_queue=True)
         self.drop_if_empty(group)
 
-    def _of_group_changed(self, group: GroupRecord) -> None:
+    def _of_group_changed(self, group: GroupRecord, *, other_queue: bool) -> None:
+        other_policies = self._policies.set_group(group.key, group.fact, other_queue=other_queue)
         for uid in sorted(group.members):
             # The PodGroup may name another queue than before, and with it its pods.
-            self.account(self.pods[uid])
+            pod = self.pods[uid]
+            if other_policies:
+                pod.fact, pod.pod_class = self.classify(pod.fact)
+            self.account(pod)
         self.reconsider(group.key)
 
     def set_queue(self, fact: QueueFact) -> None:
         """Add or update a queue."""
         self.queues[fact.name] = fact
+        self._new_terms |= self._policies.set_queue(fact.name, fact)
         self.accounts.set_queue(fact)
         self.reconsider_all()
 
     def remove_queue(self, name: str) -> None:
         """Remove a queue."""
         self.queues.pop(name, None)
+        self._new_terms |= self._policies.set_queue(name, None)
         self.accounts.remove_queue(name)
         self.reconsider_all()
 
@@ -233,11 +255,26 @@ class ClusterState:
         return max((each.value for each in self.priority_classes.values() if each.default), default=0)
 
     def set_namespace(self, name: str, fact: NamespaceFact | None) -> None:
-        """Add or update a namespace, None if it is gone: its labels decide which pods inter-pod constraints select."""
+        """Add or update a namespace, None if it is gone.
+
+        Its labels decide which pods inter-pod constraints select, and which queues its pods may use.
+        """
+        before = self.namespaces.pop(name, None)
+        if fact is not None:
+            self.namespaces[name] = fact
+        if (before and before.labels) == (fact and fact.labels):
+            return
+        if any(queue.namespace_labels is not None for queue in self.queues.values()):
+            self.relabelled.add(name)
         self.allocator.set_namespace(name, None if fact is None else fact.labels)
         if self.allocator.imposed_terms:
             self._new_terms = True
             self.made_room()
+
+    def set_storage(self, fact: StorageFact, *, gone: bool = False) -> None:
+        """Add or update a claim, a volume, a class, or the limits of a node; or remove it."""
+        (self.allocator.volumes.drop if gone else self.allocator.volumes.put)(fact)
+        self.made_room(ROOM_FOR_VOLUMES)
 
     def remove_node(self, name: str) -> None:
         """Remove a node."""
@@ -271,14 +308,17 @@ class ClusterState:
     def classify(self, fact: PodFact) -> tuple[PodFact, PodClass]:
         """Return the class of a pod, and its fact with the request of that class.
 
-        The request names the rules of exclusion that the pod's labels match under the configuration, and the terms of
-        other pods that select the pod.
+        The request names the rules of exclusion that the pod's labels match under the configuration, the terms of other
+        pods that select the pod, the claims of its volumes, and the policies of its PodGroup and queue.
         """
         request, exclusive = fact.ask, matching(self.allocator.conf.exclusive_rules, fact.labels)
         waits = not (fact.node or fact.ended)
         imposed = self.allocator.imposed_terms.selecting(fact.namespace, fact.labels) if waits else ()
-        if request.exclusive != exclusive or request.imposed != imposed:
-            request = replace(request, exclusive=exclusive, imposed=imposed)
+        claims = fact.volume_uses if waits and request.volumes else ()
+        policies = self._policies.of(fact, self.queue_of(fact)) if self._policies else request.policies.own
+        wanted = (exclusive, imposed, claims, policies)
+        if (request.exclusive, request.imposed, request.claims, request.policies) != wanted:
+            request = replace(request, exclusive=exclusive, imposed=imposed, claims=claims, policies=policies)
         pod_class = self.allocator.pod_class(request)
         return (fact if fact.ask is pod_class.request else replace(fact, ask=pod_class.request)), pod_class
 
@@ -297,7 +337,7 @@ class ClusterState:
         return any(term.kind == ANTI_AFFINITY for term in added)
 
     def classify_again(self) -> None:
-        """Classify all waiting pods again if they may be selected by other terms than before."""
+        """Classify all waiting pods again if other terms may select them, or they may have other policies."""
         if not self._new_terms:
             return
         self._new_terms = False
@@ -341,9 +381,19 @@ class ClusterState:
         for key in self.groups:
             self.reconsider(key)
 
-    def made_room(self) -> None:
-        """Retry all groups that lack room, since there may be room now."""
-        self.dispatcher.made_room()
+    def reconsider_relabelled(self) -> None:
+        """Check the groups of :attr:`relabelled` namespaces, all in one pass."""
+        changed, self.relabelled = self.relabelled, set()
+        for group in self.groups.values() if changed else ():
+            if self._namespace_of(group) in changed:
+                self.reconsider(group.key)
+
+    def _namespace_of(self, group: GroupRecord) -> str:
+        return next((self.pods[uid].fact.namespace for uid in group.members), group.key.partition("/")[0])
+
+    def made_room(self, room: int = ROOM) -> None:
+        """Retry the groups that lack room, since there may be ``room`` now: on nodes, or for pods with claims."""
+        self.dispatcher.made_room(room)
         self.candidates |= self.too_wide
         self.too_wide.clear()
 
@@ -355,9 +405,3 @@ class ClusterState:
             self.too_wide.discard(group.key)
             self.dispatcher.discard(group.key)
             self.enqueue.discard(group.key)
-
-
-def _tenant(claim: Claim) -> Tenant:
-    """Return the tenant of a claim whose pod is not known."""
-    group = "" if claim.group == f"pod/{claim.uid}" else claim.group
-    return Tenant(group, claim.labels, claim.namespace)

@@ -15,10 +15,10 @@ from deviceshare_bus.core import Now
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.borrowing import Borrowing
-from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.cluster_state import STARTED, ClusterState
 from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.own_work import OwnWork
-from deviceshare_placement.core.readiness import enqueue_obstacle, readiness
+from deviceshare_placement.core.readiness import enqueue_obstacle, namespace_obstacle, namespace_of, readiness
 from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.reporter import Reporter
 
@@ -112,6 +112,7 @@ class Deciding:
         for uid in [uid for uid, due in self.retries.items() if due <= now.monotonic]:
             del self.retries[uid]
             cluster.reconsider_pod(uid)
+        cluster.reconsider_relabelled()
         cluster.classify_again()
         candidates, cluster.candidates = cluster.candidates, set()
         for key in sorted(candidates):
@@ -144,7 +145,7 @@ class Deciding:
         if not self._work.owns(record):
             self.leave(record)
             return
-        if fact is not None and record.applies:
+        if fact is not None and record.applies and not self._has_started(record, fact):
             closed = enqueue_obstacle(cluster, fact)
             if closed:
                 self._reject(record, closed, None, now.wall)
@@ -184,11 +185,28 @@ class Deciding:
 
     def _starts(self, record: GroupRecord, fact: PodGroupFact) -> bool:
         """Return whether what a group lacks is reserved for it: it was admitted, or runs with its minimum."""
-        if record.admitted or fact.phase == "Inqueue":
+        if namespace_obstacle(self._cluster, fact.queue, namespace_of(fact)):
+            return False
+        if record.admitted or (fact.admitted and fact.phase == "Inqueue"):
             return True
+        return fact.phase == "Running" and self._on_nodes(record) >= fact.min_member
+
+    def _has_started(self, record: GroupRecord, fact: PodGroupFact) -> bool:
+        """Return whether pods show the admission of a group whose phase is not signed.
+
+        Placement claims only pods of admitted groups. A group of which the minimum runs started before signing was
+        enabled, or was started by Volcano. A group that has started and has no waiting pods needs no admission.
+        """
+        if fact.phase in ("", "Pending"):
+            return False
         members = [self._cluster.pods[uid] for uid in record.members]
-        on_nodes = sum(member.placed and not member.fact.ended for member in members)
-        return fact.phase == "Running" and on_nodes >= fact.min_member
+        if any(member.claims for member in members) or self._on_nodes(record) >= max(1, fact.min_member):
+            return True
+        return fact.phase in STARTED and not any(member.waits for member in members)
+
+    def _on_nodes(self, record: GroupRecord) -> int:
+        members = [self._cluster.pods[uid] for uid in record.members]
+        return sum(member.placed and not member.fact.ended for member in members)
 
     def _without_gated(self, record: GroupRecord, amounts: Resources) -> Resources:
         """Return amounts less the requests of the group's pods that have scheduling gates."""

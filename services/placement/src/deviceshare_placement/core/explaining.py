@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from deviceshare.allocation import Allocator, Placement, Unplaceable
-from deviceshare.conf import BINPACK, NODEORDER
+from deviceshare.conf import BINPACK, NODEORDER, SchedulerConf
 from deviceshare.families import explain_claim, gang_line
 from deviceshare.model import (
     ADMITTED,
@@ -19,6 +19,7 @@ from deviceshare.model import (
     PodFact,
     PodGroupFact,
     Refusal,
+    admission_terms,
     unavailable,
 )
 from deviceshare.queueing import Decision, Group, Reason, Shortage
@@ -68,8 +69,8 @@ def choice(allocator: Allocator, pod: PodFact, placement: Placement, decision: D
     return Choice(
         nodes=allocator.nodes,
         feasible=placement.feasible,
-        policy=conf.policy,
         weight=conf.weight,
+        **_policies(conf.for_pod(pod.ask.policies)),
         score=placement.score,
         plugins=_PLUGINS[bool(conf.nodeorder), bool(conf.binpack)],
         weighted_score=placement.weighted_score,
@@ -77,6 +78,16 @@ def choice(allocator: Allocator, pod: PodFact, placement: Placement, decision: D
         caveats=allocator.caveats(pod.ask),
         **gang,
     )
+
+
+def _policies(conf: SchedulerConf) -> dict[str, Any]:
+    """Return which policies chose node and cards, and what set them."""
+    node_of = (conf.policies.node_from or "Pod") if conf.policies.node else ""
+    card_of = (conf.policies.card_from or "Pod") if conf.policies.card else ""
+    found = {"policy": conf.node_policy, "policy_of": node_of}
+    if (conf.node_policy, node_of) != (conf.card_policy, card_of):
+        found |= {"card_policy": conf.card_policy, "card_policy_of": card_of}
+    return found
 
 
 def ended(allocator: Allocator, claim: Claim, node: str) -> PutLatest:
@@ -137,7 +148,10 @@ def held_up(pod: PodFact, obstacle: Obstacle, now: float, by: str) -> Explanatio
 
 def admitted(record: GroupRecord, now: float, by: str) -> Explanation:
     """Return that a PodGroup was admitted to its queue."""
-    return _of_group(record, ADMITTED, f"pod group {record.key} is admitted to its queue", (), now, by)
+    explanation = _of_group(record, ADMITTED, f"pod group {record.key} is admitted to its queue", (), now, by)
+    fact = record.fact
+    terms = admission_terms(fact.queue, fact.min_resources) if fact is not None else ""
+    return msgspec.structs.replace(explanation, admission=terms)
 
 
 def rejected(record: GroupRecord, why: str, shortage: Shortage | None, now: float, by: str) -> Explanation:

@@ -14,6 +14,10 @@ from deviceshare.model import (
     PodGroupFact,
     PriorityClassFact,
     QueueFact,
+    StorageClassFact,
+    VolumeClaimFact,
+    VolumeFact,
+    VolumeLimitsFact,
 )
 from deviceshare_bus.core import Command, Now, RecordStep, RecordTrace, Unreadable
 from deviceshare_bus.subjects import address, ledger, outcome
@@ -21,6 +25,7 @@ from deviceshare_bus.subjects import fact as subject_of
 from msgspec.structs import replace
 
 from deviceshare_placement.core import explaining
+from deviceshare_placement.core.arrivals import count_arrival, count_if_configured, count_if_selected
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.ledgers import Ledgers
@@ -78,6 +83,7 @@ class Facts:
                 queue = self._work.queue(group)
                 self._cluster.set_group(fact)
                 self._note_move(group, queue)
+                count_if_selected(self._cluster, fact.policies)
             case PriorityClassFact():
                 self._cluster.set_priority_class(fact)
             case NamespaceFact():
@@ -85,6 +91,9 @@ class Facts:
             case QueueFact():
                 self._work.queue_changed(self._cluster.queues.get(fact.name), fact, sequence)
                 self._cluster.set_queue(fact)
+                count_if_selected(self._cluster, fact.policies)
+            case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
+                self._cluster.set_storage(fact)
             case ConfigFact() if self._effective.take(fact):
                 self._configure()
         self._facts[subject] = fact
@@ -180,6 +189,9 @@ class Facts:
         if record is None:
             claims = self._cluster.claims[fact.uid]
             record = self._cluster.pods[fact.uid] = PodRecord(fact, pod_class, claims, seen_at=now.wall)
+            count_arrival(self._cluster, fact)
+        else:
+            count_if_selected(self._cluster, fact.ask.policies)
         record.fact, record.pod_class = fact, pod_class
         if before.group != fact.group:
             left = self._cluster.group(before.group)
@@ -225,6 +237,8 @@ class Facts:
                 self._cluster.remove_priority_class(fact.name)
             case NamespaceFact():
                 self._cluster.set_namespace(fact.name, None)
+            case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
+                self._cluster.set_storage(fact, gone=True)
             case QueueFact():
                 self._work.queue_changed(fact, None, self._sequence)
                 self._cluster.remove_queue(fact.name)
@@ -270,3 +284,4 @@ class Facts:
     def _configure(self) -> None:
         """Decide by the configuration that is in effect now."""
         self._cluster.configure(self._effective.conf)
+        count_if_configured(self._cluster)

@@ -8,6 +8,7 @@ the binder then reads the pod back. Times are monotonic.
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
+from deviceshare.allocation import CORDONED, tolerates
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
 
 from deviceshare_placement.core.claim_traces import ClaimTraces
@@ -167,14 +168,19 @@ class Ledgers:
         self.due.add(node)
         return True
 
-    def node_lost(self, node: str) -> None:
+    def node_lost(self, node: str, *, gone: bool = False) -> None:
         """Withdraw all unbound claims of gangs that have an unbound claim on a node that takes no pods now.
 
-        The gang is decided again as a whole: its other pods may go to other nodes as well.
+        The gang is decided again as a whole: its other pods may go to other nodes as well. Pods that a cordon does not
+        concern stay on a node that is ready, unless it is ``gone``.
         """
+        fact = None if gone else self._cluster.allocator.node(node)
+        cordons = self._cluster.allocator.conf.predicates.unschedulable
         for claim in list(self._cluster.ledger(node).claims.values()):
             pod = self._cluster.pods.get(claim.uid)
             if pod is None or pod.fact.node or pod.fact.ended:
+                continue
+            if fact is not None and fact.ready and (not cordons or tolerates(pod.fact.ask.tolerations, CORDONED)):
                 continue
             group = self._cluster.groups[pod.fact.group]
             if group.fact is None or group.fact.min_member <= 1:
@@ -189,7 +195,7 @@ class Ledgers:
 
         The other node may have other cards, and the binder may hear of the ledger before it hears of the node.
         """
-        self.node_lost(node)
+        self.node_lost(node, gone=True)
         for claim in self._cluster.ledger(node).claims.values():
             pod = self._cluster.pods.get(claim.uid)
             if pod is not None and not (pod.fact.node or pod.fact.ended):

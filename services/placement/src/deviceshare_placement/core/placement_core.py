@@ -158,6 +158,7 @@ class PlacementCore:
             + self._writes.open
             + sum(map(self._work.owns_node, self._ledgers.due))
             + len(self.cluster.candidates)
+            + len(self.cluster.relabelled)
             + len(self.cluster.dispatcher)
             # A pod that is refused again and again has its reason: a settled system does not wait for it.
             + sum(1 for uid in self._deciding.retries if self.cluster.pods[uid].refusals <= PROMPT_RETRIES)

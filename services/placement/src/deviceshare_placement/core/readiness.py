@@ -98,7 +98,7 @@ def _single_job(cluster: ClusterState, record: GroupRecord, retries: Mapping[str
         return None
     if fact.queue in cluster.queues and _without_closed_queue(cluster, record, [member], Readiness()) != [member]:
         return None
-    if queue_obstacle(cluster, fact.queue, ""):
+    if queue_obstacle(cluster, fact.queue, "", fact.namespace):
         return None
     job = _job(cluster, record, Group(key=record.key, pods=(fact,)), [fact])
     return None if cluster.dispatcher.serves(job) else job
@@ -122,7 +122,7 @@ def _terms(cluster: ClusterState, record: GroupRecord, first: PodFact) -> tuple[
     As in Volcano the minimum is 0 where nothing enforces gangs: the plugin ``gang``, or our extension.
     """
     if record.key == f"pod/{first.uid}":
-        return 1, queue_obstacle(cluster, first.queue, f"Pod {first.ref}")
+        return 1, queue_obstacle(cluster, first.queue, f"Pod {first.ref}", first.namespace)
     fact = record.fact
     if fact is None:
         return 1, f"PodGroup {record.key} not found"
@@ -130,7 +130,7 @@ def _terms(cluster: ClusterState, record: GroupRecord, first: PodFact) -> tuple[
         return fact.min_member, "; ".join(map(str, fact.problems))
     conf = cluster.allocator.conf
     minimum = fact.min_member if conf.extensions.gangs or conf.does("gang", "JobReady") else 0
-    return minimum, queue_obstacle(cluster, fact.queue, f"PodGroup {record.key}")
+    return minimum, queue_obstacle(cluster, fact.queue, f"PodGroup {record.key}", first.namespace)
 
 
 def _tasks(record: GroupRecord, members: list[PodRecord]) -> tuple[tuple[str, int], ...]:
@@ -145,17 +145,30 @@ def _tasks(record: GroupRecord, members: list[PodRecord]) -> tuple[tuple[str, in
     return tuple((task, minimum - placed[task]) for task, minimum in sorted(minimums.items()) if minimum > placed[task])
 
 
-def queue_obstacle(cluster: ClusterState, name: str, subject: str) -> str:
-    """Return why a queue serves no pod, '' if it is open; ``subject`` is the object in the queue."""
+def queue_obstacle(cluster: ClusterState, name: str, subject: str, namespace: str) -> str:
+    """Return why a queue serves no pod of a namespace, '' if it does; ``subject`` is the object in the queue."""
     queue = cluster.queues.get(name)
     if queue is None:
         return "" if name == DEFAULT_QUEUE else f"{subject}: queue {name!r} does not exist"
     obstacle = cluster.accounts.obstacle(name)
     if obstacle:
         return f"{subject}: {obstacle}"
+    if foreign := namespace_obstacle(cluster, name, namespace):
+        return f"{subject}: {foreign}"
     if queue.open or not cluster.allocator.conf.extensions.queue_state:
         return ""
     return f"{subject}: {_closed(cluster, queue)}"
+
+
+def namespace_obstacle(cluster: ClusterState, name: str, namespace: str) -> str:
+    """Return why a namespace may not use a queue, '' if it may."""
+    queue = cluster.queues.get(name)
+    if queue is None:
+        return ""
+    fact = cluster.namespaces.get(namespace)
+    if queue.serves(namespace, fact.labels if fact is not None else ()):
+        return ""
+    return f"namespace {namespace!r} may not use queue {name!r}, which serves these namespaces: {queue.served}"
 
 
 def enqueue_obstacle(cluster: ClusterState, group: PodGroupFact) -> str:
@@ -171,7 +184,12 @@ def enqueue_obstacle(cluster: ClusterState, group: PodGroupFact) -> str:
         conf = cluster.allocator.conf
         if "enqueue" in conf.actions and conf.bounds_queues("JobEnqueued"):
             return f"{subject}: {closed}"
-    return queue_obstacle(cluster, group.queue, subject)
+    return queue_obstacle(cluster, group.queue, subject, namespace_of(group))
+
+
+def namespace_of(group: PodGroupFact) -> str:
+    """Return the namespace of a PodGroup."""
+    return group.key.partition("/")[0]
 
 
 def _closed(cluster: ClusterState, queue: QueueFact) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 from deviceshare.allocation import PodClass
-from deviceshare.model import Claim, GroupKey, PodFact, PodGroupFact
+from deviceshare.model import Claim, GroupKey, PodFact, PodGroupFact, Tenant
 
 
 @dataclass(slots=True)
@@ -109,3 +109,9 @@ class LedgerRecord:
             for claim in self.claims.values()
             if claim.id not in self.remove
         ]
+
+
+def tenant_of(claim: Claim) -> Tenant:
+    """Return the tenant of a claim whose pod is not known."""
+    group = "" if claim.group == f"pod/{claim.uid}" else claim.group
+    return Tenant(group, claim.labels, claim.namespace, volumes=claim.volumes, bindings=claim.bindings)

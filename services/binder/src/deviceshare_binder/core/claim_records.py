@@ -1,0 +1,35 @@
+"""What the binder records of claims: their outcomes, as steps and log lines, and claims that are not valid."""
+
+from deviceshare.model import BOUND
+from deviceshare_bus.core import Command, Count, Log, Now, RecordStep
+
+from deviceshare_binder.core.bind_task import Finished, Rejected
+
+
+def of_outcome(finished: Finished, now: Now) -> list[Command]:
+    """Return the records of an outcome."""
+    claim, node, state, reason = finished
+    pod = f"{claim.namespace}/{claim.name}"
+    step = RecordStep(claim.uid, pod, state, node=node, message=reason, at=now.wall)
+    if state == BOUND:
+        details = {
+            "namespace": claim.namespace, "pod": claim.name, "uid": claim.uid, "node": node, "queue": claim.queue,
+            "claim": claim.id, "seconds": round(now.wall - (claim.seen_at or claim.decided_at), 6),
+        }  # fmt: skip
+        return [step, Log("info", "pod bound", details)]
+    if reason:
+        return [
+            step,
+            Log("info", f"claim refused: {pod}: {reason}", {"uid": claim.uid, "node": node, "claim": claim.id}),
+        ]
+    return [step]
+
+
+def of_rejection(rejected: Rejected) -> list[Command]:
+    """Return the records of a claim that is not valid."""
+    claim, node, reason = rejected
+    details = {"claim": claim.id, "uid": claim.uid, "node": node, "decided_by": claim.decided_by}
+    return [
+        Count("claims_rejected"),
+        Log("warning", f"claim of {claim.namespace}/{claim.name} is not valid: {reason}", details),
+    ]

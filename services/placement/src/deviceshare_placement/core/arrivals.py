@@ -1,0 +1,32 @@
+"""Counting the pods that arrive: the policy ``fragmentation`` expects more of the same."""
+
+from deviceshare.model import FRAGMENTATION, PodFact, Policies
+
+from deviceshare_placement.core.cluster_state import ClusterState
+
+
+def count_arrival(cluster: ClusterState, pod: PodFact) -> None:
+    """Count a pod that was not known before, if a policy needs it."""
+    if cluster.allocator.learns:
+        cluster.allocator.arrived(pod.ask)
+    else:
+        count_if_selected(cluster, pod.ask.policies)
+
+
+def count_if_selected(cluster: ClusterState, policies: Policies) -> None:
+    """Begin to count if a pod, PodGroup or queue has the policy."""
+    if FRAGMENTATION in (policies.node, policies.card) and not cluster.allocator.learns:
+        _learn(cluster)
+
+
+def count_if_configured(cluster: ClusterState) -> None:
+    """Begin to count if the configuration has the policy now."""
+    if cluster.allocator.conf.policy == FRAGMENTATION and not cluster.allocator.learns:
+        _learn(cluster)
+
+
+def _learn(cluster: ClusterState) -> None:
+    """Begin to count the pods that arrive, with those that are known."""
+    cluster.allocator.learn()
+    for pod in cluster.pods.values():
+        cluster.allocator.arrived(pod.fact.ask)
