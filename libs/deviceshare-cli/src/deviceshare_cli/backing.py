@@ -80,7 +80,7 @@ class LocalBacking(Backing):
             self._controller.observers.remove(observer)
 
     async def run(self) -> None:
-        """Run the controllers, which create the pods of Jobs."""
+        """Run the controllers, which create the pods of workloads."""
         await self._controller.run()
 
 
@@ -107,14 +107,14 @@ async def local_backing(url: str, directory: Path | None) -> AsyncIterator[Local
         yield LocalBacking(url, cluster, objects, directory)
 
 
-def directory_of(spec: str) -> Path | None:
+def directory_of(spec: str, option: str = "--cluster ") -> Path | None:
     """Return the directory of ``local:DIR``, None for a live cluster. Raises CommandError."""
     kind, colon, name = spec.partition(":")
     if kind == KUBE:
         return None
     if kind != "local" or not colon or not name:
-        raise CommandError(f"--cluster {spec}: expected local:DIR, a directory of manifests, kube or kube:CONTEXT")
+        raise CommandError(f"{option}{spec}: expected local:DIR, a directory of manifests, kube or kube:CONTEXT")
     directory = Path(name)
     if not directory.is_dir():
-        raise CommandError(f"--cluster {spec}: {name} is not a directory of manifests")
+        raise CommandError(f"{option}{spec}: {name} is not a directory of manifests")
     return directory

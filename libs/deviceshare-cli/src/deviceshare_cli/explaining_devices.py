@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from deviceshare.model import shown, unit_of
 from deviceshare_metrics import api
 
+from deviceshare_cli import tables
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.output import NONE, Table
 from deviceshare_cli.pods import shown_devices
@@ -58,6 +59,8 @@ async def explain_device(reader: Reader, name: str) -> Report | None:
         (pod.namespace, pod.name, each.container, pod.state, each.id, f"{each.memory}Mi", str(each.cores))
         for pod, each in holders
     ]
+    if device.cordon is not None:
+        lines.append(f"cordoned {device.cordon}".rstrip() + ". It gets no further pods; its pods keep it.")
     sections = [("Capacity", table_lines(_capacity(device))), ("Held by", table_lines((head, rows)))]
     held = [{"namespace": pod.namespace, "pod": pod.name, "state": pod.state, "device": each} for pod, each in holders]
     return Report(lines, sections, {"device": device, "held_by": held})
@@ -80,7 +83,7 @@ def _cards(devices: Iterable[api.Device]) -> Table:
             device.id,
             device.type or NONE,
             device.mode or NONE,
-            "yes" if device.healthy else "no",
+            tables.health(device),
         ]
         row.append(f"{max(0, device.memory_total - device.memory_used)}/{device.memory_total}Mi")
         cores = f"{max(0, device.cores_total - device.cores_used)}/{device.cores_total}"

@@ -7,8 +7,9 @@ from typing import Any
 from deviceshare.model import shown, unit_of
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
+from deviceshare_metrics.api_dashboard import Queue
 
-from deviceshare_cli.object_tables import amounts, podgroups_table
+from deviceshare_cli.object_tables import amounts, namespaces_of, podgroups_table
 from deviceshare_cli.output import NONE, Table
 from deviceshare_cli.pods import shown_devices
 from deviceshare_cli.reading.reader import Reader
@@ -28,6 +29,8 @@ async def explain_queue(reader: Reader, name: str) -> Report | None:
     groups = [each for each in await reader.objects("PodGroup") if (each.get("spec") or {}).get("queue") == name]
     spec, status = queue.get("spec") or {}, queue.get("status") or {}
     lines = [f"Queue {name}", f"{status.get('state') or 'Open'}, weight {spec.get('weight', 1)}"]
+    if served := namespaces_of(queue):
+        lines.append(f"Only these namespaces may use it: {served}")
     if obstacle := shares.pop("obstacle"):
         lines.append(f"No pods are served: {obstacle}")
     sections = [
@@ -42,19 +45,15 @@ async def explain_queue(reader: Reader, name: str) -> Report | None:
 
 async def _shares(reader: Reader, name: str) -> dict[str, Any]:
     """Return the account of a queue, as placement computes it."""
-    from deviceshare_metrics.core.accounts import queue_accounts
-
-    from deviceshare_cli.reading.state import PLACEMENT_STREAMS, metrics_store
-
-    store = metrics_store(await reader.messages(PLACEMENT_STREAMS), reader.now)
-    accounts = queue_accounts(store)
-    account = accounts.account(name)
+    queue = next((each for each in await reader.items(Queue) if each.name == name), None)
+    if queue is None:
+        return {"obstacle": "", "allocated": {}, "requested": {}, "deserved": {}, "capability": {}}
     return {
-        "obstacle": accounts.unready or accounts.obstacle(name),
-        "allocated": dict(account.used),
-        "requested": dict(account.requested),
-        "deserved": {each: int(amount) for each, amount in account.deserved.items()},
-        "capability": dict(account.bound),
+        "obstacle": queue.obstacle,
+        "allocated": queue.used,
+        "requested": queue.requested,
+        "deserved": {each: int(amount) for each, amount in queue.deserved.items()},
+        "capability": queue.bounds,
     }
 
 

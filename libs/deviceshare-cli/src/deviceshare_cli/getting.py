@@ -9,7 +9,7 @@ import msgspec
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 
-from deviceshare_cli import object_tables, tables
+from deviceshare_cli import object_tables, tables, volume_tables
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import Table, aligned, indented_json, widths_of, yaml_text
@@ -23,6 +23,9 @@ from deviceshare_cli.reading.kinds import (
     PODGROUPS,
     PODS,
     QUEUES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
     Resource,
     Target,
     not_found,
@@ -192,9 +195,15 @@ def _object_table(
     if resource is PODGROUPS:
         return object_tables.podgroups_table(objects, wide)
     if resource is QUEUES:
-        return object_tables.queues_table(objects)
+        return object_tables.queues_table(objects, wide)
     if resource is JOBS:
         return object_tables.jobs_table(objects, groups, now)
+    if resource is VOLUME_CLAIMS:
+        return volume_tables.claims_table(objects, now)
+    if resource is VOLUMES:
+        return volume_tables.volumes_table(objects, now)
+    if resource is STORAGE_CLASSES:
+        return volume_tables.classes_table(objects, now)
     assert resource is EVENTS
     return object_tables.events_table(objects, now, wide)
 

@@ -11,39 +11,43 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from deviceshare_metrics import api
 
+from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.errors import CommandError, NotFoundError
 
 T = TypeVar("T")
+_HINT = " (give one with --token or DEVICESHARE_TOKEN: `kubectl create token ACCOUNT`, or the shared secret)"
 SECONDS = 30.0
 """Timeout of a request: the first snapshot of a large cluster takes seconds."""
 
 
-async def fetch(metrics: str, path: str, answer: type[T]) -> T:
+async def fetch(metrics: Endpoint, path: str, answer: type[T]) -> T:
     """Return the answer to ``/api/v1/<path>``. Raises NotFoundError for an unknown object, CommandError."""
     where = f"/api/v1/{quote(path)}"
     try:
         status, body = await asyncio.to_thread(_get, metrics, where)
     except (HTTPException, OSError) as error:
         raise CommandError(
-            f"the metrics service at {metrics} does not answer: {error or type(error).__name__}"
+            f"the metrics service at {metrics.url} does not answer: {error or type(error).__name__}"
         ) from None
     try:
         if status == 200:
             return msgspec.json.decode(body, type=answer)
         problem = msgspec.json.decode(body, type=api.ErrorAnswer).error
     except msgspec.MsgspecError:
-        unexpected = f"{metrics}{where} answered with status {status} and an unexpected body"
+        unexpected = f"{metrics.url}{where} answered with status {status} and an unexpected body"
         raise CommandError(unexpected) from None
+    if status in (401, 403, 421, 503):
+        problem = f"the metrics service at {metrics.url} refuses: {problem}{_HINT if status == 401 else ''}"
     raise NotFoundError(problem) if status == 404 else CommandError(problem)
 
 
-def _get(metrics: str, path: str) -> tuple[int, bytes]:
+def _get(metrics: Endpoint, path: str) -> tuple[int, bytes]:
     """Return status and body. Raises HTTPException, OSError."""
-    url = urlsplit(metrics)
+    url = urlsplit(metrics.url)
     kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
     connection = kind(url.hostname or "", url.port, timeout=SECONDS)
     try:
-        connection.request("GET", url.path.rstrip("/") + path, headers={"Accept": "application/json"})
+        connection.request("GET", url.path.rstrip("/") + path, headers={"Accept": "application/json"} | metrics.headers)
         response = connection.getresponse()
         return response.status, response.read()
     finally:

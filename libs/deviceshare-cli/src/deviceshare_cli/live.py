@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.explaining import explanation_text
 from deviceshare_cli.json_api import fetch
@@ -53,7 +54,7 @@ class Live:
             with self._keys.reading():
                 while True:
                     pressed.clear()
-                    self._live.update(await self._draw(pods, system.run.metrics), refresh=True)
+                    self._live.update(await self._draw(pods, system.run.endpoint), refresh=True)
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(SECONDS):
                             await pressed.wait()
@@ -61,7 +62,7 @@ class Live:
             self._live.stop()
             notices.write = to_stderr
 
-    async def _draw(self, pods: LiveTable, metrics: str) -> RenderableType:
+    async def _draw(self, pods: LiveTable, metrics: Endpoint) -> RenderableType:
         keys, width = self._keys, self._console.width
         nodes, devices = await _allocation(metrics)
         groups = pending_groups(pods.waiting, keys.wanted)
@@ -74,7 +75,7 @@ class Live:
         return view(pods, table, keys, settled=self.settled, explained=explained)
 
 
-async def _allocation(metrics: str) -> tuple[Sequence[api.Node], Sequence[api.Device]]:
+async def _allocation(metrics: Endpoint) -> tuple[Sequence[api.Node], Sequence[api.Device]]:
     """Return the nodes and their cards, none while the metrics service does not answer."""
     try:
         nodes, devices = await asyncio.gather(
@@ -85,7 +86,7 @@ async def _allocation(metrics: str) -> tuple[Sequence[api.Node], Sequence[api.De
     return nodes.items, devices.items
 
 
-async def _explain(metrics: str, pod: PodView) -> str:
+async def _explain(metrics: Endpoint, pod: PodView) -> str:
     try:
         answer = await fetch(metrics, f"pods/{pod.namespace}/{pod.name}/explain", api.PodExplanation)
     except CommandError as error:

@@ -15,6 +15,7 @@ from deviceshare_cluster.local import (
     parse_manifests,
     read_manifests,
 )
+from deviceshare_cluster.local.kinds import KINDS
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.result import RefusedPod, Rejected, refused_pod
@@ -73,6 +74,7 @@ def quoted_title(applied: Applied, api_version: str) -> str:
     return f'{_resource(applied.kind, api_version)} "{applied.name}"'
 
 
-def _resource(kind: str, api_version: str) -> str:
+def _resource(name: str, api_version: str) -> str:
+    kind = KINDS[name].kind if name in KINDS else name
     group, slash, _ = api_version.rpartition("/")
     return f"{kind.lower()}.{group}" if slash else kind.lower()

@@ -15,7 +15,9 @@ import typer
 from deviceshare_cli import runfile
 from deviceshare_cli.bench.app import app as bench_app
 from deviceshare_cli.chaos.app import app as chaos_app
+from deviceshare_cli.checking.app import app as checking_app
 from deviceshare_cli.conformance.app import app as conformance_app
+from deviceshare_cli.credentials.app import app as credentials_app
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
 from deviceshare_cli.pods import SCHEDULERS
@@ -35,6 +37,8 @@ app.add_typer(bench_app, name="bench")
 app.add_typer(simulate_app, name="simulate")
 app.add_typer(conformance_app)
 app.add_typer(chaos_app)
+app.add_typer(credentials_app)
+app.add_typer(checking_app)
 
 FileOption = Annotated[
     list[str], typer.Option("-f", "--filename", metavar="FILE", help="File, directory or - for standard input.")
@@ -149,6 +153,44 @@ def apply(filename: FileOption, run: RunOption = None) -> None:
 
 
 @app.command()
+def create(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[job NAME]", help="job NAME --from cronjob/NAME, instead of files.")
+    ] = None,
+    filename: OptionalFileOption = None,
+    origin: Annotated[
+        str | None, typer.Option("--from", metavar="cronjob/NAME", help="The CronJob to make a Job from.")
+    ] = None,
+    namespace: NamespaceOption = None,
+    run: RunOption = None,
+) -> None:
+    """Create the objects of manifests in the running local cluster, or a Job from a CronJob, which starts it now."""
+    from deviceshare_cli import changing
+
+    if bool(arguments) == bool(filename):
+        raise typer.BadParameter("give either -f FILE or job NAME --from cronjob/NAME")
+    if filename:
+        run_and_exit(changing.create(runfile.find(run), filename))
+    assert arguments is not None
+    if len(arguments) != 2 or arguments[0] not in ("job", "job.batch") or origin is None:
+        raise typer.BadParameter("expected job NAME --from cronjob/NAME")
+    run_and_exit(changing.create_job(runfile.find(run), arguments[1], origin, namespace))
+
+
+@app.command()
+def scale(
+    arguments: Annotated[list[str], typer.Argument(metavar="KIND NAME...", help="deployment NAME, or KIND/NAME.")],
+    replicas: Annotated[int, typer.Option(metavar="N", min=0, max=10_000, help="The new number of replicas.")],
+    namespace: NamespaceOption = None,
+    run: RunOption = None,
+) -> None:
+    """Set the replicas of Deployments, ReplicaSets, StatefulSets or LeaderWorkerSets of the running local cluster."""
+    from deviceshare_cli import changing
+
+    run_and_exit(changing.scale(runfile.find(run), arguments, replicas, namespace))
+
+
+@app.command()
 def delete(
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[KIND NAME...]", help="pod NAME, or KIND/NAME, instead of files.")
@@ -170,6 +212,62 @@ def delete(
         run_and_exit(deleted)
     assert filename is not None
     run_and_exit(changing.delete(runfile.find(run), filename, ignore_not_found=ignore_not_found))
+
+
+_KIND = typer.Argument(metavar="card NODE/UUID...", help="The word card, and the cards by UUID or index.")
+_LiveOption = Annotated[bool, typer.Option("--live", help="The cluster of the kubeconfig, not that of a running `up`.")]
+_KubeconfigOption = Annotated[
+    str,
+    typer.Option(metavar="FILE", help="The kubeconfig of a live cluster. [default: $KUBECONFIG, else ~/.kube/config]"),
+]
+_ContextOption = Annotated[str, typer.Option(metavar="NAME", help="Its context. [default: the current one]")]
+
+
+def _cards_of(arguments: list[str]) -> list[str]:
+    """Return the cards after the word ``card``."""
+    if arguments[0] not in ("card", "cards", "device", "devices") or len(arguments) < 2:
+        raise typer.BadParameter("expected: card NODE/UUID. For a whole node, use kubectl cordon NODE")
+    return arguments[1:]
+
+
+@app.command()
+def cordon(
+    arguments: Annotated[list[str], _KIND],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for all who look at the card.")] = "",
+    by: Annotated[str, typer.Option(metavar="NAME", help="Who. [default: the user of this process]")] = "",
+    live: _LiveOption = False,
+    kubeconfig: _KubeconfigOption = "",
+    context: _ContextOption = "",
+    run: RunOption = None,
+) -> None:
+    """Keep cards from getting further pods, for maintenance. Pods that have them keep them.
+
+    Writes the annotation deviceshare.io/cordoned-cards of the Node, in the cluster of the running system, else in that
+    of the kubeconfig, which needs the right to patch nodes.
+    """
+    import getpass
+    import time
+
+    from deviceshare_cli import cordon as module
+
+    target = module.Target(run, live or bool(kubeconfig or context), kubeconfig, context)
+    change = module.cordoning(by or getpass.getuser(), reason, time.time())
+    run_and_exit(module.change(target, _cards_of(arguments), change))
+
+
+@app.command()
+def uncordon(
+    arguments: Annotated[list[str], _KIND],
+    live: _LiveOption = False,
+    kubeconfig: _KubeconfigOption = "",
+    context: _ContextOption = "",
+    run: RunOption = None,
+) -> None:
+    """Let cards get pods again after `deviceshare cordon card`."""
+    from deviceshare_cli import cordon as module
+
+    target = module.Target(run, live or bool(kubeconfig or context), kubeconfig, context)
+    run_and_exit(module.change(target, _cards_of(arguments), module.uncordoning()))
 
 
 @app.command()

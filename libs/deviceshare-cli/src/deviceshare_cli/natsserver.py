@@ -58,17 +58,22 @@ def prepare(name: str, directory: Path) -> NatsServer:
     return _prepare(name, directory, "")
 
 
-def prepare_cluster(name: str, directory: Path, count: int) -> list[NatsServer]:
-    """Write the configurations of servers that replicate their streams; one server has no cluster."""
+def prepare_cluster(name: str, directory: Path, count: int, authorization: str = "") -> list[NatsServer]:
+    """Write the configurations of servers that replicate their streams; one server has no cluster.
+
+    ``authorization``: the path of the file with the users, relative to ``directory``; by default there are none.
+    """
+    # nats-server takes the path as relative to the configuration.
+    users = f'include "../{authorization}"\n' if authorization else ""
     if count == 1:
-        return [prepare(name, directory)]
+        return [_prepare(name, directory, users)]
     routes = [free_port() for _ in range(count)]
     urls = ", ".join(f'"nats://{LOOPBACK}:{port}"' for port in routes)
     return [
         _prepare(
             f"{name}-{number}",
             directory,
-            f'cluster {{ name: "{name}", listen: "{LOOPBACK}:{port}", routes: [{urls}] }}\n',
+            f'{users}cluster {{ name: "{name}", listen: "{LOOPBACK}:{port}", routes: [{urls}] }}\n',
         )
         for number, port in enumerate(routes, 1)
     ]
@@ -82,7 +87,7 @@ def runtime_settings(cores: int, environment: Mapping[str, str]) -> dict[str, st
     return {name: value for name, value in settings.items() if name not in environment}
 
 
-def _prepare(name: str, directory: Path, cluster: str) -> NatsServer:
+def _prepare(name: str, directory: Path, further: str) -> NatsServer:
     port, monitor = free_port(), free_port()
     home = directory / name
     home.mkdir()
@@ -92,7 +97,7 @@ def _prepare(name: str, directory: Path, cluster: str) -> NatsServer:
         f'http: "{LOOPBACK}:{monitor}"\n'
         f"max_payload: {MAX_PAYLOAD}\n"
         f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()}, sync_interval: always }}\n"
-        + cluster
+        + further
     )
     config = home / "nats-server.conf"
     config.write_text(text)

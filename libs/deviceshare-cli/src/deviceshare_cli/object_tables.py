@@ -5,6 +5,7 @@ from calendar import timegm
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from deviceshare_cluster.interface import Object
 
 from deviceshare_cli.output import NONE, Table
@@ -28,16 +29,25 @@ def podgroups_table(groups: Sequence[Object], wide: bool) -> Table:
     return head, rows
 
 
-def queues_table(queues: Sequence[Object]) -> Table:
-    """Return the table of Queues: state and number of PodGroups in each phase."""
+def queues_table(queues: Sequence[Object], wide: bool) -> Table:
+    """Return the table of Queues: state and number of PodGroups in each phase; which namespaces may use them."""
     head = ["NAME", "WEIGHT", "STATE", *(phase.upper() for phase in _PHASES), "CAPABILITY"]
+    head += ["NAMESPACES"] if wide else []
     rows = []
     for queue in queues:
         spec, status = queue.get("spec") or {}, queue.get("status") or {}
         counts = [str(status.get(phase) or 0) for phase in _PHASES]
         row = [queue["metadata"]["name"], str(spec.get("weight", 1)), status.get("state") or NONE]
-        rows.append([*row, *counts, amounts(spec.get("capability"))])
+        row += [*counts, amounts(spec.get("capability"))]
+        rows.append([*row, namespaces_of(queue) or "all"] if wide else row)
     return head, rows
+
+
+def namespaces_of(queue: Object) -> str:
+    """Return the namespaces that may use a Queue, '' for all."""
+    from deviceshare.objects import decode_queue
+
+    return decode_queue(msgspec.json.encode(queue)).served
 
 
 def jobs_table(jobs: Sequence[Object], groups: Iterable[Object], now: float) -> Table:

@@ -32,11 +32,21 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def widths_of(lines: Sequence[Sequence[str]]) -> list[int]:
     """Return the width of each column."""
-    return [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return [max(cell_len(printable(line[column])) for line in lines) for column in range(len(lines[0]))]
 
 
 def aligned(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
     """Yield lines with their columns padded to these widths."""
     for line in lines:
-        cells = (text + " " * (width - cell_len(text)) for text, width in zip(line, widths, strict=True))
+        texts = map(printable, line)
+        cells = (text + " " * (width - cell_len(text)) for text, width in zip(texts, widths, strict=True))
         yield "   ".join(cells).rstrip()
+
+
+def printable(text: str) -> str:
+    """Return a text in which each control character is replaced: those of a user's object could change the terminal."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    )

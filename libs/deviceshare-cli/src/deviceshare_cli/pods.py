@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from deviceshare.formats import vgpu
@@ -19,16 +20,37 @@ _DEFAULT_SCHEDULERS = {"Pod": "default-scheduler", "Job": "volcano"}
 """The scheduler of the pods of a kind without ``spec.schedulerName``, by the API server or Volcano's webhook."""
 
 
+_BY_OPERATOR = (
+    *("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob"),
+    *("RayCluster", "RayJob", "RayService"),
+)
+"""Kinds whose operators set the scheduler of pods."""
+
+
 def other_schedulers(manifest: Object, served: Sequence[str]) -> list[tuple[str, str]]:
     """Return a warning, a field and a text, if the pods of a manifest belong to another scheduler."""
-    spec = manifest.get("spec")
-    default = _DEFAULT_SCHEDULERS.get(str(manifest.get("kind")))
-    if default is None or not isinstance(spec, dict) or not served:
+    # Takes long to import.
+    from deviceshare_cluster.local.kinds import known_kind
+    from deviceshare_cluster.local.workloads import pod_template_paths
+
+    kind = known_kind(manifest.get("apiVersion"), manifest.get("kind"))
+    if kind is None or not served:
         return []
-    scheduler = spec.get("schedulerName") or default
-    if not isinstance(scheduler, str) or scheduler in served:
-        return []
-    return [("spec.schedulerName", not_served(scheduler, served))]
+    paths: list[tuple[str | int, ...]] = [()]
+    if kind.name not in ("Pod", "Job"):
+        paths = [] if kind.name in _BY_OPERATOR else list(pod_template_paths(manifest))
+    default = _DEFAULT_SCHEDULERS.get(kind.name, _DEFAULT_SCHEDULERS["Pod"])
+    found = []
+    for path in paths:
+        place: Any = manifest
+        for step in path:
+            place = place[step]
+        spec = place.get("spec")
+        scheduler = (spec.get("schedulerName") or default) if isinstance(spec, dict) else None
+        if isinstance(scheduler, str) and scheduler not in served:
+            field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in (*path, "spec"))
+            found.append((f"{field.removeprefix('.')}.schedulerName", not_served(scheduler, served)))
+    return found
 
 
 def not_placed(pod: Object, served: Sequence[str]) -> str:

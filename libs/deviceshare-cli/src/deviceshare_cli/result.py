@@ -93,7 +93,7 @@ def as_json(result: Result) -> str:
 
 def as_table(pods: Sequence[PodResult], claims: Iterable[Claim] = ()) -> str:
     """Return the table of pods; ``claims`` add the cards that a device plugin offers as a plain number."""
-    plain = {(claim.namespace, claim.name): whole_cards(claim.resources) for claim in claims}
+    plain = {(claim.namespace, claim.name): whole_cards(claim.resources, claim.grants) for claim in claims}
     rows = []
     for pod in pods:
         devices = pod.devices + (plain.get((pod.namespace, pod.name), ()) if pod.node else ())

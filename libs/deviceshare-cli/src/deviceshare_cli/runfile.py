@@ -10,7 +10,9 @@ import tempfile
 from pathlib import Path
 
 import msgspec
+from deviceshare_bus.credentials import Credentials, of_directory, of_environment
 
+from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
 
@@ -31,6 +33,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Values of ``spec.schedulerName`` of the pods that the system places."""
     target: str = ""
     """Its cluster: ``local:DIR``, ``kube`` or ``kube:CONTEXT``."""
+    token: str = ""
+    """Opens ``metrics``: the secret of this run."""
+    credentials: str = ""
+    """The directory of the bus's credentials, as ``deviceshare credentials`` writes it; empty on a bus without users,
+    and for a run file of another bus: the environment then names the credentials."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The JSON API."""
+        return Endpoint(self.metrics, self.token)
+
+    def credentials_of(self, user: str) -> Credentials:
+        """Return the credentials of a user of the bus."""
+        return of_directory(Path(self.credentials), user) if self.credentials else of_environment(user)
 
     @property
     def title(self) -> str:
@@ -54,7 +70,7 @@ def write(run: Run) -> Path:
     directory = run_directory()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if directory.stat().st_uid != os.getuid():
+        if {directory.lstat().st_uid, directory.stat().st_uid} != {os.getuid()}:  # a link, and where it leads
             raise CommandError(f"{directory} belongs to another user: set DEVICESHARE_RUN_DIR to your own directory")
         own = directory / f"run-{run.pid}.json"
         for path in (own, directory / "run.json"):
@@ -130,9 +146,12 @@ def stale() -> list[Run]:
 def _write(path: Path, run: Run) -> None:
     """Write a run file atomically, readable only by its owner."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".run-")  # mode 0600
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(run)) + b"\n")
-    Path(name).replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(run)) + b"\n")
+        Path(name).replace(path)
+    finally:
+        Path(name).unlink(missing_ok=True)  # it has the secret
 
 
 def _read(path: Path) -> Run | None:
@@ -165,9 +184,9 @@ def _check_owner(path: Path) -> None:
     """Raise CommandError if a run file, or its directory, belongs to another user: it could name any address."""
     for each in (path, path.parent):
         try:
-            owner = each.stat().st_uid
+            owners = {each.lstat().st_uid, each.stat().st_uid}
         except OSError:
             continue
         # Directories of the system such as /tmp contain files of all users.
-        if owner != os.getuid() and (each == path or path.parent == run_directory()):
+        if owners != {os.getuid()} and (each == path or path.parent == run_directory()):
             raise CommandError(f"{each} belongs to another user: set DEVICESHARE_RUN_DIR, or select a system by --run")

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.setup import make_streams
+from deviceshare_bus.setup import default_hold, keep_streams, make_streams
 from deviceshare_bus.tasks import end
-from deviceshare_cluster import KUBE
+from deviceshare_cluster import KUBE, signing
 
 from deviceshare_cli import natsserver, runfile
 from deviceshare_cli.backing import Backing, kube_backing, local_backing
+from deviceshare_cli.credentials import files
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.leftovers import removed_after_death
 from deviceshare_cli.notices import LogReader, NoticeHandler, Notices, read_logs
@@ -34,6 +35,8 @@ from deviceshare_cli.supervisor import Program, ProgramFailed, Supervisor
 
 T = TypeVar("T")
 log = logging.getLogger("deviceshare.up")
+CREDENTIALS = "credentials"
+"""The directory of the credentials that ``deviceshare credentials`` writes, in that of the system."""
 START_SECONDS = 20.0
 """Timeout for the first answers of the nats-servers."""
 
@@ -73,10 +76,13 @@ class System:
     async def start_service(self, service: str, *options: str) -> None:
         """Start the replicas of one of the four services."""
         bus = ("--bus", self.run.bus, "--bus-replicas", str(self.wanted.bus_servers))
-        command = (sys.executable, "-m", f"deviceshare_{service}", *bus, *options)
+        http = ("--http-access", "secret", "--http-secret-file", str(secret_file(self.directory)))
+        credentials = self.run.credentials_of(service).arguments()
+        command = (sys.executable, "-m", f"deviceshare_{service}", *bus, *credentials, *http, *options)
         for name in replica_names(service, self.wanted.replicas):
             path = self.directory / f"{name}.log"
-            await self.supervisor.start(Program(name, (*command, "--instance", name), path))
+            program = Program(name, (*command, "--instance", name), path, signing_environment(self.directory))
+            await self.supervisor.start(program)
             self.beside(read_logs([LogReader(name, path, self.notices)]))
 
     async def start_inventory(self) -> None:
@@ -109,6 +115,18 @@ class System:
         return task
 
 
+def secret_file(directory: Path) -> Path:
+    """Return the file with the secret of the HTTP ports."""
+    return directory / CREDENTIALS / files.HTTP / files.HTTP_SECRET
+
+
+def signing_environment(directory: Path) -> dict[str, str]:
+    """Return the variables of services by which they sign: with the system's random key, unless keys are given."""
+    if os.environ.get(signing.FILE) or os.environ.get(signing.KEY):
+        return {}
+    return {signing.FILE: str(directory / CREDENTIALS / files.SIGNING / files.SIGNING_KEYS)}
+
+
 def replica_names(service: str, replicas: Mapping[str, int]) -> list[str]:
     """Return the names of the processes of a service: its own name for a single one, else with a number."""
     count = replicas.get(service, 1)
@@ -128,7 +146,10 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         directory = Path(tempfile.mkdtemp(prefix="deviceshare-"))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         supervisor = Supervisor(notices.report)
-        bus_servers = natsserver.prepare_cluster("bus", directory, wanted.bus_servers)
+        # Without TLS: only root can read the loopback interface, and clients check the user of the server's process.
+        files.write(directory / CREDENTIALS, (), tls=False)
+        users = f"{CREDENTIALS}/{files.SERVER}/{files.AUTHORIZATION}"
+        bus_servers = natsserver.prepare_cluster("bus", directory, wanted.bus_servers, users)
         local_server = None if wanted.cluster.startswith(KUBE) else natsserver.prepare("cluster", directory)
         run = runfile.Run(
             pid=os.getpid(),
@@ -138,6 +159,8 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
             directory=str(directory),
             schedulers=wanted.schedulers,
             target=wanted.cluster,
+            token=secret_file(directory).read_text(),
+            credentials=str(directory / CREDENTIALS),
         )
         runfile.write(run)
         stack.callback(runfile.remove, run)
@@ -157,6 +180,8 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         stack.push_async_callback(supervisor.stop, names)
         stack.push_async_callback(lambda: end(*system.tasks))
         system.beside(backing.run())
+        # The services may not create streams.
+        system.beside(keep_streams(bus, wanted.bus_servers, default_hold()))
         for watched in (*bus_servers, local_server):
             if watched is not None:
                 system.beside(natsserver.keep_writable(watched, supervisor, notices.report))
@@ -193,7 +218,7 @@ async def _connected(
 async def _connect(stack: AsyncExitStack, run: runfile.Run, wanted: Wanted) -> tuple[Connection, Backing]:
     for url in run.bus.split(","):
         await _listening(url)
-    bus = await connect(run.bus, "up")
+    bus = await connect(run.bus, "up", credentials=run.credentials_of("admin"))
     stack.push_async_callback(bus.close)
     # Servers of a cluster have to elect a leader first.
     await bus.repeat(partial(make_streams, bus, wanted.bus_servers), "cannot create the streams yet")

@@ -29,19 +29,35 @@ def nodes_table(nodes: Sequence[api.Node], wide: bool) -> Table:
 
 def devices_table(devices: Sequence[api.Device], wide: bool) -> Table:
     """Return the table of devices."""
-    head = ["NODE", "ID", "MODE", "TYPE", "HEALTHY", "MEMORY", "CORES", "SHARES", *(["INDEX", "PODS"] if wide else [])]
+    head = [
+        "NODE",
+        "ID",
+        "MODE",
+        "TYPE",
+        "HEALTHY",
+        "MEMORY",
+        "CORES",
+        "SHARES",
+        *(["INDEX", "CORDONED", "PODS"] if wide else []),
+    ]
     rows = []
     for device in devices:
-        row = [device.node, device.id, device.mode or NONE, device.type or NONE, "yes" if device.healthy else "no"]
+        row = [device.node, device.id, device.mode or NONE, device.type or NONE, health(device)]
         row.append(f"{device.memory_used}/{device.memory_total}Mi")
         row.append(f"{device.cores_used}/{device.cores_total}" if device.cores_total else NONE)
         # If memory alone limits the number of pods on a card, the plugin counts one slot per MiB.
         limited = device.slots_total != device.memory_total
         row.append(f"{device.slots_used}/{device.slots_total}" if limited else str(device.slots_used))
         if wide:
-            row += [str(device.index), ", ".join(device.pods) or NONE]
+            cordon = (str(device.cordon) or "yes") if device.cordon else NONE
+            row += [str(device.index), cordon, ", ".join(device.pods) or NONE]
         rows.append(row)
     return head, rows
+
+
+def health(device: api.Device) -> str:
+    """Return whether a device is healthy, and whether it is cordoned, as ``kubectl`` shows the status of a node."""
+    return ("yes" if device.healthy else "no") + (",cordoned" if device.cordon else "")
 
 
 def pods_table(pods: Sequence[api.Pod], wide: bool) -> Table:

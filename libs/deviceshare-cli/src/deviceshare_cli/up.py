@@ -227,7 +227,7 @@ def addresses(system: System) -> list[tuple[str, str]]:
     """Return the names and addresses of a running system's endpoints."""
     run = system.run
     return [
-        ("dashboard", f"{run.metrics}/"),
+        ("dashboard", run.endpoint.page),
         ("metrics", f"{run.metrics}/metrics"),
         ("JSON", f"{run.metrics}/api/v1/status"),
         ("health", f"{run.metrics}/healthz"),

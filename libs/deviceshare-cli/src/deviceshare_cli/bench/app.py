@@ -71,6 +71,16 @@ def bus(
 
 
 Family = Literal["hami-core", "mig", "vnpu-hami", "gpu-share", "mixed"]
+Constraints = Literal[
+    "none",
+    "affinity-zone",
+    "anti-affinity-node",
+    "preferred-anti-affinity-node",
+    "spread-zone",
+    "spread-node",
+    "preferred-spread",
+    "mixed",
+]
 
 
 @app.command("kube")
@@ -110,7 +120,7 @@ def allocator(
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods, placed one at a time.")] = 10_000,
     shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, used in turn.")] = 50,
-    policy: Annotated[Literal["none", "binpack", "spread"], typer.Option(help="Policy.")] = "binpack",
+    policy: Annotated[Literal["none", "binpack", "spread", "fragmentation"], typer.Option(help="Policy.")] = "binpack",
     prefill: Annotated[
         float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly allocated.")
     ] = 0.5,
@@ -123,6 +133,9 @@ def allocator(
     gang: Annotated[
         int, typer.Option(metavar="SIZE", min=0, help="Place gangs of this many pods that request a whole card each.")
     ] = 0,
+    constraints: Annotated[
+        Constraints, typer.Option(help="Inter-pod constraint of each request, about the pods with the same request.")
+    ] = "none",
     workload: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Place this workload, which sets family, policy and configuration."),
@@ -140,11 +153,14 @@ def allocator(
 
     floor_pods_per_second: the rate of a loop that computes an argmax over the same number of scores and records one
     placement. ratio: pods_per_second divided by floor_pods_per_second.
+
+    With --constraints the nodes are in 10 zones, and each request has a constraint about the pods with the same
+    request, which is required or preferred by zone or by node; mixed: all of them in turn.
     """
     from deviceshare_cli.bench.allocator import command, generated
 
     chosen = "" if policy == "none" else policy
-    size = generated.Size(family, nodes, devices, pods, shapes, chosen, prefill, mig_geometry, gang)
+    size = generated.Size(family, nodes, devices, pods, shapes, chosen, prefill, mig_geometry, gang, constraints)
     command.bench_allocator(size, command.ties_of(ties), workload, placements, as_json=json)
 
 

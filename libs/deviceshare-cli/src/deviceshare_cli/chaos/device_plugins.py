@@ -311,6 +311,54 @@ class HamiAscend(Plugin):
         await self.cache.unlock(node, self.LOCK, name(pod))
 
 
+class HamiNvidia(HamiAscend):
+    """Project-HAMi/HAMi 2.9, pkg/device-plugin/nvidiadevice (Allocate, popNextContainerDevices)."""
+
+    ACCOUNT = "hami-device-plugin"
+    REGISTER, TO_ALLOCATE = "hami.io/node-nvidia-register", "hami.io/vgpu-devices-to-allocate"
+
+    def offers(self, resource: str) -> bool:
+        """NVIDIA's own plugin offers the resource on other nodes."""
+        return False
+
+    def serves(self, node: str, resource: str) -> bool:
+        """Whether the plugin registers the node."""
+        return resource == "nvidia.com/gpu" and self.REGISTER in annotations(self.cache.nodes[node])
+
+    async def allocate(self, node: str, resource: str, count: int) -> Given:
+        """Take the pod that the lock names, else the first by name that is allocating or was served and is pending."""
+        pod = await self._pending(node)
+        try:
+            if self.fails():
+                raise Failed("get allocate response", wanted=True)
+            return await self._hand_out(node, pod, count)
+        except Failed:
+            await self._end(node, pod, "failed")
+            raise
+
+    async def _hand_out(self, node: str, pod: Object, count: int) -> Given:
+        """Hand out the first slot that is left; the lock goes when nothing is left."""
+        slots = annotations(pod).get(self.TO_ALLOCATE, "").split(";")
+        position = next((number for number, slot in enumerate(slots) if "," in slot), -1)
+        devices = [device.split(",") for device in slots[position].split(":") if "," in device]
+        if position < 0 or len(devices) != count:
+            raise Failed(f"device number not matched: {name(pod)} has {devices}, request has {count}")
+        registered = {one["id"] for one in json.loads(annotations(self.cache.nodes[node])[self.REGISTER])}
+        if unknown := [device for device, *_ in devices if device not in registered]:
+            raise Failed(f"unknown uuid: {unknown} of {name(pod)}")
+        slots[position] = ""
+        await self._annotate(pod, {self.TO_ALLOCATE: ";".join(slots)})
+        if not any("," in slot for slot in slots):
+            await self._end(node, pod, "success")
+        mains, every = pod["spec"]["containers"], [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+        # The last slot ends with a separator.
+        served = (every if len(slots) - 1 == len(every) else mains)[position]
+        environment = {f"CUDA_DEVICE_MEMORY_LIMIT_{at}": f"{device[2]}m" for at, device in enumerate(devices)}
+        environment |= {"CUDA_DEVICE_SM_LIMIT": devices[0][3]}
+        environment |= {"NVIDIA_VISIBLE_DEVICES": ",".join(device for device, *_ in devices)}
+        return Given(pod["metadata"]["uid"], served["name"], environment)
+
+
 class MindCluster(Plugin):
     """Ascend/mind-cluster, component/ascend-device-plugin, pkg/server/plugin.go (doWithVolcanoSchedule)."""
 

@@ -22,6 +22,7 @@ from deviceshare_cli.chaos.device_plugins import (
     Failed,
     Gpu,
     HamiAscend,
+    HamiNvidia,
     MindCluster,
     Plugin,
     Vgpu,
@@ -97,7 +98,7 @@ class NodeAgents:
         """Uids of pods that device plugins may refuse: they were bound for cards of a former node."""
         cache = _Cache(server)
         self._plugins: tuple[Plugin, ...] = tuple(
-            kind(cache, self._fails) for kind in (Vgpu, Gpu, HamiAscend, MindCluster)
+            kind(cache, self._fails) for kind in (Vgpu, Gpu, HamiAscend, HamiNvidia, MindCluster)
         )
         self._bound: dict[str, list[tuple[str, Key]]] = {}
         """Pods to admit, by node: their uids and names."""

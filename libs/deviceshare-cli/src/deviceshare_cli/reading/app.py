@@ -20,6 +20,26 @@ RunOption = Annotated[
         "Run files are in $DEVICESHARE_RUN_DIR, else deviceshare-<uid> under $XDG_RUNTIME_DIR or /tmp.",
     ),
 ]
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        envvar="DEVICESHARE_SERVER",
+        metavar="URL",
+        help="The metrics service of an installed system, such as http://127.0.0.1:8080 behind `kubectl port-forward`; "
+        "its objects are read by the kubeconfig.",
+    ),
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar="DEVICESHARE_TOKEN",
+        metavar="TOKEN",
+        show_envvar=True,
+        help="The token for it: of Kubernetes, or the shared secret; default: that of the kubeconfig or run file.",
+    ),
+]
 SnapshotOption = Annotated[
     Path | None,
     typer.Option("--snapshot", metavar="FILE", help="Read this file of `deviceshare snapshot`, - for standard input."),
@@ -68,14 +88,16 @@ def get(
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Then print each change, until Ctrl-C.")] = False,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Print no head of the table.")] = False,
     run: RunOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
     snapshot: SnapshotOption = None,
 ) -> None:
-    """Show nodes, devices, pods, claims, podgroups, queues, jobs or events."""
+    """Show nodes, devices, pods, claims, podgroups, queues, jobs, events, or the objects of storage."""
     from deviceshare_cli import getting
 
     where = None if every_namespace else namespace
     options = getting.Options(where, every_namespace, selector, output, sort, watch, not no_headers)
-    run_and_exit(getting.get(Source(run, snapshot), arguments, options))
+    run_and_exit(getting.get(Source(run, snapshot, server, token), arguments, options))
 
 
 @app.command()
@@ -83,12 +105,14 @@ def describe(
     arguments: Annotated[list[str], _completion(PODS, NODES, QUEUES, PODGROUPS, JOBS)],
     namespace: NamespaceOption = None,
     run: RunOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
     snapshot: SnapshotOption = None,
 ) -> None:
     """Show all fields of an object, its devices and its events."""
     from deviceshare_cli import describing
 
-    run_and_exit(describing.describe(Source(run, snapshot), arguments, namespace))
+    run_and_exit(describing.describe(Source(run, snapshot, server, token), arguments, namespace))
 
 
 @app.command()
@@ -106,6 +130,8 @@ def explain(
     ] = "text",
     namespace: NamespaceOption = None,
     run: RunOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
     snapshot: SnapshotOption = None,
 ) -> None:
     """Explain an object: where a pod is placed and why, or why it is pending; what is used of a node, device or queue.
@@ -116,7 +142,7 @@ def explain(
 
     if len(arguments) + ("/" in arguments[0]) != 2:
         raise typer.BadParameter("one object is explained: name it as KIND NAME or KIND/NAME", param_hint="'KIND NAME'")
-    run_and_exit(explaining.explain(Source(run, snapshot), arguments, namespace, output))
+    run_and_exit(explaining.explain(Source(run, snapshot, server, token), arguments, namespace, output))
 
 
 @app.command()
@@ -131,6 +157,8 @@ def fit(
     ] = 1000,
     output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="How to print it.")] = "text",
     run: RunOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
     snapshot: SnapshotOption = None,
 ) -> None:
     """Show whether pods fit now, where, and how many more; otherwise what is missing and who holds it.
@@ -140,27 +168,29 @@ def fit(
     """
     from deviceshare_cli.whatif import fit as module
 
-    run_and_exit(module.run_fit(Source(run, snapshot), filename, count, limit, output))
+    run_and_exit(module.run_fit(Source(run, snapshot, server, token), filename, count, limit, output))
 
 
 @app.command()
 def top(
     output: Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How to print it.")] = "table",
     run: RunOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
     snapshot: SnapshotOption = None,
 ) -> None:
     """Show what there is of each card model and queue, what is used, and how fragmented the rest is.
 
     WHOLE FREE: cards without pods. LARGEST FREE: the largest share of one card. FRAGMENTED: how much of the free memory
-    is on cards in use. UNAVAILABLE: cards that are unhealthy, or on nodes that take no pods.
+    is on cards in use. UNAVAILABLE: cards that are unhealthy or cordoned, or on nodes that take no pods.
     """
     from deviceshare_cli.whatif import top as module
 
-    run_and_exit(module.run_top(Source(run, snapshot), output))
+    run_and_exit(module.run_top(Source(run, snapshot, server, token), output))
 
 
 @app.command()
-def snapshot(run: RunOption = None) -> None:
+def snapshot(run: RunOption = None, server: ServerOption = None, token: TokenOption = None) -> None:
     """Write the state of the running system to standard output, as one JSON file.
 
     Every command that reads accepts the file with --snapshot and gives the answers that the system gave. It contains
@@ -168,4 +198,4 @@ def snapshot(run: RunOption = None) -> None:
     """
     from deviceshare_cli.reading import taking
 
-    run_and_exit(taking.write_snapshot(Source(run, None)))
+    run_and_exit(taking.write_snapshot(Source(run, None, server, token)))

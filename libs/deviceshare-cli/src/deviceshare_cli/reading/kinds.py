@@ -32,17 +32,49 @@ class Resource(NamedTuple):
 
 _SCHEDULING, _BATCH = "scheduling.volcano.sh", "batch.volcano.sh"
 NODES = Resource("nodes", "node", ("no",), "Node", "", False)
-DEVICES = Resource("devices", "device", ("dev",), "", "", False)
+DEVICES = Resource("devices", "device", ("dev", "cards", "card"), "", "", False)
 PODS = Resource("pods", "pod", ("po",), "Pod", "", True)
 CLAIMS = Resource("claims", "claim", (), "", "", True)
 PODGROUPS = Resource("podgroups", "podgroup", ("pg", "podgroup-v1beta1"), "PodGroup", _SCHEDULING, True)
 QUEUES = Resource("queues", "queue", ("q", "queue-v1beta1"), "Queue", _SCHEDULING, False)
 JOBS = Resource("jobs", "job", ("vcjob", "vj"), "Job", _BATCH, True)
 EVENTS = Resource("events", "event", ("ev",), "Event", "", True)
-RESOURCES = (NODES, DEVICES, PODS, CLAIMS, PODGROUPS, QUEUES, JOBS, EVENTS)
+VOLUME_CLAIMS = Resource("persistentvolumeclaims", "persistentvolumeclaim", ("pvc",), "PersistentVolumeClaim", "", True)
+VOLUMES = Resource("persistentvolumes", "persistentvolume", ("pv",), "PersistentVolume", "", False)
+STORAGE_CLASSES = Resource("storageclasses", "storageclass", ("sc",), "StorageClass", "storage.k8s.io", False)
+RESOURCES = (
+    NODES, DEVICES, PODS, CLAIMS, PODGROUPS, QUEUES, JOBS, EVENTS, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES,
+)  # fmt: skip
+_APPS, _KUBEFLOW, _RAY = "apps", "kubeflow.org", "ray.io"
+DEPLOYMENTS = Resource("deployments", "deployment", ("deploy",), "Deployment", _APPS, True)
+REPLICA_SETS = Resource("replicasets", "replicaset", ("rs",), "ReplicaSet", _APPS, True)
+STATEFUL_SETS = Resource("statefulsets", "statefulset", ("sts",), "StatefulSet", _APPS, True)
+LEADER_WORKER_SETS = Resource(
+    "leaderworkersets", "leaderworkerset", ("lws",), "LeaderWorkerSet", "leaderworkerset.x-k8s.io", True
+)
+KUBERNETES_JOBS = Resource("jobs", "job", (), "KubernetesJob", "batch", True)
+CRON_JOBS = Resource("cronjobs", "cronjob", ("cj",), "CronJob", "batch", True)
+SCALABLE = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, LEADER_WORKER_SETS)
+WORKLOADS = (
+    *SCALABLE,
+    KUBERNETES_JOBS,
+    CRON_JOBS,
+    Resource("pytorchjobs", "pytorchjob", (), "PyTorchJob", _KUBEFLOW, True),
+    Resource("tfjobs", "tfjob", (), "TFJob", _KUBEFLOW, True),
+    Resource("xgboostjobs", "xgboostjob", (), "XGBoostJob", _KUBEFLOW, True),
+    Resource("paddlejobs", "paddlejob", (), "PaddleJob", _KUBEFLOW, True),
+    Resource("jaxjobs", "jaxjob", (), "JAXJob", _KUBEFLOW, True),
+    Resource("mpijobs", "mpijob", (), "MPIJob", _KUBEFLOW, True),
+    Resource("notebooks", "notebook", (), "Notebook", _KUBEFLOW, True),
+    Resource("rayclusters", "raycluster", (), "RayCluster", _RAY, True),
+    Resource("rayjobs", "rayjob", (), "RayJob", _RAY, True),
+    Resource("rayservices", "rayservice", (), "RayService", _RAY, True),
+    Resource("jobsets", "jobset", (), "JobSet", "jobset.x-k8s.io", True),
+)
+"""Kinds that only commands which change a local cluster accept. A Job of Kubernetes is named ``job.batch``."""
 _BY_NAME = {
     name: resource
-    for resource in RESOURCES
+    for resource in (*WORKLOADS, *RESOURCES)  # the later ones have the short names
     for base in (resource.plural, resource.singular, *resource.short)
     for name in (base, f"{base}.{resource.group}")
 }

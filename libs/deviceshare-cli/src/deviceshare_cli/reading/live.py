@@ -36,11 +36,11 @@ class LiveReader:
     async def items(self, kind: type[T]) -> tuple[T, ...]:
         """Return a list of the JSON API."""
         (name,) = (name for name, each in ITEMS.items() if each is kind)
-        return (await fetch(self._run.metrics, name, api.Items[kind])).items  # type: ignore[valid-type]
+        return (await fetch(self._run.endpoint, name, api.Items[kind])).items  # type: ignore[valid-type]
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:
         """Return the explanation from the JSON API."""
-        return await fetch(self._run.metrics, f"pods/{namespace}/{name}/explain", api.PodExplanation)
+        return await fetch(self._run.endpoint, f"pods/{namespace}/{name}/explain", api.PodExplanation)
 
     async def objects(self, kind: str) -> list[Object]:
         """List objects of the cluster."""
@@ -58,12 +58,14 @@ class LiveReader:
 
     async def messages(self, streams: Sequence[str]) -> list[StoredMessage]:
         """Read streams of the bus to their ends."""
+        if not self._run.bus:
+            raise CommandError("this command reads the bus, which --server does not name: set DEVICESHARE_BUS")
         from deviceshare_bus.connection import connect
         from deviceshare_bus.follower import BusWiped, Follower
 
         try:
             async with asyncio.timeout(READ_SECONDS):
-                bus = await connect(self._run.bus, "deviceshare")
+                bus = await connect(self._run.bus, "deviceshare", credentials=self._run.credentials_of("reader"))
                 self._stack.push_async_callback(bus.close)
                 found = [await Follower(bus, each, history=each == "EVENT").read_to_end() for each in streams]
         except (TimeoutError, BusWiped) as error:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
+from deviceshare_metrics.api_dashboard import Queue
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -14,6 +15,7 @@ ITEMS: Mapping[str, type[msgspec.Struct]] = {
     "devices": api.Device,
     "pods": api.Pod,
     "claims": api.Claim,
+    "queues": Queue,
 }
 """The lists of the JSON API and the types of their items."""
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from deviceshare_cluster.interface import Object
@@ -57,7 +58,14 @@ class SnapshotReader:
     async def items(self, kind: type[T]) -> tuple[T, ...]:
         """Return a list as the JSON API answers."""
         (name,) = (name for name, each in ITEMS.items() if each is kind)
-        found: tuple[T, ...] = getattr(self._snapshot, name)
+        found: tuple[Any, ...]
+        if name == "queues":
+            from deviceshare_metrics.core.accounts import queue_accounts
+            from deviceshare_metrics.lists import queues
+
+            found = tuple(queues(queue_accounts(self._store), self._snapshot, self._store))
+        else:
+            found = getattr(self._snapshot, name)
         return found
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:

@@ -1,5 +1,6 @@
-"""``deviceshare simulate``: jobs, policies and the pipeline of services in simulated time.
+"""``deviceshare simulate``: jobs, policies, clusters and the pipeline of services in simulated time.
 
-The library decides (:mod:`deviceshare.queueing`, :mod:`deviceshare.allocation`); arrivals and ends of pods are
-simulated. Reading order: :mod:`.cluster`, :mod:`.fairness`; :mod:`.pipeline`, :mod:`.scaling`; :mod:`.trace`.
+The product's own code decides (:mod:`deviceshare.queueing`, :mod:`deviceshare.allocation`, the core of placement);
+arrivals, ends and bindings of pods are simulated. Reading order: :mod:`.virtual_cluster`, :mod:`.fairness`;
+:mod:`.pipeline`, :mod:`.scaling`; :mod:`.trace`; :mod:`.cluster`.
 """

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from deviceshare_cli.reading.app import RunOption, ServerOption, SnapshotOption, TokenOption
+
 app = typer.Typer(help="Simulate the scheduler in virtual time.", no_args_is_help=True)
 
 
@@ -86,7 +88,13 @@ def trace(
         ),
     ],
     workload: Annotated[str, typer.Option(metavar="NAME,…", help="The workloads, or all.")] = "default",
-    load: Annotated[float, typer.Option(help="How much arriving pods request, as a share of all cards.")] = 1.3,
+    load: Annotated[
+        float | None,
+        typer.Option(
+            help="How much arriving pods request, as a share of all cards; with --churn the time average of what the "
+            "pods request that would run if none waited. By default 1.3, with --churn 0.95."
+        ),
+    ] = None,
     seeds: Annotated[str, typer.Option(metavar="N..M", help="The seeds: a number, a range, or several.")] = "42",
     policy: Annotated[str, typer.Option(metavar="NAME,…", help="The policies, or all.")] = "all",
     orders: Annotated[
@@ -101,24 +109,158 @@ def trace(
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="DIR", help="Write the curves to this directory: trace-WORKLOAD.svg."),
+        typer.Option(
+            "--plot",
+            metavar="DIR",
+            help="Write the curves to this directory: trace-WORKLOAD.svg, with --churn churn-WORKLOAD.svg.",
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    churn: Annotated[
+        bool,
+        typer.Option("--churn", help="Pods arrive by recorded times, wait while they do not fit, and end."),
+    ] = False,
 ) -> None:
     """Compare policies on the nodes and pods of a recorded trace: how much of all cards do they allocate?
 
     The benchmark of "Beware of Fragmentation" (USENIX ATC 2023): pods arrive one by one and stay, until they request
-    more than the cluster has. docs/policies.md describes it, and where to get the trace.
+    more than the cluster has. With --churn pods end after their recorded lifetimes: how much capacity is free while
+    pods wait, and how long do they wait? docs/policies.md describes both, and where to get the trace.
     """
     from deviceshare_cli.output import indented_json
     from deviceshare_cli.plots import write
-    from deviceshare_cli.simulate.trace import command, report
+    from deviceshare_cli.simulate.trace import churn_report, command, report
 
     names = command.parse_names(workload, command.known_workloads(directory), "--workload")
+    chosen = command.parse_seeds(seeds), command.policies(policy), orders, jobs
+    if churn:
+        options = command.Options(directory, names, 0.95 if load is None else load, *chosen)
+        runs = command.simulate_churn(options)
+        drawn = churn_report.plots(runs)
+        value, text = churn_report.as_json(runs), churn_report.as_text(runs)
+    else:
+        options = command.Options(directory, names, 1.3 if load is None else load, *chosen)
+        results = command.simulate(options)
+        drawn = report.plots(results)
+        value, text = report.as_json(results), report.as_text(results)
+    if plots is not None:
+        for name, plot in drawn:
+            write(plot, plots / f"{name}.svg")
+    print(indented_json(value) if json else text)
+
+
+@app.command("cluster")
+def cluster(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[local:DIR]",
+            help="The manifests of a cluster, as of `up`; without it the cluster of a running system or of --snapshot.",
+        ),
+    ] = None,
+    pods: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="File or directory with further pods and workloads, - for standard input; repeatable. "
+            "Without it the pods of the directory are what is asked about.",
+        ),
+    ] = None,
+    copies: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100_000, help="So many copies of the pods of --pods.")
+    ] = 1,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,…", help="The policies to compare: configured, binpack, spread, fragmentation, or all."
+        ),
+    ] = "configured",
+    conf: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A volcano-scheduler.conf, instead of the configuration of the cluster."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the curve of allocated cards to this directory: cluster.svg."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    run: RunOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    snapshot: SnapshotOption = None,
+) -> None:
+    """Show what pods would do in a cluster: how many are placed, where, and why the others wait.
+
+    The scheduler's code decides, with queues, gangs, priorities and the bindings that follow; nothing is created or
+    changed. Pods of the cluster that wait are decided first. docs/commands.md states what is not simulated.
+    """
+    from deviceshare_cli.backing import directory_of
+    from deviceshare_cli.exit_status import run_and_exit
+    from deviceshare_cli.reading.opening import Source
+    from deviceshare_cli.simulate.cluster import command
+
+    if target is None and not pods:
+        raise typer.BadParameter("give local:DIR, or --pods with the pods to place in the running system")
+    if target is not None and (run or snapshot):
+        raise typer.BadParameter("local:DIR excludes --run and --snapshot")
+    if copies > 1 and not pods:
+        raise typer.BadParameter("--copies goes with --pods")
+    directory = directory_of(target, "") if target is not None else None
+    if target is not None and directory is None:
+        raise typer.BadParameter(f"{target}: expected local:DIR, or nothing for the running system")
     options = command.Options(
-        directory, names, load, command.parse_seeds(seeds), command.policies(policy), orders, jobs
+        directory,
+        Source(run, snapshot, server, token),
+        tuple(pods or ()),
+        copies,
+        command.policies(policy),
+        conf,
     )
-    results = command.simulate(options)
+    run_and_exit(command.simulate_cluster(options, json=json, plot=plot))
+
+
+@app.command("partitions")
+def partitions(
+    cluster: Annotated[str, typer.Option(metavar="NAME,…", help="The clusters: mig, vnpu, or all.")] = "all",
+    profiles: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,…",
+            help="How frequent each profile is: uniform, skewed-small, skewed-big, openb, or all.",
+        ),
+    ] = "all",
+    load: Annotated[
+        str, typer.Option(metavar="N,…", help="What arriving pods request, as a share of the memory of all cards.")
+    ] = "1.0,1.25,1.5",
+    seeds: Annotated[str, typer.Option(metavar="N..M", help="The seeds: a number, a range, or several.")] = "1..5",
+    policy: Annotated[str, typer.Option(metavar="NAME,…", help="The policies, or all.")] = "all",
+    defragment: Annotated[
+        bool,
+        typer.Option(
+            "--defragment",
+            help="In addition, fragmentation with plans to move pods, carried out for at most 1 % of the pods.",
+        ),
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs at the same time; by default one for each core.")
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="DIR", help="Write the curves to this directory: partitions-….svg."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare policies on cards partitioned into MIG instances, or by templates of Ascend chips.
+
+    Pods arrive at random and leave after a random time; one that fits nowhere is rejected. How many are placed?
+    docs/policies.md describes the clusters. The command needs no running system.
+    """
+    from deviceshare_cli.output import indented_json
+    from deviceshare_cli.plots import write
+    from deviceshare_cli.simulate.partitions import command, report
+
+    chosen = command.options(cluster, profiles, load, policy, seeds, defragment=defragment, jobs=jobs)
+    results = command.simulate(chosen)
     if plots is not None:
         for name, plot in report.plots(results):
             write(plot, plots / f"{name}.svg")

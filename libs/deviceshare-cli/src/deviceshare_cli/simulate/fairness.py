@@ -12,7 +12,7 @@ from deviceshare.model import Card, ContainerRequest, NodeFact, PodRequest, Queu
 from msgspec.structs import replace
 
 from deviceshare_cli.plots import Curve, Plot
-from deviceshare_cli.simulate.cluster import Arrival, Sample, Simulation
+from deviceshare_cli.simulate.virtual_cluster import Arrival, Sample, Simulation
 
 MEMORY, CARD_MEMORY, CARDS = "volcano.sh/vgpu-memory", 81920, 8
 CPUS = 64_000

@@ -16,6 +16,7 @@ from deviceshare_cli.reading.state import PLACEMENT_STREAMS, placement_core
 from deviceshare_cli.whatif.fitting import Fit, Fits, by_node, fit
 from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import Holder, holders
+from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 
 MOST_SHOWN = 20
 """The most placed pods that the text lists."""
@@ -29,6 +30,9 @@ async def run_fit(source: Source, paths: Sequence[str], count: int, limit: int, 
             to_stderr(f"Warning: {warning}")
         core = placement_core(await reader.messages(PLACEMENT_STREAMS), reader.now)
         now = reader.now
+    wanted, warning = without_unknown_claims(wanted, core.cluster.allocator.volumes.catalog)
+    if warning:
+        to_stderr(f"Warning: {warning}")
     pending = sum(record.waits for record in core.cluster.pods.values())
     gc.collect()
     gc.freeze()  # the state stays: a collection of garbage would visit all of it during the decision

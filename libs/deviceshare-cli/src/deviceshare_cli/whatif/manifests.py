@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from deviceshare.model import DeviceshareError, GroupKey, InputError, PodFact, PodGroupFact
@@ -11,16 +11,20 @@ from deviceshare.objects import decode_pod, decode_podgroup
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import Manifest
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit
-from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
+from deviceshare_cluster.local.jobs import GROUP_ANNOTATION
+from deviceshare_cluster.local.kinds import KINDS
+from deviceshare_cluster.local.workloads import WORKLOADS, all_objects, pod_template_paths
 from msgspec.structs import replace
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read
 from deviceshare_cli.pods import other_schedulers
 
+_WORKLOADS = tuple(KINDS[name].kind for name in WORKLOADS)
+
 
 class Candidate(NamedTuple):
-    """A Pod, or a Job with its PodGroup and pods, as facts; ``warnings`` are about its manifest."""
+    """A Pod, or the pods of a workload that belong together, as facts; ``warnings`` are about its manifest."""
 
     title: str
     group: PodGroupFact | None
@@ -44,7 +48,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(paths: Sequence[str], classes: Sequence[Object], served: Sequence[str]) -> list[Candidate]:
-    """Return the Pods and Jobs of files; ``classes`` are the cluster's PriorityClasses.
+    """Return the pods of the Pods and workloads of files; ``classes`` are the cluster's PriorityClasses.
 
     Raises CommandError for an invalid manifest, one of another kind, or none.
     """
@@ -57,38 +61,47 @@ def candidates(paths: Sequence[str], classes: Sequence[Object], served: Sequence
     found = []
     for manifest in manifests:
         kind = manifest.object.get("kind")
-        if kind not in ("Pod", "Job"):
-            raise CommandError(f"{manifest.origin.locate('kind')}: fit takes Pods and Volcano's Jobs, not {kind}")
+        if kind not in ("Pod", *_WORKLOADS):
+            shown = ", ".join(dict.fromkeys(_WORKLOADS))
+            raise CommandError(f"{manifest.origin.locate('kind')}: fit takes Pods and workloads ({shown}), not {kind}")
         others = tuple(manifest.located(field, text) for field, text in other_schedulers(manifest.object, served))
         try:
-            candidate = _candidate(manifest.object, priorities)
+            of_manifest = _candidates(manifest.object, priorities)
         except InputError as error:
             raise CommandError(manifest.located(error.problem.field, str(error))) from None
         except (DeviceshareError, msgspec.MsgspecError) as error:
             raise CommandError(str(error)) from None
-        found.append(candidate._replace(warnings=(*others, *_with_nodes(manifest))))
-    if not found:
-        raise CommandError("no Pod or Job is in the files")
+        first, *rest = of_manifest or [Candidate("", None, (), ())]
+        found += [first._replace(warnings=(*others, *node_warnings(manifest))), *rest]
+    if not any(candidate.pods for candidate in found):
+        raise CommandError("no pods are in the files")
     return found
 
 
-def _candidate(manifest: Object, priorities: Priorities) -> Candidate:
-    """Return the facts of a manifest. Raises InputError."""
+def _candidates(manifest: Object, priorities: Priorities) -> list[Candidate]:
+    """Return the facts of a manifest: a candidate for each PodGroup, and one for each other pod. Raises InputError."""
     obj = _admitted(manifest, priorities)
     metadata = obj["metadata"]
     title = f"{obj['kind']} {metadata['namespace']}/{metadata['name']}"
     if obj["kind"] == "Pod":
-        return Candidate(title, None, (_waiting(obj),), ())
-    (group, *_) = companion_objects(obj, priorities.values)
-    fact = decode_podgroup(msgspec.json.encode(_admitted(group, priorities)))
-    pods = tuple(replace(_waiting(_admitted(pod, priorities)), group=fact.key) for pod in _pods_of(obj))
-    # The admission of a group by minResources is not part of the question: it depends on what else waits.
-    return Candidate(title, replace(fact, admitted=True), pods, ())
-
-
-def _pods_of(job: Object) -> Iterator[Object]:
-    for _, task, index in pod_names(job):
-        yield pod_maker(job, task)(index)
+        return [Candidate(title, None, (_waiting(obj),), ())]
+    groups: dict[str, PodGroupFact] = {}
+    members: dict[str, list[PodFact]] = {}
+    found = []
+    for each in all_objects(obj, priorities.values, lambda one: _admitted(one, priorities)):
+        name = each["metadata"]["name"]
+        if each["kind"] == "PodGroup":
+            # The admission of a group by minResources is not part of the question: it depends on what else waits.
+            groups[name] = replace(decode_podgroup(msgspec.json.encode(each)), admitted=True)
+            continue
+        if each["kind"] != "Pod":
+            continue  # its claims do not exist yet, and are not evaluated
+        group = (each["metadata"].get("annotations") or {}).get(GROUP_ANNOTATION)
+        if group in groups:
+            members.setdefault(group, []).append(replace(_waiting(each), group=groups[group].key))
+        else:
+            found.append(Candidate(title, None, (_waiting(each),), ()))
+    return [Candidate(title, groups[name], tuple(pods), ()) for name, pods in members.items()] + found
 
 
 def _admitted(obj: Object, priorities: Priorities) -> Object:
@@ -106,12 +119,12 @@ def _waiting(pod: Object) -> PodFact:
     }
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     if node := pod["spec"].get("nodeName"):
-        spec["affinity"] = _only_on(node, spec.get("affinity") or {})
+        spec["affinity"] = only_on(node, spec.get("affinity") or {})
     fact = decode_pod(msgspec.json.encode({**pod, "metadata": without_uid, "spec": spec, "status": {}}))
     return replace(fact, group=GroupKey(f"pod/{fact.uid}"), held=())
 
 
-def _only_on(node: str, affinity: Object) -> Object:
+def only_on(node: str, affinity: Object) -> Object:
     """Return an affinity that also requires a node."""
     kind, required = "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
     of_nodes = affinity.get(kind) or {}
@@ -123,16 +136,18 @@ def _only_on(node: str, affinity: Object) -> Object:
     return {**affinity, kind: {**of_nodes, required: {"nodeSelectorTerms": terms}}}
 
 
-def _with_nodes(manifest: Manifest) -> Iterator[str]:
+def node_warnings(manifest: Manifest) -> Iterator[str]:
     """Yield a warning about each ``spec.nodeName`` of a valid manifest."""
-    spec = manifest.object["spec"]
-    specs = {"spec": spec}
-    if manifest.object["kind"] == "Job":
-        specs = {
-            f"spec.tasks[{at}].template.spec": (task.get("template") or {}).get("spec") or {}
-            for at, task in enumerate(spec.get("tasks") or ())
-        }
-    for field, each in specs.items():
-        if node := each.get("nodeName"):
+    paths: list[tuple[str | int, ...]] = [()]
+    if manifest.object["kind"] != "Pod":
+        paths = list(pod_template_paths(manifest.object))
+    for path in paths:
+        place: Any = manifest.object
+        for step in path:
+            place = place[step]
+        if node := (place.get("spec") or {}).get("nodeName"):
+            field = "".join(
+                f"[{step}]" if isinstance(step, int) else f".{step}" for step in (*path, "spec", "nodeName")
+            )
             text = f"spec.nodeName is {node}: the pod would get no devices without a scheduler; only {node} is checked"
-            yield manifest.located(f"{field}.nodeName", text)
+            yield manifest.located(field.removeprefix("."), text)

@@ -6,29 +6,28 @@ from typing import Any
 
 import msgspec
 from deviceshare.model import shown, unit_of
-from deviceshare.queueing import Queues
 from deviceshare_metrics import api
-from deviceshare_metrics.core.accounts import queue_accounts
+from deviceshare_metrics.api_dashboard import Queue
 
 from deviceshare_cli.output import NONE, indented_json
 from deviceshare_cli.reading.opening import Source, opened
-from deviceshare_cli.reading.state import PLACEMENT_STREAMS, metrics_store
 from deviceshare_cli.reports import table_lines
 
 
 class ModelTotals(msgspec.Struct, kw_only=True):
     """The cards of one model and mode. Memory in MiB, cores in percent or AI cores.
 
-    Free capacity is that of healthy cards on nodes that take pods, of each card the largest share that a pod could get
-    (:attr:`deviceshare_metrics.api.Device.largest_free`). ``largest_free_memory`` and ``largest_free_cores`` are the
-    largest of one card; ``fragmented`` is the fraction of the free capacity that is on cards in use.
+    Free capacity is that of healthy cards that are not cordoned, on nodes that take pods, of each card the largest
+    share that a pod could get (:attr:`deviceshare_metrics.api.Device.largest_free`). ``largest_free_memory`` and
+    ``largest_free_cores`` are the largest of one card; ``fragmented`` is the fraction of the free capacity that is on
+    cards in use.
     """
 
     model: str
     mode: str
     cards: int = 0
     unavailable: int = 0
-    """Cards that are unhealthy, or on nodes that take no pods."""
+    """Cards that are unhealthy or cordoned, or on nodes that take no pods."""
     memory_total: int = 0
     memory_used: int = 0
     cores_total: int = 0
@@ -55,11 +54,7 @@ async def run_top(source: Source, output: str) -> int:
     """Print the totals and return the exit status; ``output`` is ``table`` or ``json``."""
     async with opened(source) as reader:
         devices, nodes = await reader.items(api.Device), await reader.items(api.Node)
-        store = metrics_store(await reader.messages(PLACEMENT_STREAMS), reader.now)
-    models, queues = (
-        totals(devices, nodes),
-        queue_resources(queue_accounts(store), [each.name for each in store.queues.values()]),
-    )
+        models, queues = totals(devices, nodes), queue_resources(await reader.items(Queue))
     if output == "json":
         print(indented_json({"models": models, "queues": queues}))
     else:
@@ -85,7 +80,7 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[Mod
         of_model.memory_used += device.memory_used
         of_model.cores_total += device.cores_total
         of_model.cores_used += device.cores_used if device.cores_total else 0
-        if not device.healthy or device.node in closed:
+        if not device.healthy or device.cordon is not None or device.node in closed:
             of_model.unavailable += 1
             continue
         free[key] += device.largest_free
@@ -102,22 +97,21 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[Mod
     return [found[key] for key in sorted(found)]
 
 
-def queue_resources(accounts: Queues, names: Iterable[str]) -> list[QueueResource]:
+def queue_resources(queues: Iterable[Queue]) -> list[QueueResource]:
     """Return the resources that queues hold, request or are limited in, except the number of pods."""
     found = []
-    for name in sorted({*names, *accounts.names}):
-        account = accounts.account(name)
-        limits = {**account.fact.capability, **account.bound}
-        asked = {each for each, amount in account.requested.items() if amount}
-        held = {each for each, amount in account.used.items() if amount}
+    for queue in queues:
+        limits = {**queue.capability, **queue.bounds}
+        asked = {each for each, amount in queue.requested.items() if amount}
+        held = {each for each, amount in queue.used.items() if amount}
         for resource in sorted((asked | held | limits.keys()) - {"pods"}):
-            deserved = account.deserved.get(resource)
+            deserved = queue.deserved.get(resource)
             found.append(
                 QueueResource(
-                    queue=name,
+                    queue=queue.name,
                     resource=resource,
-                    used=account.used[resource],
-                    requested=account.requested[resource],
+                    used=queue.used.get(resource, 0),
+                    requested=queue.requested.get(resource, 0),
                     deserved=None if deserved is None else int(deserved),
                     capability=limits.get(resource),
                 )

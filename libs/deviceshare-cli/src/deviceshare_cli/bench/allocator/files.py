@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 from deviceshare.conf import FIRST_FIT, DevicesConf, default_conf, parse_devices
-from deviceshare.model import InputError, NodeFact, PodFact, Problem
+from deviceshare.model import POLICIES, InputError, NodeFact, PodFact, Problem
 
 from deviceshare_cli.bench.allocator.forms import CardKind, Form, HamiVnpu, Vgpu
 from deviceshare_cli.bench.allocator.workload import Workload, distinct, node_fact, pod_fact
@@ -101,8 +101,8 @@ class _Reader:
             value = getattr(file, field)
             if not 1 <= value <= most:
                 raise self._error(field, value, f"a number from 1 to {most}")
-        if file.policy not in ("binpack", "spread", ""):
-            raise self._error("policy", file.policy, "one of binpack, spread, nothing")
+        if file.policy not in ("", *POLICIES):
+            raise self._error("policy", file.policy, f"one of {', '.join(POLICIES)}, nothing")
         nodes = [(number,) for number in range(min(2, file.nodes))]
         cards = [(*node, index) for node in nodes for index in range(min(2, file.devices_per_node))]
         self._check_names("node_format", nodes, "a printf pattern with the node's number, such as node-%05d")

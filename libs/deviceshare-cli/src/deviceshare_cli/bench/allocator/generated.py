@@ -14,9 +14,10 @@ from deviceshare.conf import (
     VnpuTemplate,
     default_conf,
 )
-from deviceshare.model import NodeFact, PodFact
+from deviceshare.model import NodeFact, PodFact, Tenant
 from msgspec.structs import replace
 
+from deviceshare_cli.bench.allocator.constraints import INTER_POD_SCORES, NO_CONSTRAINTS, constrained, node_labels
 from deviceshare_cli.bench.allocator.forms import CardKind, Form, GpuShare, HamiVnpu, Vgpu
 from deviceshare_cli.bench.allocator.workload import Workload, distinct, node_fact, pod_fact
 
@@ -106,6 +107,8 @@ class Size(NamedTuple):
     mig_geometry: str
     gang: int = 0
     """Pods per gang, each of which requests a whole card; 0: single pods."""
+    constraints: str = NO_CONSTRAINTS
+    """The inter-pod constraints of each request: a name of :data:`~.constraints.CONSTRAINTS`."""
 
 
 def generate(size: Size) -> Workload:
@@ -121,10 +124,15 @@ def generate(size: Size) -> Workload:
         (f"pod-{number:06d}", pod_fact("pod", limits(number), annotations={}).ask) for number in range(size.pods)
     )
     conf = replace(default_conf(), policy=size.policy, weight=WEIGHT, mig_geometry=size.mig_geometry, devices=DEVICES)
-    return Workload(size.family, conf, _nodes(pools, size.nodes, size.devices, size.prefill), requests, pods)
+    tenants: Sequence[Tenant] = ()
+    if size.constraints != NO_CONSTRAINTS:
+        requests, tenants = constrained(requests, size.constraints)
+        conf = replace(conf, nodeorder=INTER_POD_SCORES)
+    return Workload(size.family, conf, _nodes(pools, size), requests, pods, tenants)
 
 
-def _nodes(pools: Sequence[Pool], nodes: int, devices: int, prefill: float) -> Iterator[tuple[NodeFact, list[PodFact]]]:
+def _nodes(pools: Sequence[Pool], size: Size) -> Iterator[tuple[NodeFact, list[PodFact]]]:
+    nodes, devices, prefill = size.nodes, size.devices, size.prefill
     chance = random.Random(nodes)  # noqa: S311 - repeatable, not secret
     for number in range(nodes):
         pool = pools[number % len(pools)]
@@ -138,7 +146,8 @@ def _nodes(pools: Sequence[Pool], nodes: int, devices: int, prefill: float) -> I
             if chance.random() < prefill:
                 annotations, limits = pool.form.existing(chance.choice(pool.held).format(each))
                 held.append(pod_fact(f"old-{each}", limits, node=name, annotations=annotations))
-        yield node_fact(name, *pool.form.node(pool.kind, ids)), held
+        labels = {} if size.constraints == NO_CONSTRAINTS else node_labels(number)
+        yield node_fact(name, *pool.form.node(pool.kind, ids), labels), held
 
 
 def _limits(pools: Sequence[Pool], shape: int, shapes: int) -> dict[str, str]:

@@ -9,12 +9,14 @@ from functools import partial
 from typing import NamedTuple
 
 from deviceshare.allocation import Allocator, Placement, PodClass, Ties
-from deviceshare.model import GroupKey, PodRequest
+from deviceshare.model import FRAGMENTATION, GroupKey, PodRequest, Tenant
 from deviceshare.queueing import Group, decide
 from msgspec.structs import replace
 
 from deviceshare_cli.bench.allocator.workload import Workload, pod_fact
 
+_LEARNED = 200
+"""How many pods with each request arrived before the measurement."""
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes; Linux reports KiB."""
 
@@ -45,6 +47,11 @@ def measure(workload: Workload, ties: Ties, *, gang: int = 0, keep: bool) -> Run
         for pod in pods:
             pod_classes.add(allocator.pod_class(pod.ask))
             allocator.hold(node.name, pod.uid, pod.held, allocator.amounts(pod.ask))
+    if workload.conf.policy == FRAGMENTATION:
+        allocator.learn()
+        # As in a cluster that has seen these requests before.
+        for request in _LEARNED * list(workload.requests):
+            allocator.arrived(request)
     # Every request is evaluated once before the measurement of the steady state.
     for request in workload.requests:
         allocator.place(request)
@@ -71,14 +78,18 @@ _Step = Callable[[], list[tuple[str, Placement | None]]]
 
 def _pods(allocator: Allocator, workload: Workload) -> list[_Step]:
     """Return one step per pod."""
+    learns = allocator.learns
+    tenants = workload.tenants or [Tenant()] * len(workload.requests)
 
-    def place(name: str, request: PodRequest) -> list[tuple[str, Placement | None]]:
+    def place(name: str, request: PodRequest, tenant: Tenant) -> list[tuple[str, Placement | None]]:
+        if learns:
+            allocator.arrived(request)
         placement = allocator.place(request)
         if placement is not None:
-            allocator.take(name, placement)
+            allocator.take(name, placement, tenant)
         return [(name, placement)]
 
-    return [partial(place, name, workload.requests[number]) for name, number in workload.pods]
+    return [partial(place, name, workload.requests[number], tenants[number]) for name, number in workload.pods]
 
 
 def _gangs(allocator: Allocator, workload: Workload, size: int) -> list[_Step]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import NodeFact, PodFact, PodRequest
+from deviceshare.model import NodeFact, PodFact, PodRequest, Tenant
 from deviceshare.objects import decode_node, decode_pod
 
 from deviceshare_cli.bench import objects
@@ -22,12 +22,19 @@ class Workload(NamedTuple):
     nodes: Iterator[tuple[NodeFact, list[PodFact]]]
     requests: Sequence[PodRequest]
     pods: Sequence[tuple[str, int]]
+    tenants: Sequence[Tenant] = ()
+    """For each request what inter-pod constraints see of its pods; empty without such constraints."""
 
 
-def node_fact(name: str, annotations: Mapping[str, str], allocatable: Mapping[str, str]) -> NodeFact:
+def node_fact(
+    name: str, annotations: Mapping[str, str], allocatable: Mapping[str, str], labels: Mapping[str, str] | None = None
+) -> NodeFact:
     """Return a node as inventory decodes it, with the native resources."""
     amounts = {"cpu": "256", "memory": "2Ti", "pods": PODS_PER_NODE, **allocatable}
-    return decode_node(msgspec.json.encode(objects.node(name, amounts, annotations)))
+    node = objects.node(name, amounts, annotations)
+    if labels:
+        node["metadata"]["labels"] = dict(labels)
+    return decode_node(msgspec.json.encode(node))
 
 
 def pod_fact(name: str, limits: Mapping[str, str], *, node: str = "", annotations: Mapping[str, str]) -> PodFact:

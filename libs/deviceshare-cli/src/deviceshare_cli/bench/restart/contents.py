@@ -16,6 +16,8 @@ from deviceshare_cli.bench.bus import workload
 NAMESPACE = "bench"
 TEMPLATES = 10
 """Pod templates, in turn: each requests another part of a card and another amount of CPU."""
+STEPS = {"inventory": "seen", "placement": "claimed", "binder": "bound"}
+"""The services that write the messages, and the step that each reports."""
 _STEPS = 250
 """Steps in a message."""
 
@@ -52,19 +54,30 @@ class Contents(NamedTuple):
             pod["status"] = {"phase": "Running"}
             yield pod
 
-    def writes(self) -> Iterator[Write]:
-        """Yield the messages of LEDGER, OUTCOME and EVENT."""
+    def writes(self, service: str) -> Iterator[Write]:
+        """Yield the messages of a service: placement's of LEDGER, the binder's of OUTCOME, and each one's of EVENT."""
         for number in range(self.nodes):
-            name = _node(number)
-            claims = tuple(self._claim(each) for each in range(number, self.pods, self.nodes))
-            yield Write(subjects.ledger(name), encode(NodeLedger(node=name, claims=claims)))
-            outcomes = tuple(Outcome(claim.id, claim.uid, BOUND, "", self.at) for claim in claims)
-            yield Write(subjects.outcome(name), encode(NodeOutcomes(node=name, outcomes=outcomes)))
-        for service, step in (("inventory", "seen"), ("placement", "claimed"), ("binder", "bound")):
-            for start in range(0, self.pods, _STEPS):
-                steps = tuple(self._step(number, step) for number in range(start, min(start + _STEPS, self.pods)))
-                message = Events(service=service, instance=f"{service}-0", at=self.at, steps=steps)
-                yield Write(subjects.event(service), encode(message))
+            if service == "placement":
+                yield self._ledger(number)
+            elif service == "binder":
+                yield self._outcomes(number)
+        for start in range(0, self.pods, _STEPS):
+            numbers = range(start, min(start + _STEPS, self.pods))
+            steps = tuple(self._step(number, STEPS[service]) for number in numbers)
+            message = Events(service=service, instance=f"{service}-0", at=self.at, steps=steps)
+            yield Write(subjects.event(service), encode(message))
+
+    def _ledger(self, number: int) -> Write:
+        name = _node(number)
+        return Write(subjects.ledger(name), encode(NodeLedger(node=name, claims=tuple(self._claims(number)))))
+
+    def _outcomes(self, number: int) -> Write:
+        name = _node(number)
+        outcomes = tuple(Outcome(claim.id, claim.uid, BOUND, "", self.at) for claim in self._claims(number))
+        return Write(subjects.outcome(name), encode(NodeOutcomes(node=name, outcomes=outcomes)))
+
+    def _claims(self, node: int) -> Iterator[Claim]:
+        return (self._claim(number) for number in range(node, self.pods, self.nodes))
 
     def _claim(self, number: int) -> Claim:
         name, uid = f"bench-{number:06d}", f"00000000-0000-4000-8000-{number:012d}"

@@ -11,13 +11,15 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
+from deviceshare_bus.connection import connect
 from deviceshare_bus.publisher import Publisher
 from deviceshare_cluster.interface import Object
 
 from deviceshare_cli.bench.bus import workload
 from deviceshare_cli.bench.bus.measure import cpu_seconds
 from deviceshare_cli.bench.bus.pods import local
-from deviceshare_cli.bench.restart.contents import Contents, new_pod
+from deviceshare_cli.bench.restart.contents import STEPS, Contents, new_pod
+from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.settled import SERVICES, ClusterState, Poller
@@ -101,10 +103,15 @@ async def _create(system: System, every: Iterable[Object]) -> None:
 
 
 async def _publish(system: System, contents: Contents) -> None:
-    publisher = Publisher(system.bus)
-    writes = contents.writes()
-    while part := list(islice(writes, 1000)):
-        await asyncio.gather(*[await publisher.send(write) for write in part])
+    """Write the messages as the users of the bus that may."""
+    for service in STEPS:
+        bus = await connect(system.run.bus, "bench", credentials=system.run.credentials_of(service))
+        try:
+            publisher, writes = Publisher(bus), contents.writes(service)
+            while part := list(islice(writes, 1000)):
+                await asyncio.gather(*[await publisher.send(write) for write in part])
+        finally:
+            await bus.close()
 
 
 async def _state(system: System) -> ClusterState:
@@ -139,12 +146,12 @@ async def _bound(system: System, name: str) -> None:
 
 async def _scraped(system: System) -> None:
     """Wait until the metrics service is ready, and read its metrics once."""
-    url = system.run.metrics
+    endpoint = system.run.endpoint
     while True:
-        if await asyncio.to_thread(_get, f"{url}/readyz") is not None:
+        if await asyncio.to_thread(_get, endpoint, "/readyz") is not None:
             break
         await asyncio.sleep(POLL)
-    await asyncio.to_thread(_get, f"{url}/metrics")
+    await asyncio.to_thread(_get, endpoint, "/metrics")
 
 
 async def _until(condition: Callable[[], bool], pause: float) -> None:
@@ -154,9 +161,10 @@ async def _until(condition: Callable[[], bool], pause: float) -> None:
         await asyncio.sleep(pause)
 
 
-def _get(url: str) -> bytes | None:
+def _get(endpoint: Endpoint, path: str) -> bytes | None:
     """Return an answer with status 200, None without one."""
-    request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})  # noqa: S310 - our own URL
+    headers = endpoint.headers | {"Accept-Encoding": "gzip"}
+    request = urllib.request.Request(endpoint.url + path, headers=headers)  # noqa: S310 - our own URL
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
             found: bytes = answer.read()

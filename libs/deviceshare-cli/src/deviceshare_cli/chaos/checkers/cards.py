@@ -142,7 +142,10 @@ def devices_of(pod: Object, parts: Parts | None = None) -> list[Device]:
         amounts = {"MiB": memory, "pods beside whole cards": 10**6 if number else 1}
         devices += [Device(index, "", amounts) for index in annotations["volcano.sh/gpu-index"].split(",")]
     for key, value in annotations.items():
-        if match := re.fullmatch(r"hami\.io/(.+)-devices-allocated", key):
+        if key == "hami.io/vgpu-devices-allocated":
+            for card, memory, cores in _listed(value):
+                devices.append(Device(card, "", {"slots": 1, "MiB": memory, "percent": cores}))
+        elif match := re.fullmatch(r"hami\.io/(.+)-devices-allocated", key):
             devices += _ascend(annotations, match[1], value, parts)
     if given := annotations.get("huawei.com/npu-core"):
         chips, _, template = given.partition("-")
@@ -168,6 +171,8 @@ def cards_of(node: Object, parts: Parts) -> dict[str, dict[str, int]]:
     for item in filter(None, annotations.get("volcano.sh/node-vgpu-register", "").split(":")):
         uuid, slots, memory, *_ = item.split(",")
         cards[uuid] = {"slots": int(slots), "MiB": int(memory), "percent": 100}
+    for one in json.loads(annotations.get("hami.io/node-nvidia-register", "[]")):
+        cards[one["id"]] = {"slots": one["count"], "MiB": one["devmem"], "percent": 100}
     capacity = node["status"].get("capacity", {})
     number = int(capacity.get("volcano.sh/gpu-number", 0))
     for index in range(number):

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from deviceshare_bus import permissions
 from deviceshare_bus.connection import Connection
 from nats.errors import Error as NatsError
 from nats.js.api import StorageType, StreamConfig
@@ -95,7 +96,7 @@ class BusFaults:
             snapshot, lost = self._chance.choice(fallen)
 
             def replace(store: Path) -> None:
-                for inside in ("",) if len(streams) > 1 else (f"jetstream/$G/streams/{streams[0]}",):
+                for inside in ("",) if len(streams) > 1 else (f"jetstream/{permissions.BUS}/streams/{streams[0]}",):
                     shutil.rmtree(store / inside, ignore_errors=True)
                     shutil.copytree(snapshot.path / inside, store / inside)
 

@@ -19,6 +19,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     pod: Object
     pods: tuple[Object, ...] = ()
     namespaces: tuple[Object, ...] = ()
+    pvcs: tuple[Object, ...] = ()
+    pvs: tuple[Object, ...] = ()
+    storageclasses: tuple[Object, ...] = ()
+    csinodes: tuple[Object, ...] = ()
 
 
 class PluginAnswer(msgspec.Struct, frozen=True):
@@ -45,12 +49,21 @@ class Scores(msgspec.Struct, frozen=True):
     normalized: dict[str, tuple[int, ...]] = {}
 
 
+class VolumeAnswer(msgspec.Struct, frozen=True):
+    """What is bound on a node: claims with their volumes, and claims for which volumes are made."""
+
+    static: tuple[tuple[str, str], ...] = ()
+    provision: tuple[str, ...] = ()
+
+
 class Answer(msgspec.Struct, frozen=True):
-    """The answer: ``feasible`` nodes in the order of the scores."""
+    """The answer: ``feasible`` nodes in the order of the scores; ``prefilter``: plugins that reject the whole pod."""
 
     nodes: dict[str, NodeAnswer]
     feasible: tuple[str, ...] = ()
     scores: Scores | None = None
+    prefilter: dict[str, PluginAnswer] = {}
+    volumes: dict[str, VolumeAnswer] = {}
 
 
 class Recorded(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """One recorded case: the plugins that we evaluate, each by itself on every node, and the scores of both plugins."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -21,14 +22,17 @@ from deviceshare.topology import (
 )
 from msgspec.structs import replace
 
-from deviceshare_cli.conformance.kube_scheduler.recorded import Case, Object, PluginAnswer, Recorded
+from deviceshare_cli.conformance.kube_scheduler.recorded import Case, Object, PluginAnswer, Recorded, VolumeAnswer
+from deviceshare_cli.conformance.kube_scheduler.volumes import BINDING, Volumes
+from deviceshare_cli.conformance.kube_scheduler.volumes import PLUGINS as VOLUME_PLUGINS
 from deviceshare_cli.conformance.replay import Difference
 
 Numbers = tuple[int, ...]
 
 AFFINITY, SPREAD = "InterPodAffinity", "PodTopologySpread"
 OF_PODS = (SPREAD, AFFINITY)
-ORDER = ("NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", *OF_PODS)
+OF_ONE_NODE = ("NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit")
+ORDER = (*OF_ONE_NODE, *VOLUME_PLUGINS, *OF_PODS)
 """The plugins that are compared, in kube-scheduler's order."""
 NEGATIVE_SELECTOR = "negative-namespace-selector"
 INVALID_POD = "invalid-pod"
@@ -39,6 +43,7 @@ RULES = {
 """Deliberate differences; the first one is explained in :mod:`deviceshare.topology.pod_affinity`."""
 
 _RESOLVABLE, _UNRESOLVABLE = "Unschedulable", "UnschedulableAndUnresolvable"
+_SKIP = "Skip"
 _UNRESOLVABLE_REASONS = frozenset({AFFINITY_REASONS[0], SPREAD_REASONS[0]})
 _PLUGINS = {
     "NodeUnschedulable": "NodeUnschedulable",
@@ -85,6 +90,7 @@ def _rule(recorded: Recorded, plugins: list[str], cluster: "_Cluster") -> str:
 
 
 def _differences(recorded: Recorded, plugins: list[str], cluster: "_Cluster") -> Iterator[Difference]:
+    yield from _of_volumes(recorded, plugins, cluster)
     ours = cluster.answers(plugins)
     for node, answer in recorded.answer.nodes.items():
         for plugin in plugins:
@@ -102,6 +108,29 @@ def _differences(recorded: Recorded, plugins: list[str], cluster: "_Cluster") ->
             of_plugin = theirs_of.get(plugin, (0,) * len(feasible))
             if of_plugin != our_scores:
                 yield Difference(f"{kind} scores", plugin, str(of_plugin), str(our_scores))
+
+
+def _of_volumes(recorded: Recorded, plugins: list[str], cluster: "_Cluster") -> Iterator[Difference]:
+    """Compare what plugins for volumes say about the whole pod, and what would be bound."""
+    of_volumes = [each for each in plugins if each in VOLUME_PLUGINS]
+    if not of_volumes:
+        return
+    ours, theirs = cluster.volumes.rejections(), recorded.answer.prefilter
+    for plugin in of_volumes:
+        their = theirs.get(plugin)
+        their = None if their is not None and their.code == _SKIP else their
+        if _shown(their) != _shown(ours.get(plugin)):
+            yield Difference("the pod", plugin, _shown(their), _shown(ours.get(plugin)))
+    if BINDING not in plugins or BINDING in ours:
+        return
+    refused = {node for node, answer in recorded.answer.nodes.items() if BINDING in answer.each}
+    chosen = {node: choice for node, choice in cluster.volumes.choices().items() if node not in refused}
+    for node in recorded.answer.nodes:
+        recorded_choice = recorded.answer.volumes.get(node, VolumeAnswer())
+        their_choice = VolumeAnswer(tuple(sorted(recorded_choice.static)), tuple(sorted(recorded_choice.provision)))
+        our_choice = chosen.get(node, VolumeAnswer())
+        if their_choice != our_choice:
+            yield Difference(f"node {node}", "volumes", str(their_choice), str(our_choice))
 
 
 def _shown(answer: PluginAnswer | None) -> str:
@@ -131,14 +160,24 @@ class _Cluster:
             topology = _with_all_namespaces(topology)
         imposed = terms.selecting(pod.namespace, pod.labels)
         self._request = replace(pod.ask, topology=topology, imposed=imposed)
+        self._case, self._pod = case, pod
         self._inter_pod = InterPod(self._request, default_conf(), pods, _REQUIRED_WEIGHT)
+
+    @cached_property
+    def volumes(self) -> Volumes:
+        """The plugins for volumes."""
+        request = replace(self._pod.ask, claims=self._pod.volume_uses)
+        return Volumes(self._case, self._nodes, self._placed, request)
 
     def answers(self, plugins: Sequence[str]) -> dict[str, dict[str, PluginAnswer]]:
         """Return for each node what every plugin says that refuses it."""
+        of_one_node = any(plugin in OF_ONE_NODE for plugin in plugins)
         found: dict[str, dict[str, PluginAnswer]] = {
-            node.name: self._of_one_node(node, plugins) if plugins[:1] and plugins[0] not in OF_PODS else {}
-            for node in self._nodes
+            node.name: self._of_one_node(node, plugins) if of_one_node else {} for node in self._nodes
         }
+        for plugin in [each for each in VOLUME_PLUGINS if each in plugins]:
+            for name, answer in self.volumes.of_nodes(plugin).items():
+                found[name][plugin] = answer
         for plugin in [each for each in OF_PODS if each in plugins]:
             if (constraints := self._constraints(plugin)) is None:
                 continue
@@ -162,7 +201,7 @@ class _Cluster:
         for pod in self._placed:
             if pod.node == node.name:
                 allocator.hold(node.name, pod.uid, (), allocator.amounts(pod.ask), pod.tenant, pod.ask.host_ports)
-        alone = replace(self._request, topology=None, imposed=(), unsupported=())
+        alone = replace(self._request, topology=None, imposed=(), volumes=(), disks=(), unsupported=())
         reasons: dict[str, dict[str, None]] = {}
         resolvable = {*_RESOLVABLE_PLUGINS}
         for refusal in allocator.why_not(alone).refusals:

@@ -56,7 +56,7 @@ class PluginSummary(msgspec.Struct, frozen=True):
 
     @property
     def not_compared(self) -> int:
-        """Number of cases with plugins for volumes only, which nothing evaluates."""
+        """Number of cases whose plugins nothing evaluates."""
         return sum(not outcome.verdict.plugins for outcome in self.outcomes)
 
     @property
@@ -79,7 +79,7 @@ def as_text(summary: PluginSummary, verbose: bool) -> str:
     limit = "more than" if summary.percent > MOST_PERCENT else "at most"
     lines = [f"Explained by our rules: {summary.by_rule} cases ({summary.percent:.1f} %, {limit} {MOST_PERCENT:g} %)"]
     if summary.not_compared:
-        lines.append(f"Not compared: {summary.not_compared} cases with plugins for volumes only")
+        lines.append(f"Not compared: {summary.not_compared} cases with plugins that are not evaluated")
     identical = summary.compared - summary.by_rule - summary.failed
     lines.append(f"{identical} identical, {summary.by_rule} by rule, {summary.failed} failed")
     return "\n\n".join([*found, "\n".join(lines)])

@@ -10,6 +10,7 @@ import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, parse_conf, parse_devices
 from deviceshare.model import PENDING, AnyFact, Claim, ConfigFact, Explanation, PodFact, PodGroupFact, Synced
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_priority_class, decode_queue
+from deviceshare_binder.core.commands import SetStatus
 from deviceshare_binder.core.delivery import annotations_of
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.views import PodGroupView, PodView
@@ -113,7 +114,14 @@ class Player:
         self._fact(subject_of("podgroup", fact.key), fact)
         self._groups.group(
             fact.key,
-            PodGroupView(key=fact.key, uid=fact.uid, queue=fact.queue, min_member=fact.min_member, phase=fact.phase),
+            PodGroupView(
+                key=fact.key,
+                uid=fact.uid,
+                queue=fact.queue,
+                min_member=fact.min_member,
+                phase=fact.phase,
+                admitted=fact.admitted,
+            ),
         )
 
     def _explained(self, explanation: Explanation) -> None:
@@ -126,7 +134,7 @@ class Player:
         """Set the phases of the PodGroups that the binder would write."""
         while self._groups.waiting:
             for status in self._groups.take(self._groups.waiting):
-                if status.kind != "PodGroup":
+                if not isinstance(status, SetStatus) or status.kind != "PodGroup":
                     continue
                 key = f"{status.namespace}/{status.name}"
                 self._phase[key] = str(status.status[0][1])

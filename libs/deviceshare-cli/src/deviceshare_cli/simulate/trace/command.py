@@ -3,24 +3,27 @@
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
-from deviceshare.traces import Trace
+from deviceshare.traces import Trace, with_times
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.simulate.trace.arrivals import draw, read_order
+from deviceshare_cli.simulate.trace.churn import ChurnResult, Plan, plan, run_churn
 from deviceshare_cli.simulate.trace.policies import POLICIES
 from deviceshare_cli.simulate.trace.reading import parse_number, read_trace, workloads
 from deviceshare_cli.simulate.trace.run import Result, run
 
 MOST_SEEDS = 1000
 MOST_LOAD = 10.0
+_RECORDED = "default"
+"""The workload whose times count for workloads without times."""
 
 
 class Options(NamedTuple):
@@ -81,8 +84,31 @@ def known_workloads(directory: Path) -> list[str]:
     return found
 
 
+class _Named(Protocol):
+    @property
+    def workload(self) -> str: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+
+
+R = TypeVar("R", bound=_Named)
+
+
 def simulate(options: Options) -> list[Result]:
     """Run all combinations, and return the results in the order of the options. Raises CommandError."""
+    return _simulate(options, _run)
+
+
+def simulate_churn(options: Options) -> list[ChurnResult]:
+    """Run all combinations with departures; as :func:`simulate`."""
+    if options.orders is not None:
+        raise CommandError("--orders: not possible with --churn: pods arrive by their recorded times")
+    return _simulate(options, _run_churn)
+
+
+def _simulate(options: Options, run_one: Callable[[_Task], R]) -> list[R]:
     if not 0.01 <= options.load <= MOST_LOAD:
         raise CommandError(f"--load: {options.load}: must be 0.01 to {MOST_LOAD:g}")
     tasks = [
@@ -92,18 +118,18 @@ def simulate(options: Options) -> list[Result]:
         for seed in options.seeds
     ]
     jobs = min(options.jobs or os.cpu_count() or 1, len(tasks))
-    results = dict(_shown(_all(tasks, jobs), len(tasks)))
+    results = dict(_shown(_all(tasks, jobs, run_one), len(tasks)))
     return [results[at] for at in range(len(tasks))]
 
 
-def _all(tasks: Sequence[_Task], jobs: int) -> Iterator[tuple[int, Result]]:
+def _all(tasks: Sequence[_Task], jobs: int, run_one: Callable[[_Task], R]) -> Iterator[tuple[int, R]]:
     """Yield the number and the result of each run when it ends."""
     if jobs == 1:
-        yield from ((number, _run(task)) for number, task in enumerate(tasks))
+        yield from ((number, run_one(task)) for number, task in enumerate(tasks))
         return
     # A new interpreter for each worker: the command may have threads.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        numbers = {pool.submit(_run, task): number for number, task in enumerate(tasks)}
+        numbers = {pool.submit(run_one, task): number for number, task in enumerate(tasks)}
         try:
             for done in as_completed(numbers):
                 yield numbers[done], done.result()
@@ -112,7 +138,7 @@ def _all(tasks: Sequence[_Task], jobs: int) -> Iterator[tuple[int, Result]]:
             raise
 
 
-def _shown(results: Iterable[tuple[int, Result]], total: int) -> Iterator[tuple[int, Result]]:
+def _shown(results: Iterable[tuple[int, R]], total: int) -> Iterator[tuple[int, R]]:
     """Show a progress bar while results are computed, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield from results
@@ -137,6 +163,32 @@ def _run(task: _Task) -> Result:
     else:
         arrivals = read_order(task.orders, trace, task.load, task.seed)
     return run(trace, arrivals, task.load, task.policy, task.seed)
+
+
+@cache
+def _timed(directory: Path, workload: str) -> Trace:
+    """Return a trace whose pods have times. Raises CommandError."""
+    trace = _trace(directory, workload)
+    if all(pod.deleted for pod in trace.pods):
+        return trace
+    recorded = _trace(directory, _RECORDED) if _RECORDED in known_workloads(directory) else trace
+    try:
+        return with_times(trace, recorded)
+    except ValueError:
+        raise CommandError(
+            f"workload {workload}: pods have no creation_time and deletion_time: must be there for --churn, or in "
+            f"workload {_RECORDED}"
+        ) from None
+
+
+@lru_cache(1)
+def _plan(directory: Path, workload: str, load: float, seed: int) -> Plan:
+    return plan(_timed(directory, workload), load, seed)
+
+
+def _run_churn(task: _Task) -> ChurnResult:
+    planned = _plan(task.directory, task.workload, task.load, task.seed)
+    return run_churn(_timed(task.directory, task.workload), planned, task.policy, task.seed)
 
 
 def policies(text: str) -> tuple[str, ...]:

@@ -30,48 +30,55 @@ class _Scored:
     """A policy that scores nodes."""
 
     def __init__(self, trace: Trace, policy: TracePolicy) -> None:
+        self.nodes = policy.nodes
         self._classes = pod_classes(trace)
         self._policy = policy
 
     def place(self, pod: int) -> bool:
         return self._policy.place(self._classes[pod]) >= 0
 
+    def retry(self, pod: int) -> bool:
+        return self._policy.place(self._classes[pod]) >= 0
 
-class _Learning:
+    def release(self, pod: int, placed: int, row: int, taken: int) -> None:
+        self.nodes.release(self._classes[pod], row, taken)
+
+
+class _Learning(_Scored):
     """The policy ``fragmentation``, which learns the expected pods from the arrivals."""
 
     def __init__(self, trace: Trace, nodes: TraceNodes) -> None:
-        self._classes = pod_classes(trace)
         self._expected = ExpectedPods(nodes)
-        self._policy = Fragmentation(nodes, self._expected.typical())
+        self._fragmentation = Fragmentation(nodes, self._expected.first)
+        super().__init__(trace, self._fragmentation)
 
     def place(self, pod: int) -> bool:
-        pods = self._classes[pod]
-        if self._expected.count(pods):
-            self._policy.expect(self._expected.typical())
-        return self._policy.place(pods) >= 0
+        if self._expected.count(self._classes[pod]) and (typical := self._expected.typical()) is not None:
+            self._fragmentation.expect(typical)
+        return self.retry(pod)
 
 
-class _Random:
+class _Random(_Scored):
     """A random feasible node; a random card with room for a share."""
 
     def __init__(self, trace: Trace, nodes: TraceNodes, seed: int) -> None:
-        self._classes = pod_classes(trace)
-        self._nodes = nodes
-        self._feasible = AnyNode(nodes)
+        super().__init__(trace, AnyNode(nodes))
         self._chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
 
     def place(self, pod: int) -> bool:
+        return self.retry(pod)
+
+    def retry(self, pod: int) -> bool:
         pods = self._classes[pod]
-        self._feasible.refresh(pods)
+        self._policy.refresh(pods)
         rows = np.flatnonzero(np.asarray(pods.scores) == 0.0)
         if not len(rows):
             return False
         row = self._chance.choice(rows)
         column = -1
         if pods.count:
-            column = self._chance.choice(np.flatnonzero(np.asarray(self._nodes.free[row]) >= pods.amount))
-        self._nodes.take(pods, row, column)
+            column = self._chance.choice(np.flatnonzero(np.asarray(self.nodes.free[row]) >= pods.amount))
+        self.nodes.take(pods, row, column)
         return True
 
 

@@ -1,14 +1,15 @@
 """The product's policies on a trace: its allocator places the pods, on cards of the family hami-core."""
 
-from deviceshare.allocation import Allocator
+from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import default_conf
-from deviceshare.model import Card, ContainerRequest, NodeFact, PodRequest, Requirement
-from deviceshare.traces import CARD, TraceNode, TracePod
+from deviceshare.model import FRAGMENTATION, Card, ContainerRequest, NodeFact, PodRequest, Requirement
+from deviceshare.traces import CARD, TraceNode, TracePod, pod_classes, trace_nodes
 from msgspec.structs import replace
 
 from deviceshare_cli.simulate.trace.runs import Run
 
 _MODEL = "model"
+_NAME = "node-{:06}"
 _MOST_PODS = 1001
 """Pods on a node, as in the published runs; it never binds."""
 
@@ -18,26 +19,49 @@ class AllocatorPlacer:
 
     def __init__(self, run: Run, policy: str) -> None:
         self._allocator = Allocator(replace(default_conf(), policy=policy))
+        if policy == FRAGMENTATION:
+            self._allocator.learn()
         for rank, node in zip(run.ranks, run.trace.nodes, strict=True):
             self._allocator.set_node(_fact(rank, node))
         requests = {pod._replace(name="", created=0, deleted=0): None for pod in run.trace.pods}
         known = {pod: self._allocator.pod_class(_request(pod)) for pod in requests}
         self._classes = [known[pod._replace(name="", created=0, deleted=0)] for pod in run.trace.pods]
         self._placed = 0
+        self.nodes = trace_nodes(run.trace, run.ranks)
+        self._pods = pod_classes(run.trace)
 
     def place(self, pod: int) -> bool:
-        """Place a pod."""
+        """Place an arriving pod."""
+        return self.decide(pod) is not None
+
+    def decide(self, pod: int) -> Placement | None:
+        """Place an arriving pod; return where, or None."""
+        self._allocator.arrived(self._classes[pod].request)
+        return self._decide(pod)
+
+    def retry(self, pod: int) -> bool:
+        """Place a pod that arrived before."""
+        return self._decide(pod) is not None
+
+    def release(self, pod: int, placed: int, row: int, taken: int) -> None:
+        """Remove a pod."""
+        self._allocator.release(_NAME.format(row), str(placed))
+        self.nodes.release(self._pods[pod], row, taken)
+
+    def _decide(self, pod: int) -> Placement | None:
         placement = self._allocator.place(self._classes[pod].request)
-        if placement is None:
-            return False
-        self._placed += 1
-        self._allocator.take(str(self._placed), placement)
-        return True
+        if placement is not None:
+            self._placed += 1
+            self._allocator.take(str(self._placed), placement)
+            cards = {device.index for grant in placement.grants for device in grant.devices}
+            row = int(placement.node.removeprefix(_NAME.partition("{")[0]))
+            self.nodes.take_cards(self._pods[pod], row, sum(1 << card for card in cards))
+        return placement
 
 
 def _fact(rank: int, node: TraceNode) -> NodeFact:
     """Return a node whose name has its rank: the allocator prefers the lowest name of equal nodes."""
-    name = f"node-{rank:06}"
+    name = _NAME.format(rank)
     cards = tuple(
         Card(f"{name}-{index}", index, CARD, CARD, 100, node.model, mode="hami-core") for index in range(node.cards)
     )

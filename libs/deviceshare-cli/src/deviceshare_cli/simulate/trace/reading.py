@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from deviceshare.traces import CARD, Trace, TraceNode, TracePod
+from deviceshare.traces import CARD, LONGEST, Trace, TraceNode, TracePod
 
 from deviceshare_cli.errors import CommandError
 
@@ -101,8 +101,10 @@ def _pods(file: Path, models: set[str]) -> Iterator[TracePod]:
             chosen = [part for part in spec.split("|") if part]
             if chosen and not models.intersection(chosen):
                 raise row.error("gpu_spec", f"models of the nodes, joined by |: {', '.join(sorted(models))}")
-        created = row.whole("creation_time") if row.values["creation_time"] else 0
-        deleted = row.whole("deletion_time") if row.values["deletion_time"] else 0
+        created = row.whole("creation_time", most=LONGEST) if row.values["creation_time"] else 0
+        deleted = row.whole("deletion_time", most=LONGEST) if row.values["deletion_time"] else 0
+        if row.values["creation_time"] and row.values["deletion_time"] and deleted < created:
+            raise row.error("deletion_time", f"creation_time ({created}) or later")
         yield TracePod(
             row.text("name"), row.whole("cpu_milli"), row.whole("memory_mib"), cards, amount, spec, created, deleted
         )

@@ -3,14 +3,25 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from deviceshare.traces import Trace
+from deviceshare.traces import Trace, TraceNodes
 
 
 class Placer(Protocol):
-    """One run of a policy: pods are placed one after the other, and stay."""
+    """One run of a policy: pods are placed one after the other."""
+
+    nodes: TraceNodes
+    """What is free; ``row`` and ``taken`` are where the last pod was placed."""
 
     def place(self, pod: int) -> bool:
-        """Place the pod with this index in the trace; return whether a node was feasible."""
+        """Place an arriving pod, the one with this index in the trace; return whether a node was feasible."""
+        ...
+
+    def retry(self, pod: int) -> bool:
+        """Place a pod that arrived before."""
+        ...
+
+    def release(self, pod: int, placed: int, row: int, taken: int) -> None:
+        """Remove a pod from where it was placed; ``placed`` is the number of this placement, of the first one 1."""
         ...
 
 

@@ -1,0 +1,47 @@
+"""The command line of ``deviceshare check``."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from deviceshare_cli.exit_status import run_and_exit
+from deviceshare_cli.pods import SCHEDULERS
+
+app = typer.Typer()
+
+
+@app.command()
+def check(
+    cluster: Annotated[
+        str, typer.Argument(metavar="[local:DIR]", help="A directory of manifests instead of a live cluster.")
+    ] = "",
+    filename: Annotated[
+        list[str] | None, typer.Option("-f", "--filename", metavar="FILE", help="Manifests, - for standard input.")
+    ] = None,
+    kubeconfig: Annotated[
+        str, typer.Option(metavar="FILE", help="The kubeconfig. [default: $KUBECONFIG, else ~/.kube/config]")
+    ] = "",
+    context: Annotated[str, typer.Option(metavar="NAME", help="Its context. [default: the current one]")] = "",
+    scheduler_name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help=f"A spec.schedulerName to serve. [default: {', '.join(SCHEDULERS)}]"),
+    ] = None,
+    output: Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How to print it.")] = "table",
+) -> None:
+    """Inspect a cluster before a migration: what is understood of its nodes, pods and configuration. Reads only.
+
+    The status is 3 if something is not understood, or would change: each such field with its value, what would be
+    right, and the effect.
+    """
+    from deviceshare_cli.checking.command import Options
+    from deviceshare_cli.checking.command import check as run_check
+
+    files = list(filename or ())
+    if cluster:
+        if not cluster.startswith("local:") or files:
+            raise typer.BadParameter("give local:DIR, or -f FILE, or neither for the cluster of the kubeconfig")
+        files = [cluster.removeprefix("local:")]
+    if files and (kubeconfig or context):
+        raise typer.BadParameter("--kubeconfig and --context go with a live cluster")
+    schedulers = tuple(scheduler_name or SCHEDULERS)
+    run_and_exit(run_check(Options(kubeconfig, context, tuple(files), schedulers, output)))

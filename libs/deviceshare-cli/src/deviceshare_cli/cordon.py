@@ -1,0 +1,159 @@
+"""``deviceshare cordon card`` and ``uncordon card``: keep cards from getting pods, by an annotation of their Node."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+from deviceshare.formats import card_cordons, hami_gpu
+from deviceshare.model import Card, CardCordon, FormatError
+from deviceshare.objects import decode_node
+from deviceshare_bus.plugins import load_families
+from deviceshare_cluster.interface import Cluster, ClusterError, Object
+
+from deviceshare_cli import runfile
+from deviceshare_cli.changing import connected
+from deviceshare_cli.errors import CommandError
+
+ATTEMPTS = 5
+"""How often the annotation is read and written, if others change it meanwhile."""
+SECONDS = 30.0
+_SHOWN = 8
+
+
+class Target(NamedTuple):
+    """Where the Node is: the cluster of a running system, or a live cluster by kubeconfig and context."""
+
+    run: str | None
+    live: bool
+    kubeconfig: str = ""
+    context: str = ""
+
+
+class Change(NamedTuple):
+    """The change of the cordons of a node, and the words for a card in the output."""
+
+    of: Callable[[str, tuple[CardCordon, ...]], tuple[CardCordon, ...]]
+    word: str
+    before: str
+    known_only: bool
+    """Whether the card has to be registered."""
+
+
+def cordoning(by: str, reason: str, now: float) -> Change:
+    """Return the change that cordons a card; of a cordoned card who, why and when are replaced."""
+    since = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def of(card: str, cordons: tuple[CardCordon, ...]) -> tuple[CardCordon, ...]:
+        return (*(each for each in cordons if each.id != card), CardCordon(card, by, reason, since))
+
+    return Change(of, "cordoned", "", known_only=True)
+
+
+def uncordoning() -> Change:
+    """Return the change that ends the cordon of a card."""
+
+    def of(card: str, cordons: tuple[CardCordon, ...]) -> tuple[CardCordon, ...]:
+        return tuple(each for each in cordons if each.id != card)
+
+    return Change(of, "uncordoned", "already uncordoned", known_only=False)
+
+
+async def change(target: Target, names: Sequence[str], wanted: Change) -> int:
+    """Change the cordons of cards, given as NODE/ID or NODE/INDEX, and return the exit status. Raises CommandError."""
+    cards = [_parse(name) for name in names]
+    load_families()
+    async with _opened(target) as cluster:
+        for node, card in cards:
+            print(await _change(cluster, node, card, wanted))
+    return 0
+
+
+def _parse(name: str) -> tuple[str, str]:
+    node, slash, card = name.partition("/")
+    if not (node and slash and card):
+        raise CommandError(f"{name}: expected NODE/UUID or NODE/INDEX, as in gpu-1/GPU-6272f32c or gpu-1/0")
+    return node, card
+
+
+@asynccontextmanager
+async def _opened(target: Target) -> AsyncIterator[Cluster]:
+    run = None if target.live else runfile.find(target.run)
+    if run is not None and run.cluster:
+        async with connected(run) as local:
+            yield local
+        return
+    from deviceshare_cluster.kube import KubeCluster
+
+    context = target.context or (run.target.partition(":")[2] if run is not None else "")
+    try:
+        async with asyncio.timeout(SECONDS), KubeCluster(target.kubeconfig, context, name="deviceshare") as cluster:
+            yield cluster
+    except ClusterError as error:
+        raise CommandError(str(error)) from None
+    except TimeoutError:
+        raise CommandError(f"the API server did not answer within {SECONDS:g} s") from None
+
+
+async def _change(cluster: Cluster, node: str, card: str, wanted: Change) -> str:
+    for _ in range(ATTEMPTS):
+        found = await cluster.get("Node", "", node)
+        if found is None:
+            raise CommandError(f'nodes "{node}" not found')
+        annotations = found["metadata"].get("annotations") or {}
+        current = annotations.get(card_cordons.ANNOTATION)
+        try:
+            cordons, problems = card_cordons.read(current or "", f"Node {node}")
+        except FormatError as error:
+            raise CommandError(str(error)) from None
+        if problems:  # What cannot be read would be lost.
+            raise CommandError(str(problems[0]))
+        identity = _identity(found, node, card, cordons, wanted)
+        cards = _cards(found)
+        # Entries written by hand may name a card by its index.
+        _, resolved, unknown = card_cordons.resolve(cordons, cards)
+        kept = (*resolved, *(each for each in cordons if each.id in unknown))
+        after = wanted.of(identity, kept)
+        if set(after) == set(kept) and wanted.before:
+            _check_others(annotations, node, identity, cards)
+            return f"{node}/{identity} {wanted.before}"
+        value = card_cordons.write(after)
+        written = await cluster.annotate(
+            "Node", "", node, {card_cordons.ANNOTATION: value}, expected={card_cordons.ANNOTATION: current}
+        )
+        if written is not None and written.get(card_cordons.ANNOTATION) == value:
+            if wanted.before:
+                _check_others(written, node, identity, cards)
+            return f"{node}/{identity} {wanted.word}"
+    raise CommandError(f"{node}: the annotation {card_cordons.ANNOTATION} keeps changing: try again")
+
+
+def _cards(node: Object) -> tuple[Card, ...]:
+    return decode_node(msgspec.json.encode(node)).cards
+
+
+def _check_others(annotations: Mapping[str, str], node: str, identity: str, cards: Sequence[Card]) -> None:
+    """Raise CommandError if another annotation keeps an uncordoned card cordoned."""
+    if identity in hami_gpu.cordoned(annotations) and any(card.id == identity for card in cards):
+        raise CommandError(f"{node}/{identity} stays cordoned: the annotation {hami_gpu.CORDON} of the node names it")
+
+
+def _identity(node: Object, name: str, card: str, cordons: Sequence[CardCordon], wanted: Change) -> str:
+    """Return the id of a card that is named by its id or index. Raises CommandError for an unknown card.
+
+    An index that several cards have is an error as well.
+    """
+    cards = _cards(node)
+    _, found, unknown = card_cordons.resolve((CardCordon(card),), cards)
+    if len(found) > 1:
+        known = ", ".join(each.id for each in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+        raise CommandError(f"node {name} has several cards {card}, use an id: {known}")
+    if found:
+        return found[0].id
+    # The cards of MindCluster are not in the Node.
+    if not cards or not (unknown and wanted.known_only) or any(each.id == card for each in cordons):
+        return card
+    known = ", ".join(each.id for each in cards[:_SHOWN]) + (", …" if len(cards) > _SHOWN else "")
+    raise CommandError(f"node {name} has no card {card}: it has {known}")

@@ -1,0 +1,56 @@
+"""An installed system, named by the address of its metrics service."""
+
+import os
+from urllib.parse import SplitResult, urlsplit
+
+from deviceshare_cli import runfile
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.pods import SCHEDULERS
+
+_BEARER = "Bearer "
+
+
+async def installed_run(server: str, token: str) -> runfile.Run:
+    """Return the system whose metrics service is ``server``; without a token, that of the kubeconfig is used.
+
+    The token of the kubeconfig is sent by HTTPS or to this machine only. Raises CommandError.
+    """
+    url = urlsplit(server)
+    try:
+        valid = (
+            url.scheme in ("http", "https") and url.hostname and url.port != 0 and not url.query and not url.username
+        )
+    except ValueError:
+        valid = False
+    if not valid:
+        raise CommandError(f"--server {server!r} is not valid: expected http://HOST:PORT or https://HOST")
+    return runfile.Run(
+        pid=0,
+        bus=os.environ.get("DEVICESHARE_BUS", ""),
+        cluster="",
+        metrics=server.rstrip("/"),
+        directory="",
+        schedulers=SCHEDULERS,
+        target="kube",
+        token=token or (await _kubeconfig_token() if _is_private(url) else ""),
+    )
+
+
+def _is_private(url: SplitResult) -> bool:
+    """Return whether only this machine or the server can read what is sent to this address."""
+    from deviceshare_bus.web import is_loopback  # here: it imports aiohttp, which takes long
+
+    return url.scheme == "https" or is_loopback(url.hostname or "")
+
+
+async def _kubeconfig_token() -> str:
+    """Return the token of the kubeconfig's current context, '' if it has none."""
+    from deviceshare_cluster.interface import ClusterError
+    from deviceshare_cluster.kube.client import KubeClient
+
+    try:
+        configuration = await KubeClient().read_configuration()
+    except ClusterError:
+        return ""
+    header = (configuration.api_key or {}).get("BearerToken", "")
+    return header.removeprefix(_BEARER) if isinstance(header, str) else ""

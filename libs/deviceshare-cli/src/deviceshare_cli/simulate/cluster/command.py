@@ -1,0 +1,262 @@
+"""``deviceshare simulate cluster``: reads the cluster and the pods, and simulates each policy."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from deviceshare.conf import SCHEDULER, SchedulerConf, parse_conf
+from deviceshare.model import (
+    POLICIES,
+    ConfigError,
+    ConfigFact,
+    Fact,
+    InputError,
+    PodFact,
+    PodUid,
+    Synced,
+)
+from deviceshare_bus.plugins import load_families
+from deviceshare_bus.subjects import SYNCED
+from deviceshare_cluster.interface import Object
+from deviceshare_cluster.local import Manifests
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.loading import read
+from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.output import indented_json
+from deviceshare_cli.plots import write
+from deviceshare_cli.pods import SCHEDULERS, other_schedulers
+from deviceshare_cli.reading.opening import Source, opened
+from deviceshare_cli.reading.reader import StoredMessage
+from deviceshare_cli.reading.state import PLACEMENT_STREAMS
+from deviceshare_cli.simulate.cluster import report
+from deviceshare_cli.simulate.cluster.facts import ADDED, Inventory, decoded, messages
+from deviceshare_cli.simulate.cluster.objects import ObjectMaker, copies, only_kinds
+from deviceshare_cli.simulate.cluster.player import Player
+from deviceshare_cli.simulate.cluster.results import Result, result, usage
+from deviceshare_cli.simulate.cluster.volumes import with_phases
+from deviceshare_cli.simulate.trace.command import parse_names
+from deviceshare_cli.whatif.manifests import Candidate, node_warnings, only_on
+from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
+
+CONFIGURED = "configured"
+"""The name of the policy that the configuration selects."""
+MOST_SHOWN = 20
+"""The most warnings that are printed."""
+REJECTED_STATUS = 3
+"""The exit status if manifests of the directory were rejected, as of ``up``."""
+
+
+def policies(text: str) -> tuple[str, ...]:
+    """Return the policies of a list, ``all`` for those that the product has. Raises CommandError."""
+    return POLICIES if text == "all" else parse_names(text, (CONFIGURED, *POLICIES), "--policy")
+
+
+Progressed = Callable[[int, str], None]
+"""Shows how many pods are decided, and the policy under which."""
+
+
+class Options(NamedTuple):
+    """What is simulated. ``directory``: that of a local cluster; None: a running system, or a snapshot of one."""
+
+    directory: Path | None
+    source: Source
+    pods: tuple[str, ...] = ()
+    copies: int = 1
+    policies: tuple[str, ...] = (CONFIGURED,)
+    conf: Path | None = None
+
+
+class Cluster(NamedTuple):
+    """A cluster before the simulation, and how the facts of further objects are made of manifests.
+
+    ``own``: the pods to place that the directory holds, if these are what is asked about.
+    """
+
+    stored: list[StoredMessage]
+    now: float
+    add: Callable[[Manifests, Player], dict[str, Fact]]
+    own: frozenset[PodUid]
+    rejected: int
+
+
+async def simulate_cluster(options: Options, *, json: bool, plot: Path | None) -> int:
+    """Simulate, print the results, and return the exit status. Raises CommandError."""
+    try:
+        load_families()
+        conf = _read_conf(options.conf) if options.conf is not None else None
+    except ConfigError as error:
+        raise CommandError(" ".join(str(error).split())) from None
+    if options.directory is not None:
+        cluster = _of_directory(options.directory, conf)
+    else:
+        cluster = await _of_system(options.source)
+    found = simulate(cluster, options, conf)
+    if plot is not None:
+        for name, each in report.plots(found):
+            write(each, plot / f"{name}.svg")
+    print(indented_json(report.as_json(found)) if json else report.as_text(found))
+    return REJECTED_STATUS if cluster.rejected else 0
+
+
+def simulate(cluster: Cluster, options: Options, conf: ConfigFact | None) -> list[Result]:
+    """Return the result of each policy. Raises CommandError."""
+    player = Player(cluster.stored, cluster.now)
+    asked: dict[str, Fact] = {}
+    uids = cluster.own
+    if options.pods:
+        manifests = read(options.pods)
+        if manifests.problems:
+            raise CommandError("; ".join(map(str, manifests.problems)))
+        for copy in copies(manifests, options.copies, player.names):
+            asked |= cluster.add(copy, player)
+        uids = frozenset(fact.uid for fact in asked.values() if isinstance(fact, PodFact))
+    if not uids:
+        raise CommandError("there are no pods to place: --pods names the files or directories of further ones")
+    results = []
+    with _progress(len(uids) * len(options.policies)) as progress:
+        for number, policy in enumerate(options.policies):
+            if number:
+                player = Player(cluster.stored, cluster.now)
+            player.configure(conf, "" if policy == CONFIGURED else policy)
+            name = _name(policy, player.conf)
+            if options.pods:
+                player.settle()
+            before = usage(player.stored(), cluster.now)
+            own = len(player.placed)
+            player.create(asked)
+            # What was created may be another configuration.
+            player.configure(None, "" if policy == CONFIGURED else policy)
+            player.settle(partial(_show, progress, name, number * len(uids) - own))
+            progress((number + 1) * len(uids), name)
+            results.append(result(name, player, uids, before, cluster.now))
+    return results
+
+
+def _show(progress: Progressed, name: str, offset: int, placed: int) -> None:
+    progress(offset + placed, name)
+
+
+def _name(policy: str, conf: SchedulerConf) -> str:
+    return f"{CONFIGURED} ({conf.policy or 'none'})" if policy == CONFIGURED else policy
+
+
+def _read_conf(path: Path) -> ConfigFact:
+    """Return the configuration of a file. Raises CommandError, ConfigError."""
+    try:
+        fact = ConfigFact(name=SCHEDULER, text=path.read_text(encoding="utf-8"), source=f"File {path}")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CommandError(f"--conf {path}: cannot be read: {reason}") from None
+    for warning in parse_conf(fact.text, fact.source).warnings:
+        to_stderr(f"warning: {warning}")
+    return fact
+
+
+def _of_directory(directory: Path, conf: ConfigFact | None) -> Cluster:
+    """Return the cluster that ``up`` would make of a directory."""
+    now = time.time()
+    maker, inventory = _maker(now, (), makes_queues=True), Inventory(SCHEDULERS, conf)
+    maker.make(read([str(directory)]))
+    facts = inventory.exist((maker.objects | with_phases(maker.objects.values())).values())
+    warnings = [*maker.warnings, *inventory.remarks]
+    _print_limited([f"rejected: {line}" for line in maker.rejected] + [f"warning: {line}" for line in warnings])
+    own = frozenset(fact.uid for fact in facts.values() if isinstance(fact, PodFact) and not (fact.node or fact.ended))
+
+    printed: set[str] = set()
+
+    def add(manifests: Manifests, _player: Player) -> dict[str, Fact]:
+        return inventory.created(_created(maker, manifests, SCHEDULERS, printed))
+
+    return Cluster(messages({**facts, SYNCED: Synced()}), now, add, own, len(maker.rejected))
+
+
+async def _of_system(source: Source) -> Cluster:
+    """Return the cluster of a running system or a snapshot."""
+    async with opened(source) as reader:
+        stored = await reader.messages(PLACEMENT_STREAMS)
+        classes = await reader.objects("PriorityClass")
+        served, now = reader.target.schedulers, reader.now
+    maker = _maker(now, classes, makes_queues=False)
+    printed: set[str] = set()
+
+    def add(manifests: Manifests, player: Player) -> dict[str, Fact]:
+        for problem in only_kinds(manifests, ADDED):
+            raise CommandError(problem)
+        # Claims that do not exist yet are not evaluated.
+        created = [each for each in _created(maker, manifests, served, printed) if each["kind"] in ADDED]
+        try:
+            facts = decoded(created)
+        except InputError as error:
+            raise CommandError(str(error)) from None
+        return _without_unknown_claims(
+            {key: fact for key, fact in facts.items() if not isinstance(fact, PodFact) or fact.scheduler in served},
+            player,
+            printed,
+        )
+
+    return Cluster(stored, now, add, frozenset(), 0)
+
+
+def _maker(now: float, classes: Sequence[Object], *, makes_queues: bool) -> ObjectMaker:
+    return ObjectMaker(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)), classes, makes_queues=makes_queues)
+
+
+def _created(maker: ObjectMaker, manifests: Manifests, served: Sequence[str], printed: set[str]) -> list[Object]:
+    """Return the objects that are asked about; a pod with a node waits for it. Raises CommandError.
+
+    ``printed``: the warnings of the copies before, which are not printed again; not empty after the first one.
+    """
+    rejected, warned = len(maker.rejected), len(maker.warnings)
+    objects = maker.make(manifests)
+    if lines := maker.rejected[rejected:]:
+        raise CommandError("; ".join(lines))
+    found = [] if printed else maker.warnings[warned:]
+    for manifest in manifests.manifests:
+        found += (manifest.located(field, text) for field, text in other_schedulers(manifest.object, served))
+        found += node_warnings(manifest)
+    _print_limited([f"warning: {line}" for line in dict.fromkeys(found) if line not in printed])
+    printed.update(found, ("",))
+    return [_waiting(each) if each["kind"] == "Pod" else each for each in objects]
+
+
+def _waiting(pod: Object) -> Object:
+    """Return a pod that has no node yet; one with ``spec.nodeName`` waits for this node."""
+    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    if node := pod["spec"].get("nodeName"):
+        spec["affinity"] = only_on(node, spec.get("affinity") or {})
+    return {**pod, "spec": spec, "status": {}}
+
+
+def _without_unknown_claims(facts: Mapping[str, Fact], player: Player, printed: set[str]) -> dict[str, Fact]:
+    pods = {subject: fact for subject, fact in facts.items() if isinstance(fact, PodFact)}
+    known = without_unknown_claims([Candidate("", None, tuple(pods.values()), ())], player.catalog)
+    if known.warning and known.warning not in printed:
+        printed.add(known.warning)
+        to_stderr(f"warning: {known.warning}")
+    return {**facts, **dict(zip(pods, known.candidates[0].pods, strict=True))}
+
+
+def _print_limited(lines: Sequence[str]) -> None:
+    for line in lines[:MOST_SHOWN]:
+        to_stderr(line)
+    if len(lines) > MOST_SHOWN:
+        to_stderr(f"and {len(lines) - MOST_SHOWN} more lines")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Progressed]:
+    """Show a progress bar while pods are placed, if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _name: None
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("pods", total=total)
+        yield lambda done, name: progress.update(task, completed=done, description=name)
