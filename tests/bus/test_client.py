@@ -2,11 +2,7 @@
 
 import asyncio
 import logging
-import shutil
-import socket
-import subprocess
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import nats
 import nats.errors
@@ -38,21 +34,15 @@ async def connection(form: str, nats_server: NatsServer) -> AsyncIterator[Connec
 
 
 async def until_heard(heard: list[Received], count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(heard) < count:
             await asyncio.sleep(0.01)
-
-
-async def flushed(connection: Connection) -> None:
-    """Return when the server has read everything, and its answers have been handled."""
-    connection.client.write_pending()
-    await connection.client.flush()
 
 
 async def test_messages_arrive_as_nats_py_receives_them(connection: Connection, nats_server: NatsServer) -> None:
     heard: list[Received] = []
     connection.listen("a.*", heard.append)
-    await flushed(connection)
+    await connection.client.flush()
     other = await nats.connect(nats_server.url)
     subscription = await other.subscribe("a.*")
     await other.flush()
@@ -71,15 +61,28 @@ async def test_messages_arrive_as_nats_py_receives_them(connection: Connection, 
     await other.close()
 
 
+async def test_a_flush_covers_what_was_sent_before_it(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has subscribed the listener when a flush ends, although a turn of the loop is written at its end."""
+    transport, written = connection.client._transport, bytearray()
+    write = transport.write
+    monkeypatch.setattr(transport, "write", lambda data: (written.extend(data), write(data)))
+    connection.listen("a", lambda message: None)
+    connection.client.send("b")
+    await connection.client.flush()
+    assert [line.split()[0] for line in written.splitlines() if line] == [b"SUB", b"PUB", b"PING"]
+
+
 async def test_nothing_is_heard_after_the_end_of_listening(connection: Connection) -> None:
     heard: list[Received] = []
     listening = connection.listen("a", heard.append)
     connection.client.send("a", b"1")
-    await flushed(connection)
+    await connection.client.flush()
     listening.end()
     listening.end()
     connection.client.send("a", b"2")
-    await flushed(connection)
+    await connection.client.flush()
     assert [message.data for message in heard] == [b"1"]
     assert len(connection.client._listeners) == 1, "the answers to requests"
 
@@ -96,7 +99,7 @@ async def test_a_listener_that_raises_is_reported_and_the_connection_goes_on(
     connection.listen("a", listener)
     connection.client.send("a", b"1")
     connection.client.send("a", b"2")
-    await flushed(connection)
+    await connection.client.flush()
     assert heard == [b"1", b"2"]
     assert caplog.text.count("ZeroDivisionError()") == 2
 
@@ -107,13 +110,13 @@ async def test_listening_goes_on_after_a_restart_and_nothing_is_sent_meanwhile(
     heard: list[Received] = []
     ended = connection.listen("b", heard.append)
     connection.listen("a", heard.append)
-    await flushed(connection)
+    await connection.client.flush()
     back = asyncio.Event()
     connection.on_reconnect(back.set)
     connection.client.send("a", b"before")
-    await flushed(connection)
+    await connection.client.flush()
     nats_server.kill()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while connection.connected:
             await asyncio.sleep(0.01)
     with pytest.raises(nats.errors.ConnectionReconnectingError):
@@ -123,12 +126,12 @@ async def test_listening_goes_on_after_a_restart_and_nothing_is_sent_meanwhile(
     ended.end()
     connection.listen("c", heard.append)
     await asyncio.to_thread(nats_server.start)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await back.wait()
     for subject in ("a", "b", "c"):
         connection.client.send(subject, b"after")
     await until_heard(heard, 3)
-    await flushed(connection)
+    await connection.client.flush()
     assert [(message.subject, message.data) for message in heard] == [
         ("a", b"before"),
         ("a", b"after"),
@@ -139,7 +142,7 @@ async def test_listening_goes_on_after_a_restart_and_nothing_is_sent_meanwhile(
 async def test_messages_of_one_turn_are_one_write(connection: Connection, form: str) -> None:
     heard: list[Received] = []
     connection.listen("a", heard.append)
-    await flushed(connection)
+    await connection.client.flush()
     written: list[bytes] = []
     transport = connection.client._transport
     write = transport.write
@@ -154,6 +157,36 @@ async def test_messages_of_one_turn_are_one_write(connection: Connection, form: 
     await until_heard(heard, 100)
     assert [int(message.data) for message in heard] == list(range(100))
     assert len(written) == 1
+
+
+@pytest.mark.parametrize("form", [each for each in framings.ALL if each != framings.NATS_PY], indirect=True)
+async def test_with_a_read_interval_what_arrives_meanwhile_is_one_read(connection: Connection) -> None:
+    heard: list[Received] = []
+    times: list[float] = []
+    clock = asyncio.get_running_loop().time
+
+    def hear(message: Received) -> None:
+        heard.append(message)
+        times.append(clock())
+
+    connection.listen("a", hear)
+    await connection.client.flush()
+    connection.client.read_interval = 0.3
+    for _ in range(10):
+        connection.client.send("a")
+        await asyncio.sleep(0.01)
+    await until_heard(heard, 10)
+    first = sum(at < times[0] + 0.2 for at in times)
+    assert first < 5, "the first message was read at once"
+    assert times[-1] - times[first] < 0.1, "all others in one read"
+    large = bytes(client_module.READ_AT_ONCE_BYTES)
+    began = clock()
+    for _ in range(20):
+        connection.client.send("a", large)
+        await asyncio.sleep(0.01)
+    await until_heard(heard, 30)
+    assert clock() - began < 20 * 0.3 / 2, "after much is read, the next read does not wait"
+    connection.client.read_interval = 0.0
 
 
 async def test_too_large_messages_and_bad_subjects_are_not_sent(connection: Connection) -> None:
@@ -182,7 +215,7 @@ async def test_a_server_that_does_not_read_is_sent_no_more_than_a_limit(
     monkeypatch.setattr(client_module, "PENDING_BYTES", 8 << 20)
     heard: list[Received] = []
     connection.listen("a", heard.append)
-    await flushed(connection)
+    await connection.client.flush()
     nats_server.freeze()
     sent = 0
 
@@ -249,7 +282,7 @@ async def test_writes_and_a_follower_agree_over_a_restart(connection: Connection
     back = asyncio.Event()
     connection.on_reconnect(back.set)
     await nats_server.restart()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await back.wait()
     assert [message.sequence for message in await Follower(connection, Stream.CLUSTER).read_to_end()] == list(
         range(21, 221)
@@ -263,7 +296,7 @@ async def test_writes_in_flight_at_a_loss_are_unknown(connection: Connection, na
     future = await publisher.send(Write("cluster.node.a", b"", 0))
     await asyncio.sleep(0.05)
     nats_server.kill()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         with pytest.raises(Unknown, match="connection was lost"):
             await future
     with pytest.raises(Unknown, match="not connected"):
@@ -277,7 +310,7 @@ async def test_what_is_not_the_protocol_ends_the_connection_and_a_new_one_begins
     connection.on_reconnect(back.set)
     stream = connection.client._transport.stream
     stream.get_protocol().data_received(b"HELLO\r\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await back.wait()
     assert connection.losses == 1
     assert form == framings.NATS_PY or "not its protocol" in caplog.text
@@ -304,7 +337,7 @@ async def test_what_is_for_nats_py_waits_bounded(
         connection.client.send("b", b"%d" % number)
         connection.client.send("a", b"%d" % number)
     await until_heard(heard, 2000)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(numbers) < 2000:
             await asyncio.sleep(0.01)
     assert numbers == list(range(2000))
@@ -314,81 +347,6 @@ async def test_an_error_of_the_server_is_reported(connection: Connection, caplog
     caplog.set_level(logging.DEBUG)
     stream = connection.client._transport.stream
     stream.get_protocol().data_received(b"-ERR 'Permissions Violation for Publish to \"x\"'\r\nINFO {}\r\n")
-    await flushed(connection)
+    await connection.client.flush()
     assert "permissions violation for publish" in caplog.text
     assert connection.losses == 0
-
-
-@pytest.mark.filterwarnings("ignore:parameter 'timeout' of type 'float':DeprecationWarning")  # nats-py's
-async def test_a_web_socket_is_read_by_nats_py(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = f'max_payload: 8388608\nwebsocket {{ listen: "127.0.0.1:{port}", no_tls: true }}\n'
-    server = NatsServer(tmp_path, options=options)
-    server.start()
-    try:
-        async with asyncio.timeout(20):
-            connection = await connect(f"ws://127.0.0.1:{port}", "test")
-        heard: list[Received] = []
-        connection.listen("a", heard.append)
-        for number in range(100):
-            connection.client.send("a", b"%d" % number)
-        await until_heard(heard, 100)
-        assert [int(message.data) for message in heard] == list(range(100))
-        with pytest.raises(nats.errors.NoRespondersError):
-            await connection.requests.request("no.responders", b"", 5.0)
-        await connection.close()
-    finally:
-        server.kill()
-
-
-def self_signed(directory: Path) -> tuple[Path, Path]:
-    """Return the files of a certificate for 127.0.0.1 and of its key."""
-    certificate, key = directory / "certificate.pem", directory / "key.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-keyout",
-        str(key),
-        "-out",
-        str(certificate),
-    ]
-    command += ["-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(command, check=True, capture_output=True)
-    return certificate, key
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="allowed: openssl is not installed")
-async def test_a_connection_with_tls_is_read_the_same(
-    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    certificate, key = self_signed(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    server = NatsServer(
-        tmp_path, options=f'max_payload: 8388608\ntls {{ cert_file: "{certificate}", key_file: "{key}" }}\n'
-    )
-    server.start()
-    try:
-        async with asyncio.timeout(20):
-            connection = await connect(server.url.replace("nats://", "tls://"), "test")
-        heard: list[Received] = []
-        connection.listen("a", heard.append)
-        for size in (0, 1, 100_000, 3_000_000):
-            connection.client.send("a", bytes(size))
-        await until_heard(heard, 4)
-        assert [len(message.data) for message in heard] == [0, 1, 100_000, 3_000_000]
-        back = asyncio.Event()
-        connection.on_reconnect(back.set)
-        await server.restart()
-        async with asyncio.timeout(20):
-            await back.wait()
-        connection.client.send("a")
-        await until_heard(heard, 5)
-        await connection.close()
-    finally:
-        server.kill()

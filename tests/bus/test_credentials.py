@@ -38,7 +38,7 @@ async def test_the_right_credentials_connect(guarded) -> None:
     connection = await connect(with_user(guarded.url, "bus:secret"), "test")
     await make_streams(connection)
     await guarded.restart()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await connection.wait_connected()
     assert connection.failure is None
     await connection.close()
@@ -47,7 +47,7 @@ async def test_the_right_credentials_connect(guarded) -> None:
 @pytest.mark.parametrize("user", ["", "bus:wrong", "other:secret"])
 async def test_wrong_credentials_are_an_error_that_names_the_option_and_no_password(guarded, user: str) -> None:
     url = with_user(guarded.url, user) if user else guarded.url
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         with pytest.raises(ConfigError) as caught:
             await connect(url, "test")
     assert "--bus / DEVICESHARE_BUS" in str(caught.value)
@@ -101,7 +101,7 @@ async def test_credentials_that_stop_being_accepted_end_the_readers(nats_server)
         await asyncio.sleep(0.01)
     require(nats_server, USER)
     await nats_server.restart()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         with pytest.raises(ConfigError, match="--bus / DEVICESHARE_BUS"):
             await reading
         with pytest.raises(ConfigError):
@@ -114,7 +114,7 @@ async def test_a_connection_that_the_server_ends_for_good_ends_the_readers(conne
     reading = asyncio.create_task(anext(aiter(follower)))
     await reading
     await connection.client._process_err("'Maximum Connections Exceeded'")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while connection.connected:
             await asyncio.sleep(0.01)
         with pytest.raises(ConnectionEnded, match="Maximum Connections"):
@@ -128,7 +128,7 @@ async def test_an_unreachable_server_is_waited_for(nats_server, caplog) -> None:
     assert not connecting.done()
     assert len([record for record in caplog.records if "waiting for" in record.message]) == 1
     await asyncio.to_thread(nats_server.start)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await (await connecting).close()
 
 
@@ -137,7 +137,7 @@ async def test_a_request_that_waits_for_a_server_can_be_cancelled(nats_server) -
     connecting = asyncio.create_task(connect(nats_server.url, "test"))
     await asyncio.sleep(0.3)
     connecting.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await asyncio.wait({connecting})
     assert connecting.cancelled()
 

@@ -74,7 +74,7 @@ async def test_steps_are_collected_for_a_while_unless_there_are_many(events, pub
     running = asyncio.create_task(events.run())
 
     async def until(count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(publisher.sent) < count:
                 await asyncio.sleep(0.005)
 

@@ -32,7 +32,7 @@ class Reader:
                     self.sequences.append(message.sequence)
                     self.last[message.subject] = message.data
 
-    async def until(self, subject: str, data: bytes, seconds: float = 8.0) -> None:
+    async def until(self, subject: str, data: bytes, seconds: float = 60.0) -> None:
         async with asyncio.timeout(seconds):
             while self.last.get(subject) != data:
                 await asyncio.sleep(0.01)
@@ -125,7 +125,7 @@ async def test_the_position_is_compared_with_a_quiet_stream(connection, publishe
     await reader.until("cluster.node.a", b"1")
     # As if the last message had never come, and no heartbeat reported it.
     follower._received.sequence -= 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(reader.sequences) < 2:
             await asyncio.sleep(0.05)
     assert reader.sequences == [1, 1]
@@ -141,7 +141,7 @@ async def test_a_wiped_bus_is_an_error_not_a_gap(connection, publisher, made_ane
     if made_anew:
         await make_streams(connection)
     with pytest.raises(BusWiped):
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(60):
             await reader.task
 
 
@@ -161,7 +161,7 @@ async def test_a_loss_during_the_comparison_does_not_forbid_writes_for_ever(conn
 
     monkeypatch.setattr(deviceshare_bus.follower, "stream_state", lost_once)
     reader.follower._lost()
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(60):
         while not lost or not connection.may_write("cluster.node.a"):
             await asyncio.sleep(0.01)
     await reader.end()
@@ -182,7 +182,7 @@ async def test_it_waits_for_a_stream_that_is_not_there_yet(nats_server) -> None:
 async def test_a_defect_of_its_checks_ends_the_follower(connection, monkeypatch) -> None:
     follower = Follower(connection, Stream.CLUSTER)
     reader = Reader(follower)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not follower.caught_up:
             await asyncio.sleep(0.01)
 
@@ -191,7 +191,7 @@ async def test_a_defect_of_its_checks_ends_the_follower(connection, monkeypatch)
 
     monkeypatch.setattr(deviceshare_bus.follower, "stream_state", defect)
     with pytest.raises(ValueError, match="cannot be read"):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await reader.task
 
 

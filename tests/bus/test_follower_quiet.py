@@ -28,7 +28,7 @@ async def test_a_quiet_follower_keeps_its_consumer(connection, publisher, monkey
             batches.append(batch)
 
     task = asyncio.create_task(read())
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(60):
         while not follower.caught_up:
             await asyncio.sleep(0.01)
     before = await consumers(connection)
@@ -36,7 +36,7 @@ async def test_a_quiet_follower_keeps_its_consumer(connection, publisher, monkey
     await asyncio.sleep(2.0)  # heartbeats come, and the position is compared several times
     assert await consumers(connection) == before
     await publisher.write(Write("cluster.node.new", b"1"))
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(60):
         while follower.position != written + 1:
             await asyncio.sleep(0.01)
     assert await consumers(connection) == before

@@ -1,15 +1,15 @@
 """The health endpoint of a service: whether the bus is reachable, and whether all streams have been read."""
 
-import argparse
 import asyncio
 import socket
 from http import HTTPStatus
 
 import aiohttp
 from deviceshare_bus.connection import connect
-from deviceshare_bus.service import Context, _run
+from deviceshare_bus.messages import decode_status
+from deviceshare_bus.service import Context, _run, parser
 from deviceshare_bus.setup import make_streams
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.subjects import Stream, status
 
 
 def free_port() -> int:
@@ -30,7 +30,7 @@ class Health:
 
     async def until(self, path: str, status: HTTPStatus) -> str:
         """Wait until the endpoint answers with this status; return the text."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     found, text = await self.get(path)
@@ -39,6 +39,18 @@ class Health:
                 if found == status:
                     return text
                 await asyncio.sleep(0.05)
+
+
+async def check_answers(url: str) -> None:
+    """A status is sent to inboxes alone: with any other subject, the service would write to a stream for a stranger."""
+    client = await connect(url, "client")
+    for reply in ("explain.x", "ledger.1.n", "_INBOXES.a", ""):
+        client.client.send(status("test"), b"", reply)
+    found = await client.requests.request(status("test"), b"", 5.0)
+    assert decode_status(found.data).instance == "test-1"
+    for stream in (Stream.EXPLAIN, Stream.LEDGER):
+        assert (await client.jetstream.stream_info(stream)).state.messages == 0
+    await client.close()
 
 
 async def test_a_service_is_unhealthy_while_the_bus_is_down_and_ready_after_it_has_read_its_streams(
@@ -59,21 +71,16 @@ async def test_a_service_is_unhealthy_while_the_bus_is_down_and_ready_after_it_h
             pass
 
     port = free_port()
-    options = argparse.Namespace(
-        bus=nats_server.url,
-        bus_replicas=1,
-        bus_hold=0.0,
-        bus_storage=0,
-        health_address="127.0.0.1",
-        health_port=port,
-    )
-    running = asyncio.create_task(_run("test", "test-1", main, options))
+    given = {"bus": nats_server.url, "bus-hold": "0", "health-port": str(port)}
+    options = parser("test").parse_args([f"--{name}={value}" for name, value in given.items()])
+    running = asyncio.create_task(_run("test", "test-1", main, options, None))
     health = Health(port)
     try:
         assert await health.until("healthz", HTTPStatus.OK) == "ok"
         assert (await health.get("readyz"))[0] == HTTPStatus.SERVICE_UNAVAILABLE
         may_read.set()
         await health.until("readyz", HTTPStatus.OK)
+        await check_answers(nats_server.url)
         nats_server.kill()
         assert "bus" in await health.until("healthz", HTTPStatus.SERVICE_UNAVAILABLE)
         nats_server.start()

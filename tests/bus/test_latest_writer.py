@@ -27,7 +27,7 @@ async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_re
         writer.put(explain("uid-7"), b"last")
         nats_server.thaw()
         await nats_server.restart()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while writer.open:
                 await asyncio.sleep(0.01)
         info = await connection.jetstream.stream_info(Stream.EXPLAIN)
@@ -52,7 +52,7 @@ class Answering:
         return self.futures[-1]
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.sent) < count:
                 await asyncio.sleep(0.001)
 

@@ -54,7 +54,7 @@ async def test_no_stale_message_survives(nats_server: NatsServer, tmp_path: Path
 
     reading = asyncio.create_task(read())
     last = (await connection.jetstream.stream_info(Stream.LEDGER)).state.last_seq
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while follower.position < last or not follower.caught_up:
             await asyncio.sleep(0.01)
     if rng.random() < 0.7:

@@ -37,7 +37,7 @@ async def test_requests_to_a_killed_server_fail_at_once_and_nothing_is_sent_with
     asked = asyncio.create_task(connection.client.request("no.responders", b"", timeout=60))
     await asyncio.sleep(0.1)
     nats_server.kill()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         with pytest.raises(Unanswered, match="connection was lost"):
             await asked
     with pytest.raises(Unanswered, match="not connected"):
@@ -90,7 +90,7 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
     for sid in connection.client._listeners:
         connection.client._listeners[sid] = connection.requests.answered
     asking = asyncio.ensure_future(ASKING[what](connection))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await asyncio.wait({asking})
     assert asking.cancelled()
     assert heard == 1
@@ -129,13 +129,13 @@ async def test_timeouts_go_on_after_a_callback_that_raises(
     noted: list[str] = []
     for timeout in (0.0, 0.0, 0.1):
         connection.requests.expect(failing_and_noting(noted), timeout)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while connection.requests.in_flight:
             await asyncio.sleep(0.01)
     assert noted == ["no answer within 0.0 s", "no answer within 0.0 s", "no answer within 0.1 s"]
     assert caplog.text.count("cannot be handled") == 3
     connection.requests.expect(failing_and_noting(noted), 0.0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(noted) < 4:
             await asyncio.sleep(0.01)
 
@@ -148,7 +148,7 @@ async def test_a_connection_is_restored_after_a_callback_that_raises(nats_server
     back = asyncio.Event()
     connection.on_reconnect(back.set)
     await nats_server.restart()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await back.wait()
     assert noted == ["the connection was lost"] * 2
     await connection.close()

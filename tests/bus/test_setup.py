@@ -2,7 +2,9 @@
 
 import asyncio
 
-from deviceshare_bus.connection import connect
+import pytest
+from deviceshare_bus import setup
+from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.setup import EPOCH, make_streams
 from deviceshare_bus.subjects import Stream
 from deviceshare_cluster.local import LocalCluster
@@ -42,3 +44,25 @@ async def test_several_may_set_up_the_local_cluster_at_once(nats_url: str) -> No
     assert [queue["metadata"]["name"] for queue in await clusters[0].list("Queue")] == ["default"]
     for cluster in clusters:
         await cluster.__aexit__()
+
+
+async def test_streams_that_cannot_be_created_are_tried_again_after_growing_pauses(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing, pauses = [True] * 6 + [False] * 2, list[float]()
+
+    async def make(*_: object) -> None:
+        if failing.pop(0):
+            raise OSError("no room")
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if not failing:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(setup, "make_streams", make)
+    monkeypatch.setattr(setup.asyncio, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await setup.keep_streams(connection, 1, 0.0)
+    assert pauses == [1, 2, 4, 8, 10, 10, 1, 1]
+    assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 6

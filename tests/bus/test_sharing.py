@@ -2,21 +2,27 @@
 
 import msgspec
 from deviceshare.model import (
+    PENDING,
     Choice,
     Claim,
     ContainerGrant,
     ContainerRequest,
     DeviceGrant,
+    Explanation,
+    NearCard,
+    NearNode,
     NodeLedger,
     NodeOutcomes,
     Outcome,
     PodFact,
     PodRequest,
+    Refusal,
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.core import Event
 from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import decode_fact, decode_ledger, decode_outcomes, encode
+from deviceshare_bus.known_items import LEDGERS, OUTCOMES
+from deviceshare_bus.messages import decode_explanation, decode_fact, encode
 from deviceshare_bus.sharing import LARGEST, SHARED_BYTES, SharedValues
 from deviceshare_bus.validation import validated
 
@@ -26,7 +32,7 @@ class Received(Event, frozen=True):
 
 
 decode = validated(
-    {"pod": decode_fact, "ledger": decode_ledger, "outcome": decode_outcomes},
+    {"pod": decode_fact, "ledger": LEDGERS, "outcome": OUTCOMES, "explain": decode_explanation},
     lambda message, where, content: Received(content),
 )
 GRANTS = (ContainerGrant("main", 0, "hami-core", (DeviceGrant("GPU-1", 0, 1024, 5),)),)
@@ -54,6 +60,20 @@ def test_pods_of_one_template_share_all_but_their_names():
     assert one.labels[0] is two.labels[0]
     assert one.held[0].container is two.held[0].container
     assert one.held[0].family is two.held[0].family
+
+
+def test_explanations_of_pods_that_wait_for_one_reason_share_it():
+    def explanation(uid):
+        refusal = Refusal(code="NodeInsufficientDevice", text="Insufficient volcano.sh/vgpu-number", nodes=2, asked=1)
+        near = NearNode(node="node-1", refusals=(refusal,), cards=(NearCard(id="GPU-1", index=0, memory=512),))
+        return Explanation(
+            uid=uid, namespace="space", name=f"pod-{uid}", at=1.0, decision=PENDING, message="0/2 nodes",
+            nodes=2, refusals=(refusal,), first_failing=(refusal,), closest=(near,), queue="team", decided_by="one",
+        )  # fmt: skip
+
+    one, two = (read(subjects.explain(uid), explanation(uid)) for uid in ("u1", "u2"))
+    for field in ("namespace", "message", "refusals", "first_failing", "closest", "queue", "decided_by"):
+        assert getattr(one, field) is getattr(two, field), field
 
 
 def test_claims_and_outcomes_share_what_their_pods_have_in_common():

@@ -129,7 +129,7 @@ async def shell_of(
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -342,20 +342,20 @@ async def subjects_of(connection):
 
 
 async def until_async(value, expected) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await value() != expected:
             await asyncio.sleep(0.05)
 
 
 class StoppingCore(CountingCore):
-    """Writes its count when it is stopped, then the end of its lease."""
+    """Writes its count when it is stopped, then the end of its lease, then has a command of its own executed."""
 
     def handle(self, event: Event, now: Now) -> list[Command]:
         if not isinstance(event, Stopping):
             return super().handle(event, now)
         message = Explanation(uid="counter", namespace="", name="last", at=0.0, decision="placed")
         step = RecordStep("uid", "default/last", "bound", "n", "", 0.0)
-        return [self.writer.write([(COUNTER, message)], 1), PutLatest("explain.fence", message), step]
+        return [self.writer.write([(COUNTER, message)], 1), PutLatest("explain.fence", message), step, Double(4)]
 
 
 async def test_a_core_that_is_stopped_writes_what_it_has_delayed_before_its_lease_ends(
@@ -370,6 +370,7 @@ async def test_a_core_that_is_stopped_writes_what_it_has_delayed_before_its_leas
         waits = Explanation(uid="waits", namespace="", name="waits", at=0.0, decision="placed")
         shell._commands += [PutLatest("explain.waits", waits), Count("last", 3)]  # not executed yet
     assert core.written == 1, "the answer was applied"
+    assert core.doubled == 8, "the last command was executed and its answer applied"
     assert await connection.jetstream.get_last_msg("EXPLAIN", "explain.waits")
     assert "bound" in steps
     assert counts["last"] == 3

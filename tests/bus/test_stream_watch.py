@@ -19,6 +19,7 @@ class Bus:
     """Streams with a state each; None: it does not exist."""
 
     connected = True
+    creates_streams = True
 
     def __init__(self) -> None:
         self.states: dict[Stream, StreamState | None] = dict.fromkeys(Stream, FULL)
@@ -86,6 +87,14 @@ async def test_a_missing_stream_is_created_and_is_an_obstacle_as_long_as_it_is_m
     bus.creates, bus.created = True, 0
     found = await watch(bus)
     assert (found.obstacle, bus.created) == ("", 1)
+
+
+async def test_on_a_bus_with_users_a_missing_stream_is_left_to_the_set_up_step(bus, caplog) -> None:
+    bus.creates_streams = False
+    found = await watch(bus, {Stream.EVENT: None})
+    assert (found.obstacle, bus.created) == ("stream EVENT does not exist", 0)
+    waiting = [record for record in caplog.records if "waiting for the set-up step" in record.message]
+    assert len(waiting) == 1
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ def test_the_environment_chooses_the_exporters(exporter, environment, loaded) ->
     found.record(BOUND)
     found.batch(RecordBatch("p", TIMES[1], (UID,), 1), TIMES[2])
     found.close()
-    # The second exporter is the first one, which has ended.
-    assert len(exporter.get_finished_spans()) == 5 * bool(loaded)
+    # The second exporter is the first one: it gets the spans again, unless it has ended before.
+    assert len({id(span) for span in exporter.get_finished_spans()}) == 5 * bool(loaded)
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])

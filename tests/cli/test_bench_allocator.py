@@ -58,7 +58,10 @@ def test_a_pod_without_devices_gets_a_node(tmp_path: Path) -> None:
         ({"device_memory": "8"}, 'device_memory: "8" is not valid: Expected `int`, got `str`'),
         ({"family": "vgpu"}, "family 'vgpu': expected one of hami-core, mig, ascend"),
         ({"config": "none-such"}, "config 'none-such': no such file: "),
-        ({"policy": "binpak"}, "policy: 'binpak' is not valid: expected one of binpack, spread, nothing"),
+        (
+            {"policy": "binpak"},
+            "policy: 'binpak' is not valid: expected one of binpack, spread, fragmentation, nothing",
+        ),
         ({"node_format": "node"}, "node_format: 'node' is not valid: expected a printf pattern"),
         ({"uuid_format": "GPU-%d"}, "uuid_format: 'GPU-%d' is not valid: expected a printf pattern"),
         ({"uuid_format": "GPU,%d,%d"}, "nodes: node-0: metadata.annotations[volcano.sh/node-vgpu-register] card 0: "),

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from deviceshare.objects import decode_pod
 from deviceshare_bus.messages import decode_events, decode_ledger, decode_outcomes
-from deviceshare_cli.bench.restart.contents import TEMPLATES, Contents
+from deviceshare_cli.bench.restart.contents import STEPS, TEMPLATES, Contents
 
 CONTENTS = Contents(nodes=3, cards=2, pods=20, at=1_700_000_000.0)
 COMMAND = [str(Path(sys.executable).parent / "deviceshare"), "bench", "restart"]
 
 
 def test_ledgers_outcomes_steps_and_objects_name_the_same_pods() -> None:
-    writes = [(write.subject, write.data) for write in CONTENTS.writes()]
+    writes = [(write.subject, write.data) for service in STEPS for write in CONTENTS.writes(service)]
     ledgers = [decode_ledger(data) for subject, data in writes if subject.startswith("ledger.")]
     outcomes = [decode_outcomes(data) for subject, data in writes if subject.startswith("outcome.")]
     claimed = {(claim.id, claim.uid) for ledger in ledgers for claim in ledger.claims}

@@ -1,19 +1,24 @@
 """`deviceshare fit`: the answers are those of the allocator, and are given in time."""
 
+import asyncio
 import gc
 import os
 import time
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from deviceshare.model import Card, NodeFact, QueueFact
+from deviceshare.model import HOSTNAME, Card, NodeFact, QueueFact, Requirement, VolumeClaimFact, VolumeFact
 from deviceshare_bus.core import Now
 from deviceshare_bus.subjects import fact
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.reading.state import placement_core
+from deviceshare_cli.whatif import fit as command
 from deviceshare_cli.whatif.fitting import fit
 from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import holders
+from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 from deviceshare_placement.core import FactReceived, PlacementCore
 
 POD = """
@@ -57,7 +62,13 @@ def cluster(nodes: int, cards: int, *queues: QueueFact) -> PlacementCore:
             Card(f"GPU-{number}-{index}", index, 10, 32768, 100, "NVIDIA-A100", True, "hami-core")
             for index in range(cards)
         )
-        node = NodeFact(name=name, uid=name, allocatable={"cpu": 64000, "memory": 2**38, "pods": 110}, cards=found)
+        node = NodeFact(
+            name=name,
+            uid=name,
+            allocatable={"cpu": 64000, "memory": 2**38, "pods": 110},
+            cards=found,
+            labels={HOSTNAME: name},
+        )
         core.handle(FactReceived(fact("node", name), node), NOW)
     for queue in queues:
         core.handle(FactReceived(fact("queue", queue.name), queue), NOW)
@@ -120,7 +131,7 @@ def test_a_limit_of_the_queue_is_named(wanted) -> None:
 def test_manifests_are_validated(wanted) -> None:
     with pytest.raises(CommandError, match="'-1' is not valid"):
         wanted(POD, -1)
-    with pytest.raises(CommandError, match="fit takes Pods and Volcano's Jobs, not Queue"):
+    with pytest.raises(CommandError, match=r"fit takes Pods and workloads .*, not Queue"):
         wanted("apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n", 1)
 
 
@@ -134,3 +145,86 @@ def test_the_decision_takes_less_than_100_ms_on_5000_nodes(wanted) -> None:
         fit(core, asked, 1, 0, 1.0)
         seconds.append(time.process_time() - began)
     assert max(seconds) < float(os.environ.get("DEVICESHARE_FIT_SECONDS", "0.1")), seconds
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: serve}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: serve}}
+  template:
+    metadata: {labels: {app: serve}}
+    spec:
+      schedulerName: volcano
+      containers: [{name: c, image: i, resources: {limits: {volcano.sh/vgpu-memory: MEMORY}}}]
+"""
+
+
+def test_the_pods_of_a_deployment_are_one_question(wanted) -> None:
+    (candidate,) = wanted(DEPLOYMENT, 10000)
+    assert candidate.title == "Deployment default/serve"
+    assert len(candidate.pods) == 3
+    found = fit(cluster(1, 1), [candidate], 1, 10, 1.0)
+    assert found.asked[0].whole
+    assert not fit(cluster(1, 1), wanted(DEPLOYMENT, 20000), 1, 0, 1.0).asked[0].whole
+
+
+def test_each_group_of_a_leader_worker_set_is_a_question(wanted) -> None:
+    text = DEPLOYMENT.replace("apps/v1", "leaderworkerset.x-k8s.io/v1").replace("Deployment", "LeaderWorkerSet")
+    text = text.replace("  template:", "  leaderWorkerTemplate:\n   size: 2\n   workerTemplate:")
+    text = text.replace("  selector: {matchLabels: {app: serve}}\n", "").replace(
+        "    metadata: {l", "     metadata: {l"
+    )
+    text = text.replace("    spec:\n", "     spec:\n").replace("      schedulerName", "       schedulerName")
+    text = text.replace("      containers", "       containers")
+    found = wanted(text, 10000)
+    assert [len(candidate.pods) for candidate in found] == [2, 2, 2]
+    assert all(candidate.group is not None and candidate.group.min_member == 2 for candidate in found)
+
+
+VOLUMES = """  volumes:
+  - {name: known, persistentVolumeClaim: {claimName: known}}
+  - {name: new, persistentVolumeClaim: {claimName: new}}
+  - name: scratch
+    ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}
+"""
+
+
+def test_claims_that_no_pod_uses_yet_are_not_evaluated(wanted, monkeypatch, capsys) -> None:
+    core = cluster(3, 1)
+    terms = ((Requirement(HOSTNAME, "In", ("node-0001",)),),)
+    storage = (
+        ("volume", "pv", VolumeFact(name="pv", node_terms=terms)),
+        ("volumeclaim", "default/known", VolumeClaimFact(key="default/known", volume="pv", bound=True)),
+    )
+    for kind, key, each in storage:
+        core.handle(FactReceived(fact(kind, key), each), NOW)
+    pods = wanted(POD.rstrip() + "\n" + VOLUMES, 1000)
+    found = without_unknown_claims(pods, core.cluster.allocator.volumes.catalog)
+    assert found.warning.endswith("no pod of the cluster uses: default/new, default/a-scratch")
+    (one,) = fit(core, found.candidates, 1, 0, 1.0).asked
+    assert [place.node for _, place in one.placed] == ["node-0001"], "the claim that is known is evaluated"
+
+    class State:
+        target, now = SimpleNamespace(schedulers=SERVED), 1.0
+
+        async def objects(self, kind: str) -> list:
+            return []
+
+        async def messages(self, streams: object) -> tuple:
+            return ()
+
+    @asynccontextmanager
+    async def opened(source: object):
+        yield State()
+
+    monkeypatch.setattr(command, "opened", opened)
+    monkeypatch.setattr(command, "placement_core", lambda *args: cluster(1, 1))
+    monkeypatch.setattr(command, "candidates", lambda *args: pods)
+    monkeypatch.setattr(command.gc, "freeze", lambda: None)
+    assert asyncio.run(command.run_fit(None, [], 1, 0, "text")) == 0
+    shown = capsys.readouterr()
+    assert "Fits now: 1 of 1" in shown.out
+    assert "Warning: volumes are not evaluated" in shown.err

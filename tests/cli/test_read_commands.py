@@ -78,6 +78,9 @@ READ = [
     ("get", "q", "-o", "yaml"),
     ("get", "vcjob", "-o", "json"),
     ("get", "events", "-o", "name"),
+    ("get", "pvc"),
+    ("get", "pv", "-o", "json"),
+    ("get", "sc", "-o", "name"),
     ("get", "pods", "-l", "app"),
     ("get", "pods", "--sort-by", ".metadata.creationTimestamp"),
     ("get", "pods", "absent"),
@@ -105,7 +108,7 @@ def test_a_snapshot_gives_the_answers_of_the_system(system: System, arguments: t
     def answer(*more: str) -> tuple[int, str, str]:
         done = system.command(*arguments, *more)
         # Ages, the time of the decision, and random uids differ.
-        varying = r"\b\d+[smhd]\b +|Decided in [\d.]+ ms|\"decision_seconds\": .*"
+        varying = r"\b\d+[smhd]\b *|Decided in [\d.]+ ms|\"decision_seconds\": .*"
         return done.returncode, re.sub(varying, "", done.stdout), done.stderr
 
     live = answer()
@@ -291,7 +294,7 @@ def test_describe_shows_devices_and_events(system: System) -> None:
     assert re.search(r"^Devices: +0 \(1024 MiB\)$", text, re.MULTILINE)
     assert re.search(r"^  Normal +Scheduled .* Successfully assigned default/gpu-pod1 to share-1$", text, re.MULTILINE)
     assert re.search(
-        r"^Reason: +0/30 nodes are unavailable", system.out("describe", "po", "gpu-type-missing"), re.MULTILINE
+        r"^Reason: +0/31 nodes are unavailable", system.out("describe", "po", "gpu-type-missing"), re.MULTILINE
     )
     assert "Min Available:" in system.out("describe", "job", "gpu-sharing-job")
 

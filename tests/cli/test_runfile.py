@@ -91,3 +91,40 @@ def test_an_invalid_run_file_is_an_error(directory: Path, tmp_path: Path) -> Non
     other.write_text("{}")
     with pytest.raises(CommandError, match=r"other\.json is not a run file"):
         runfile.find(str(other))
+
+
+def test_a_run_file_that_cannot_be_written_leaves_no_copy_of_the_secret(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(self: Path, target: Path) -> Path:
+        raise OSError("full")
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(CommandError, match="cannot write the run file"):
+        runfile.write(run())
+    assert list(directory.iterdir()) == []
+
+
+def test_a_run_directory_to_which_another_user_links_is_refused(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In /tmp another user may make the name first, as a link to a directory of this user."""
+    own = directory.parent / "own"
+    own.mkdir()
+    directory.symlink_to(own)
+    runfile.write(run())
+    (own / "run.json").unlink()
+    lstat = Path.lstat
+
+    def of_another(self: Path) -> os.stat_result:
+        found = lstat(self)
+        if self != directory:
+            return found
+        return os.stat_result((*found[:4], os.getuid() + 1, *found[5:]))
+
+    monkeypatch.setattr(Path, "lstat", of_another)
+    with pytest.raises(CommandError, match="belongs to another user"):
+        runfile.write(run())
+    assert not (own / "run.json").exists()
+    with pytest.raises(CommandError, match="belongs to another user"):
+        runfile.find()

@@ -16,7 +16,9 @@ from deviceshare_cli.simulate.trace.product import AllocatorPlacer
 from deviceshare_cli.simulate.trace.reading import NODES, read_trace
 from deviceshare_cli.simulate.trace.run import reported, run
 from deviceshare_cli.simulate.trace.runs import Run
+from support.simulated import simulated
 from support.synthetic_trace import write_trace
+from support.trace_objects import placed
 from typer.testing import CliRunner
 
 PODS = "openb_pod_list_default.csv"
@@ -225,3 +227,9 @@ def test_published_values_are_reproduced():
             arrivals = read_order(directory / "orders", trace, 1.3, seed)
             found = run(trace, arrivals, 1.3, NAMES[policy], seed)
             assert found.allocated[130] == pytest.approx(float(row[f"seed{seed}_130"]), abs=0.02), (workload, policy)
+    for workload in ("default", "gpuspec33", "multigpu50"):
+        trace = read_trace(directory, workload)
+        arrivals = read_order(directory / "orders", trace, 1.3, 42)
+        # The scheduler makes the same placements as the simulator.
+        expected = [row for row, _ in simulated(trace, arrivals.ranks, arrivals.pods)]
+        assert [row for row, _ in placed(trace, arrivals.ranks, arrivals.pods, by_annotation=False)] == expected

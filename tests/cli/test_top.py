@@ -27,6 +27,12 @@ def test_what_is_free_is_what_a_pod_could_get():
     assert (found.largest_free_memory, found.largest_free_cores, found.fragmented) == (0, 0, 0.0)
 
 
+def test_a_cordoned_card_is_not_free():
+    cordon = api.Cordon(by="alice", reason="", since="")
+    (found,) = totals([device(0, cordon=cordon, largest_free=0), device(1)], [NODE])
+    assert (found.cards, found.unavailable, found.whole_cards_free, found.free_memory) == (2, 1, 1, 16000)
+
+
 def test_a_mig_card_offers_its_largest_instance_and_no_cores():
     card = device(0, "mig", memory_used=12000, cores_total=0, slots_used=2, largest_free=3000)
     found = totals([card], [NODE])

@@ -9,39 +9,19 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deviceshare_cli import runfile
+from deviceshare_cli.system import secret_file
 from support.processes import is_alive, wait_until_dead
+from support.up_manifests import NODE, pod
 
 COMMAND = str(Path(sys.executable).parent / "deviceshare")
-
-NODE = """
-apiVersion: v1
-kind: Node
-metadata:
-  name: node-a
-  annotations: {volcano.sh/node-vgpu-register: "GPU-1,10,11178,NVIDIA-T4,true,hami-core:"}
-status:
-  allocatable: {cpu: "8", memory: 16Gi, pods: "110", volcano.sh/vgpu-number: "10", volcano.sh/vgpu-memory: "11178"}
-  conditions: [{type: Ready, status: "True"}]
-"""
-
-
-def pod(name: str, number: object = 1, memory: object = 1024) -> str:
-    return f"""
-apiVersion: v1
-kind: Pod
-metadata: {{name: {name}}}
-spec:
-  schedulerName: volcano
-  containers:
-  - name: main
-    image: busybox
-    resources: {{limits: {{volcano.sh/vgpu-number: {number}, volcano.sh/vgpu-memory: {memory}}}}}
-"""
 
 
 @pytest.fixture
@@ -202,7 +182,7 @@ class Running:
                 stderr=subprocess.STDOUT,
             )
 
-    def wait_for(self, text: str, seconds: float = 30.0) -> None:
+    def wait_for(self, text: str, seconds: float = 60.0) -> None:
         until = time.monotonic() + seconds
         while text not in self.output.read_text():
             assert self.process.poll() is None, self.output.read_text()
@@ -273,6 +253,90 @@ def test_the_other_commands_on_a_running_system_after_a_service_was_killed(direc
     running.process.terminate()
     assert running.process.wait(15) == 0
     assert not any(is_alive(pid) for pid in children)
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: serve}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: serve}}
+  template:
+    metadata: {labels: {app: serve}}
+    spec:
+      schedulerName: volcano
+      containers: [{name: main, image: busybox, resources: {limits: {volcano.sh/vgpu-memory: 100}}}]
+"""
+CRON_JOB = """
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "0 3 * * *"
+  jobTemplate:
+    spec:
+      template:
+        metadata: {annotations: {pod-complete.stage.kwok.x-k8s.io/delay: 1s}}
+        spec:
+          schedulerName: volcano
+          restartPolicy: Never
+          containers: [{name: main, image: busybox, resources: {limits: {volcano.sh/vgpu-memory: 100}}}]
+"""
+NAMELESS = pod("x").replace("name: x", "generateName: once-")
+
+
+def test_workloads_are_created_scaled_and_deleted_and_their_pods_end(directory: Path, running: Running) -> None:
+    # It takes more than the queue has, so that no PodGroup would be admitted beside it.
+    assert deviceshare("delete", "pod", "big").returncode == 0
+    done = deviceshare("apply", "-f", "-", stdin=DEPLOYMENT + "---" + CRON_JOB)
+    assert done.stdout == "deployment.apps/serve created\ncronjob.batch/nightly created\n"
+    assert 'make Jobs with "deviceshare create job NAME --from=cronjob/nightly"' in done.stderr
+    running.wait_for("default/serve-")
+    assert deviceshare("scale", "deploy/serve", "--replicas", "3").stdout == "deployment.apps/serve scaled\n"
+    absent = deviceshare("scale", "sts", "none", "--replicas", "3")
+    assert absent.stderr == 'Error from server (NotFound): statefulsets.apps "none" not found\n'
+
+    created = deviceshare("create", "job", "now", "--from", "cronjob/nightly")
+    assert (created.stdout, created.returncode) == ("job.batch/now created\n", 0)
+    again = deviceshare("create", "job", "now", "--from", "cronjob/nightly")
+    assert again.returncode == 1
+    assert "a name that no other Job has" in again.stderr
+    missing = deviceshare("create", "job", "now", "--from", "cronjob/none")
+    assert missing.stderr == 'Error from server (NotFound): cronjobs.batch "none" not found\n'
+    names = {deviceshare("create", "-f", "-", stdin=NAMELESS).stdout for _ in range(2)}
+    assert len(names) == 2
+    assert all(re.fullmatch(r"pod/once-\w{5} created\n", name) for name in names)
+
+    until = time.monotonic() + 40
+    while not (
+        [one["state"] for one in get("pods") if one["name"].startswith("now-")] == ["Ended"]
+        and len([one for one in get("pods") if one["name"].startswith("serve-") and one["node"]]) == 3
+    ):
+        assert time.monotonic() < until, deviceshare("get", "pods").stdout
+        time.sleep(0.1)
+    assert deviceshare("delete", "job.batch", "now").stdout == 'job.batch "now" deleted\n'
+    assert deviceshare("delete", "deploy", "serve").stdout == 'deployment.apps "serve" deleted\n'
+    running.wait_for("deleted")
+    while any(one["name"].startswith(("serve-", "now-")) for one in get("pods")):
+        assert time.monotonic() < until, deviceshare("get", "pods").stdout
+        time.sleep(0.1)
+
+
+def test_other_users_of_the_machine_read_nothing(running: Running) -> None:
+    (url, token) = re.findall(r"dashboard +(http://127\.0\.0\.1:\d+)/\?token=(\S{40,})", running.output.read_text())[0]
+    for path in ("/api/v1/pods", "/metrics", "/api/v1/pods?token=" + token):
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(url + path)
+    with urllib.request.urlopen(f"{url}/?token={token}") as answer:
+        assert answer.url == f"{url}/login", "this client keeps no cookies"
+    assert not [each for each in running.children().values() if token in each], "arguments are visible to everybody"
+    run = runfile.find(str(running.process.pid))
+    secret = secret_file(Path(run.directory))
+    assert secret.read_text().strip() == token == run.token
+    for path in (secret.parent, runfile.run_directory()):
+        assert path.stat().st_mode & 0o077 == 0
+    assert (runfile.run_directory() / f"run-{run.pid}.json").stat().st_mode & 0o077 == 0
 
 
 def test_a_pod_of_another_scheduler_is_named_with_the_served_ones(directory: Path, running: Running) -> None:

@@ -24,7 +24,7 @@ async def test_revisions_identify_objects_and_their_versions(cluster: Any) -> No
     await cluster.create(node("n1"))
     await cluster.delete("Pod", "default", "b")
     there = await cluster.get("Pod", "default", "a")
-    async with asyncio.timeout(20):  # it may be a moment ago
+    async with asyncio.timeout(60):  # it may be a moment ago
         while set((revisions := await cluster.revisions("Pod")).found) != {("default", "a")}:
             await asyncio.sleep(0.05)
     assert revisions.found["default", "a"] == int(there["metadata"]["resourceVersion"])

@@ -55,7 +55,7 @@ async def seen(server: Server, kind: str = "Queue") -> list[list[str]]:
             updates.append(words + ["listed"] * update.listed)
 
     task = asyncio.create_task(follow())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while server._answers:
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.1)

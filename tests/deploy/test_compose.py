@@ -12,18 +12,25 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 from deviceshare_bus.connection import MAX_PAYLOAD, connect
+from deviceshare_bus.credentials import ANONYMOUS, of_directory
+from deviceshare_bus.permissions import USERS
+from deviceshare_cli.credentials.certificates import end_of
 from opentelemetry.sdk import environment_variables
+from support import charts, deploy
+from support.promtool import promtool
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
 OURS = [name for name, service in SERVICES.items() if service["image"] == "deviceshare"]
+MONITORING = {"collector", "jaeger", "prometheus", "grafana"}
 SERVERS = ["bus", "cluster"]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 
@@ -39,9 +46,20 @@ def environment(service: dict) -> dict[str, str]:
     return {name: filled_in(value) for name, value in service["environment"].items()}
 
 
+def test_the_file_follows_the_compose_specification():
+    """With interpolation, references between services, and unknown fields."""
+    done = subprocess.run([charts.tool("compose"), "compose.yaml"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    misspelt = (ROOT / "compose.yaml").read_text().replace("healthcheck:", "healthchek:", 1)
+    place = charts.tool("compose").parent / "misspelt.yaml"
+    place.write_text(misspelt)
+    done = subprocess.run([charts.tool("compose"), str(place)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+
+
 def test_the_bus_its_setup_four_services_and_a_cluster_are_defined():
     four = {"inventory", "placement", "binder", "metrics"}
-    assert set(SERVICES) == {"bus", "setup", "cluster", "local-cluster"} | four
+    assert set(SERVICES) == {"credentials", "bus", "setup", "cluster", "local-cluster"} | four | MONITORING
     assert set(OURS) == {"setup", "local-cluster"} | four
 
 
@@ -60,17 +78,60 @@ def test_each_command_is_a_program_with_these_options(name):
 
 @pytest.mark.parametrize("name", OURS)
 def test_each_variable_is_read_by_the_code(name):
-    sources = [file.read_text() for part in ("libs", "services") for file in (ROOT / part).rglob("src/**/*.py")]
     for variable in SERVICES[name]["environment"]:
-        of_sdk = hasattr(environment_variables, variable)
-        assert of_sdk or any(f'"{variable}"' in source for source in sources), variable
+        assert hasattr(environment_variables, variable) or deploy.is_read(variable), variable
+
+
+def test_images_have_exact_versions():
+    for name, service in SERVICES.items():
+        if name not in OURS and service["image"] != "deviceshare-cli":
+            assert re.search(r":v?\d+\.\d+\.\d+", service["image"]), service["image"]
+
+
+def test_replicas_can_be_added():
+    """`--scale` needs no name, port or instance to be taken by one replica."""
+    for name in ("inventory", "placement", "binder"):
+        service = SERVICES[name]
+        assert not {"container_name", "hostname", "ports"} & set(service)
+        assert "DEVICESHARE_INSTANCE" not in service["environment"]
+    prometheus = yaml.safe_load((ROOT / "deploy" / "compose" / "prometheus.yaml").read_text())
+    found = {
+        (host, each["port"])
+        for job in prometheus["scrape_configs"]
+        for each in job["dns_sd_configs"]
+        for host in each["names"]
+    }
+    port = int(environment(SERVICES["placement"])["DEVICESHARE_HEALTH_PORT"])
+    assert found == {(name, port) for name in ("inventory", "placement", "binder")} | {("metrics", 8080)}
+
+
+def test_prometheus_accepts_its_configuration(tmp_path):
+    """With addresses in place of names, whose look-up is not part of the promtool that is built for the tests."""
+    configuration = yaml.safe_load((ROOT / "deploy" / "compose" / "prometheus.yaml").read_text())
+    for job in configuration["scrape_configs"]:
+        (found,) = job.pop("dns_sd_configs")
+        assert set(found) == {"names", "type", "port"}
+        assert found["type"] == "A"
+        job["static_configs"] = [{"targets": [f"{name}:{found['port']}" for name in found["names"]]}]
+    (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(configuration))
+    (tmp_path / "rules.yaml").write_text((ROOT / "deploy" / "monitoring" / "rules.yaml").read_text())
+    done = promtool("check", "config", "prometheus.yaml", directory=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_service_has_the_credentials_of_its_own_user():
+    for name in OURS:
+        given = [each["volume"]["subpath"] for each in volumes(name) if each["target"] == "/etc/deviceshare/bus"]
+        assert given == ([] if name == "local-cluster" else [f"credentials/{name}"])
+        if given:
+            assert name in USERS
 
 
 def test_services_are_restarted_and_wait_for_the_streams():
     for name in set(OURS) - {"setup", "local-cluster"}:
         service = SERVICES[name]
         assert service["restart"] == "always"
-        assert service["depends_on"]["setup"]["condition"] == "service_completed_successfully"
+        assert service["depends_on"]["setup"]["condition"] == "service_started"
         port = environment(service)["DEVICESHARE_HEALTH_PORT"]
         assert f"http://127.0.0.1:{port}/healthz" in " ".join(service["healthcheck"]["test"])
 
@@ -82,26 +143,39 @@ def test_the_local_cluster_is_restarted_and_waits_for_its_server():
     assert service["healthcheck"] == {"disable": True}, "it has no endpoint"
 
 
+def volumes(name: str) -> list[dict]:
+    """Return the volumes of a service in the long form."""
+    found = []
+    for volume in SERVICES[name].get("volumes", ()):
+        if isinstance(volume, str):
+            source, target, *options = filled_in(volume).split(":")
+            volume = {"source": source, "target": target, "read_only": options == ["ro"]}
+        found.append(volume)
+    return found
+
+
 def test_each_server_has_a_volume_of_its_own():
-    stores = {name: [v for v in SERVICES[name]["volumes"] if v.endswith(":/data")] for name in SERVERS}
-    assert stores == {name: [f"{name}:/data"] for name in SERVERS}
-    assert set(COMPOSE["volumes"]) == set(SERVERS)
+    stores = {name: [each["source"] for each in volumes(name) if each["target"] == "/data"] for name in SERVERS}
+    assert stores == {name: [name] for name in SERVERS}
+    assert set(COMPOSE["volumes"]) == {*SERVERS, "credentials", "prometheus"}
 
 
-def test_only_metrics_can_be_reached_and_only_from_this_machine():
+def test_only_pages_can_be_reached_and_only_from_this_machine():
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     port = environment(SERVICES["metrics"])["DEVICESHARE_METRICS_PORT"]
-    assert published == {"metrics": [f"127.0.0.1:8080:{port}"]}
+    assert published.pop("metrics") == [f"127.0.0.1:8080:{port}"]
+    assert set(published) == {"grafana", "jaeger", "prometheus"}
+    assert all(each.startswith("127.0.0.1:") for ports in published.values() for each in ports)
 
 
 def test_mounted_files_exist():
-    for service in SERVICES.values():
-        for volume in map(filled_in, service.get("volumes", ())):
-            source, target, *_ = volume.split(":")
-            assert source in COMPOSE["volumes"] or (ROOT / source).exists(), volume
-            if target.startswith("/etc"):
-                assert volume.endswith(":ro")
-                assert target in service["command"]
+    for name, service in SERVICES.items():
+        for volume in volumes(name):
+            assert volume["source"] in COMPOSE["volumes"] or (ROOT / volume["source"]).exists(), volume
+            if volume["target"].startswith("/etc"):
+                assert volume["read_only"]
+            if name in OURS and volume["source"] != "credentials":
+                assert volume["target"] in service["command"]
 
 
 def test_files_that_the_image_copies_exist():
@@ -120,6 +194,15 @@ def test_the_image_holds_every_package():
     assert "for package in libs/* services/*" in DOCKERFILE
 
 
+def test_targets_of_the_image_exist():
+    targets = set(re.findall(r"^FROM .+ AS (.+)$", DOCKERFILE, re.MULTILINE))
+    for name in (*OURS, "credentials"):
+        build = SERVICES[name]["build"]
+        assert build["dockerfile"] == "deploy/Dockerfile"
+        assert build["target"] == ("cli" if name == "credentials" else "service")
+        assert build["target"] in targets
+
+
 def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -129,23 +212,47 @@ def free_ports(count: int) -> list[int]:
 
 
 @pytest.fixture
-def servers(tmp_path: Path) -> Iterator[dict[str, tuple[int, int]]]:
+def credentials(tmp_path: Path) -> Path:
+    """Run the one-shot service `credentials` as a process; return its volume.
+
+    An earlier container was killed while it wrote: its rest is no complete directory.
+    """
+    service, volume = SERVICES["credentials"], tmp_path / "credentials"
+    (target,) = (each["target"] for each in volumes("credentials"))
+    command = [str(BIN / "deviceshare"), *(word.replace(target, str(volume)) for word in service["command"])]
+    (volume / ".credentials.new" / "server").mkdir(parents=True)
+    (volume / ".credentials.new" / "server" / "auth.conf").touch()
+    subprocess.run(command, check=True, timeout=60)
+    # `docker compose up` a second time, with a volume of a version with other permissions.
+    users = volume / "credentials" / "server" / "auth.conf"
+    text = users.read_text()
+    users.write_text(text.replace('"$JS.API.INFO", ', ""))
+    subprocess.run(command, check=True, timeout=60)
+    assert users.read_text() == text
+    end = end_of((users.parent / "tls.crt").read_text())
+    assert end - datetime.now(UTC) > timedelta(days=3600)
+    return volume
+
+
+@pytest.fixture
+def servers(tmp_path: Path, credentials: Path) -> Iterator[dict[str, tuple[int, int]]]:
     """Start both servers as compose does, on free ports; return the ports for clients and for HTTP, by name."""
     started, ports = [], {}
     for name in SERVERS:
         client, http = ports[name] = tuple(free_ports(2))
-        text = (ROOT / "deploy" / "nats.conf").read_text()
-        for old, new in (
-            ('"0.0.0.0:4222"', f'"127.0.0.1:{client}"'),
-            ('"127.0.0.1:8222"', f'"127.0.0.1:{http}"'),
-            ('"/data"', f'"{tmp_path}/{name}"'),
-            ("10GB", "1GB"),
-        ):
-            assert old in text
-            text = text.replace(old, new)
-        config = tmp_path / f"{name}.conf"
-        config.write_text(text)
-        options = [str(config) if word == "/etc/nats/nats.conf" else word for word in SERVICES[name]["command"]]
+        directory = tmp_path / f"{name}.conf.d"
+        directory.mkdir()
+        for volume in volumes(name):
+            if volume["target"] == "/etc/nats/secret":
+                (directory / "secret").symlink_to(credentials / volume["volume"]["subpath"])
+            elif volume["target"].startswith("/etc/nats/"):
+                text = (ROOT / volume["source"]).read_text().replace("/etc/nats", str(directory))
+                text = text.replace('"0.0.0.0:4222"', f'"127.0.0.1:{client}"').replace("10GB", "1GB")
+                text = text.replace('"127.0.0.1:8222"', f'"127.0.0.1:{http}"').replace(
+                    '"/data"', f'"{tmp_path}/{name}"'
+                )
+                (directory / Path(volume["target"]).name).write_text(text)
+        options = [word.replace("/etc/nats", str(directory)) for word in SERVICES[name]["command"]]
         with (tmp_path / f"{name}.log").open("wb") as log:
             started.append(subprocess.Popen([BIN / "nats-server", *options], stdout=log, stderr=log))
     yield ports
@@ -155,9 +262,11 @@ def servers(tmp_path: Path) -> Iterator[dict[str, tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-async def test_a_server_accepts_large_messages_and_answers_its_health_check(servers, name):
+async def test_a_server_accepts_large_messages_and_answers_its_health_check(servers, credentials, name):
     client_port, http_port = servers[name]
-    connection = await connect(f"nats://127.0.0.1:{client_port}", "test")
+    own = of_directory(credentials / "credentials", "reader") if name == "bus" else ANONYMOUS
+    scheme = "tls" if name == "bus" else "nats"
+    connection = await connect(f"{scheme}://localhost:{client_port}", "test", credentials=own)
     assert connection.client.max_payload == MAX_PAYLOAD
     assert (await connection.jetstream.account_info()).streams == 0
     await connection.close()
@@ -169,13 +278,15 @@ async def test_a_server_accepts_large_messages_and_answers_its_health_check(serv
         assert json.load(answer)["server_name"] == name
 
 
-def start(name: str, servers: dict[str, tuple[int, int]], metrics_port: int, log: Path) -> subprocess.Popen[bytes]:
+def start(
+    name: str, servers: dict[str, tuple[int, int]], credentials: Path, metrics_port: int, log: Path
+) -> subprocess.Popen[bytes]:
     """Start a service as compose does, with addresses and files of this machine in place of the containers'."""
     service = SERVICES[name]
-    places = {f"nats://{server}:4222": f"nats://127.0.0.1:{ports[0]}" for server, ports in servers.items()}
-    for volume in map(filled_in, service.get("volumes", ())):
-        source, target, *_ = volume.split(":")
-        places[target] = str(ROOT / source)
+    places = {f"//{server}:4222": f"//localhost:{ports[0]}" for server, ports in servers.items()}
+    for volume in volumes(name):
+        here = credentials / volume["volume"]["subpath"] if "volume" in volume else ROOT / volume["source"]
+        places[volume["target"]] = str(here)
 
     def placed(text: str) -> str:
         text = filled_in(text)
@@ -185,18 +296,19 @@ def start(name: str, servers: dict[str, tuple[int, int]], metrics_port: int, log
 
     variables = {key: placed(value) for key, value in service["environment"].items()}
     variables |= {"DEVICESHARE_HEALTH_PORT": "0", "DEVICESHARE_METRICS_ADDRESS": "127.0.0.1"}
-    variables |= {"DEVICESHARE_METRICS_PORT": str(metrics_port)}
+    variables |= {"DEVICESHARE_METRICS_PORT": str(metrics_port), "DEVICESHARE_HEALTH_ADDRESS": "127.0.0.1"}
+    variables["OTEL_EXPORTER_OTLP_ENDPOINT"] = ""
     command = [sys.executable, "-m", *map(placed, service["command"])]
     with log.open("wb") as output:
         return subprocess.Popen(command, env={**os.environ, **variables}, stdout=output, stderr=output)
 
 
-def test_the_containers_place_the_examples_and_show_the_pods(servers, tmp_path):
+def test_the_containers_place_the_examples_and_show_the_pods(servers, credentials, tmp_path):
     (port,) = free_ports(1)
     processes = {}
     try:
         for name in OURS:
-            processes[name] = start(name, servers, port, tmp_path / f"{name}.log")
+            processes[name] = start(name, servers, credentials, port, tmp_path / f"{name}.log")
         url, bound = f"http://127.0.0.1:{port}/api/v1/pods", set()
         until = time.monotonic() + 60
         while not bound >= {"gpu-pod1", "hami-pod", "vgpu-training-trainer-0"}:

@@ -10,6 +10,7 @@ from support.apiserver import ApiServer
 
 OBJECTS = deploy.everything()
 WORKLOADS = [obj for obj in OBJECTS if obj["kind"] in ("Deployment", "StatefulSet")]
+JOBS = [obj for obj in OBJECTS if obj["kind"] == "Job"]
 SERVICES = {obj["metadata"]["name"]: obj for obj in WORKLOADS if obj["kind"] == "Deployment"}
 
 
@@ -18,7 +19,7 @@ def containers() -> list[dict]:
 
 
 def test_the_bus_and_four_services_are_defined():
-    assert set(SERVICES) == {"inventory", "placement", "binder", "metrics"}
+    assert set(SERVICES) == {"setup", "inventory", "placement", "binder", "metrics"}
     assert [obj["metadata"]["name"] for obj in WORKLOADS if obj["kind"] == "StatefulSet"] == ["bus"]
 
 
@@ -33,15 +34,14 @@ def test_each_command_is_a_program_with_these_options(name):
 
 
 def test_each_variable_is_read_by_the_code():
-    sources = [file.read_text() for part in ("libs", "services") for file in (deploy.ROOT / part).rglob("src/**/*.py")]
-    for container in containers():
-        for variable in container.get("env", ()):
-            assert any(f'"{variable["name"]}"' in source for source in sources), variable
+    names = {variable["name"] for container in containers() for variable in container.get("env", ())}
+    assert [name for name in sorted(names) if not deploy.is_read(name)] == []
 
 
 def test_the_bus_has_the_configuration_of_every_bus():
     (config,) = [obj for obj in OBJECTS if obj["kind"] == "ConfigMap"]
-    assert config["data"]["nats.conf"] == (deploy.ROOT / "deploy" / "nats.conf").read_text()
+    for name in ("nats.conf", "nats-users.conf"):
+        assert config["data"][name] == (deploy.ROOT / "deploy" / name).read_text()
     compose = yaml.safe_load((deploy.ROOT / "compose.yaml").read_text())
     (bus,) = [one for one in containers() if one["name"] == "nats"]
     assert bus["image"] == compose["services"]["bus"]["image"]
@@ -55,23 +55,27 @@ def test_named_ports_exist():
         assert set(probes) <= ports
         variables = {one["name"]: one.get("value") for one in container.get("env", ())}
         for port in container.get("ports", ()):
-            if port["name"] != "nats":
+            if container["name"] != "nats":
                 assert variables[f"DEVICESHARE_{port['name'].upper()}_PORT"] == str(port["containerPort"])
     for obj in OBJECTS:
         if obj["kind"] == "Service":
-            (pods,) = [one for one in WORKLOADS if one["metadata"]["name"] == obj["metadata"]["name"]]
-            assert obj["spec"]["selector"] == pods["spec"]["template"]["metadata"]["labels"]
-            ports = [
-                port["name"] for one in pods["spec"]["template"]["spec"]["containers"] for port in one.get("ports", ())
+            templates = [one["spec"]["template"] for one in WORKLOADS]
+            selected = [
+                template
+                for template in templates
+                if obj["spec"]["selector"].items() <= template["metadata"]["labels"].items()
             ]
-            assert {port["targetPort"] for port in obj["spec"]["ports"]} <= set(ports)
+            assert len(selected) == (3 if obj["metadata"]["name"] == "health" else 1)
+            for template in selected:
+                named = {port["name"] for one in template["spec"]["containers"] for port in one.get("ports", ())}
+                assert {port["targetPort"] for port in obj["spec"]["ports"]} <= named
 
 
 def test_every_object_is_in_one_of_the_directories():
     listed = {(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace")) for obj in OBJECTS}
     for path in deploy.KUBERNETES.rglob("*.yaml"):
         for obj in yaml.safe_load_all(path.read_text()):
-            if obj["kind"] != "Kustomization":
+            if obj["kind"] not in ("Kustomization", "Component"):
                 assert (obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace")) in listed, path
 
 
@@ -80,7 +84,7 @@ def test_an_api_server_accepts_all_objects_and_the_pods_are_restricted(apiserver
     others = [obj for obj in OBJECTS if obj["kind"] != "CustomResourceDefinition"]
     with deploy.applied(apiserver, *others):
         # The namespace enforces the restricted Pod Security Standard.
-        for obj in WORKLOADS:
+        for obj in (*WORKLOADS, *JOBS):
             template = obj["spec"]["template"]
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", **template["metadata"]}}
             path = "/api/v1/namespaces/deviceshare-system/pods?dryRun=All&fieldValidation=Strict"

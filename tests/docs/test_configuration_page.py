@@ -44,13 +44,19 @@ def test_every_argument_of_the_node_plugins_is_explained_with_its_default():
     table = rows("Node predicates and scores")
     of_binpack = {nodes.BINPACK_WEIGHT, nodes.BINPACK_CPU, nodes.BINPACK_MEMORY}
     fields = nodes.PREDICATE_ARGUMENTS | nodes.NODEORDER_ARGUMENTS
-    others = {*nodes.PREDICATES_WITHOUT_EFFECT, nodes.BINPACK_RESOURCES, f"{nodes.BINPACK_RESOURCES}.NAME"}
+    others = {
+        nodes.BIND_TIMEOUT,
+        *nodes.PREDICATES_WITHOUT_EFFECT,
+        nodes.BINPACK_RESOURCES,
+        f"{nodes.BINPACK_RESOURCES}.NAME",
+    }
     rates = {f"{nodes.PROPORTIONAL_RESOURCES}.NAME.{of}" for of in ("cpu", "memory")}
     proportional = {nodes.PROPORTIONAL, nodes.PROPORTIONAL_RESOURCES, *rates}
     assert set(table) == fields.keys() | of_binpack | others | proportional
     defaults = {name: cells[0] for name, cells in table.items()}
     assert (defaults[nodes.PROPORTIONAL], {defaults[name] for name in rates}) == ("false", {"1"})
     assert (nodes.Proportion("x").cpu, nodes.Proportion("x").memory) == (1.0, 1.0)
+    assert float(defaults[nodes.BIND_TIMEOUT]) == nodes.Predicates().bind_timeout
     for name, field in fields.items():
         default = getattr(nodes.NodeOrder() if name in nodes.NODEORDER_ARGUMENTS else nodes.Predicates(), field)
         assert defaults[name] == str(default).lower(), name
@@ -68,6 +74,18 @@ def test_the_values_of_an_argument_are_accepted(argument):
 def test_every_key_of_the_devices_is_explained():
     keys = {*devices._VGPU_KEYS, *devices._PLUGIN_KEYS, *devices._CHIP_KEYS, "hamiVnpuCore"}
     assert set(rows("device-config.yaml")) == keys
+
+
+def test_every_key_of_hami_is_explained_with_its_default():
+    table = rows("GPUs of HAMi in device-config.yaml")
+    shared = {"defaultGPUNum"}
+    assert {name for name in table if not name.startswith("nvidia.com/")} == {*devices._HAMI_KEYS} - shared
+    names = parse_devices("hami: {}", "x").hami
+    assert table["resourceCountName"][0] == f"`{names.number}`"
+    assert table["resourcePriorityName"][0] == f"`{names.priority}`"
+    memory = ", ".join(f"`{name}`" for name in (names.memory, names.percentage, names.cores))
+    assert table["resourceMemoryName"][0] == memory
+    assert (table["defaultMemory"][0], table["memoryFactor"][0]) == ("0", str(names.request_factor))
 
 
 def test_the_defaults_of_the_devices_are_those_shown():

@@ -13,8 +13,9 @@ import typer
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES
+from deviceshare.formats import hami_gpu
 from deviceshare.formats.vgpu import PODGROUP_POLICY
-from deviceshare.model import claims, facts, pod_topology
+from deviceshare.model import CARD_POLICY, NODE_POLICY, claims, facts, pod_topology, storage_facts, volumes
 from deviceshare.model import explanations as explain
 from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
 from deviceshare_bus import service
@@ -25,7 +26,12 @@ from deviceshare_metrics.core import MetricsCore
 from support.metrics import exposed
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 OPERATORS = (ROOT / "docs" / "operators.md").read_text()
 BUS = (ROOT / "docs" / "bus.md").read_text()
 REQUESTS = (ROOT / "docs" / "requests.md").read_text()
@@ -122,7 +128,8 @@ def test_every_code_of_a_refusal_is_explained():
 
 def test_every_annotation_and_label_of_a_pod_is_explained():
     rows = first_cells(section(REQUESTS, "Annotations and labels of a pod"))
-    read = {PODGROUP_POLICY, TASK_NAME, TASK_PRIORITY, *GROUP_ANNOTATIONS, *QUEUE_ANNOTATIONS}
+    read = {PODGROUP_POLICY, TASK_NAME, TASK_PRIORITY, NODE_POLICY, CARD_POLICY, *GROUP_ANNOTATIONS, *QUEUE_ANNOTATIONS}
+    read |= {hami_gpu.NODE_POLICY, hami_gpu.GPU_POLICY}
     read = read.union(*(family.pod_annotations | family.pod_labels for family in FAMILIES))
     assert {name for cell in rows for name in cell} == read
 
@@ -171,7 +178,7 @@ def test_the_page_lists_the_streams():
 
 
 def test_the_page_lists_the_fields_of_messages():
-    modules = (facts, claims, explain, deviceshare_bus.messages, deviceshare_bus.leases)
+    modules = (facts, storage_facts, claims, explain, deviceshare_bus.messages, deviceshare_bus.leases)
     rows = [row for row in section(BUS, "Messages").splitlines() if row.startswith("| `")]
     assert len(rows) > 10
     for row in rows:
@@ -189,6 +196,8 @@ def test_structs_without_field_names_are_arrays():
     assert len(names) > 5
     for name in names:
         struct = next(
-            getattr(m, name) for m in (facts, claims, pod_topology, deviceshare_bus.messages) if hasattr(m, name)
+            getattr(m, name)
+            for m in (facts, claims, pod_topology, volumes, deviceshare_bus.messages)
+            if hasattr(m, name)
         )
         assert struct.__struct_config__.array_like, name

@@ -22,6 +22,7 @@ CONFIGURATIONS = {
     "vgpu": ({VGPU}, "binpack", 0, []),
     "vgpu-and-vnpu-configmap": ({VGPU, HAMI}, "binpack", 0, []),
     "vgpu-configmap": ({VGPU}, "binpack", 0, []),
+    "vgpu-fragmentation": ({VGPU}, "fragmentation", 10, []),
     "vgpu-spread": ({VGPU}, "spread", 0, []),
 }
 
@@ -74,7 +75,7 @@ def test_the_device_configuration_that_is_named(name, config_map):
 def test_the_configuration_of_make_run_enables_every_family():
     conf = example_conf("volcano-scheduler.conf")
     assert (conf.policy, conf.weight, conf.warnings) == ("binpack", 10, ())
-    assert conf.families == {SHARING, NUMBER, VGPU, HAMI, MINDCLUSTER}
+    assert conf.families == {SHARING, NUMBER, VGPU, HAMI, MINDCLUSTER, "deviceshare.HAMiGPUEnable"}
 
 
 def test_without_deviceshare_there_is_a_warning():

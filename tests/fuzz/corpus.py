@@ -174,7 +174,11 @@ _RICH_POD = {
             {"operator": "Exists"},
         ],
         "topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}],
-        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
+        "volumes": [
+            {"name": "v", "persistentVolumeClaim": {"claimName": "c"}},
+            {"name": "e", "ephemeral": {"volumeClaimTemplate": {}}},
+            {"name": "r", "rbd": {"monitors": ["m"], "image": "i", "readOnly": True}},
+        ],
         "affinity": {
             "nodeAffinity": {
                 "preferredDuringSchedulingIgnoredDuringExecution": [
@@ -227,6 +231,39 @@ _RICH_POD = {
 PODGROUP = {
     "metadata": {"name": "g", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-02-03T04:05:06Z"},
     "spec": {"minMember": 3, "minTaskMember": {"worker": 2}, "queue": "q", "priorityClassName": "high"},
+}
+VOLUME_CLAIM = {
+    "metadata": {
+        "name": "c", "namespace": "ns", "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        "ownerReferences": [{"uid": "u", "controller": True}],
+    },
+    "spec": {
+        "accessModes": ["ReadWriteOncePod"], "resources": {"requests": {"storage": "1.5Gi"}}, "volumeName": "pv",
+        "selector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "k", "operator": "Exists"}]},
+    },
+    "status": {"phase": "Bound"},
+}  # fmt: skip
+VOLUME = {
+    "metadata": {"name": "pv", "labels": {"topology.kubernetes.io/zone": "a__b"}},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}, "storageClassName": "fast",
+        "csi": {"driver": "csi.example.com", "volumeHandle": "h"}, "claimRef": {"namespace": "ns", "name": "c"},
+        "nodeAffinity": {
+            "required": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}],
+            },
+        },
+    },
+}  # fmt: skip
+STORAGE_CLASS = {
+    "metadata": {"name": "fast"},
+    "provisioner": "csi.example.com",
+    "volumeBindingMode": "WaitForFirstConsumer",
+    "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}],
+}
+CSI_NODE = {
+    "metadata": {"name": "n"},
+    "spec": {"drivers": [{"name": "csi.example.com", "allocatable": {"count": 3}}]},
 }
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": {"env": "prod"}}}
 QUEUE = {

@@ -10,8 +10,10 @@ from deviceshare_bus.core import CaughtUp, Now, PutLatest, Tick, Write, Written
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_cluster.local.admission import Priorities, admit
 from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
+from deviceshare_cluster.local.kinds import KINDS as ALL_KINDS
 from deviceshare_cluster.local.kinds import as_read, encode, key_of
 from deviceshare_cluster.local.manifests import parse_manifests
+from deviceshare_cluster.local.workloads import WORKLOADS, Owned, PodState, desired
 from deviceshare_placement.core import FactReceived, PlacementCore
 from fuzz.chain import KINDS
 from fuzz.mutations import trees
@@ -23,7 +25,7 @@ _SUBJECT = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)+")
 AT = Now(1000.0, NOW)
 _CREATED = "2026-02-03T08:00:00Z"
 _MOST_PODS = 3
-"""Pods of a Job that are looked at: it may ask for any number."""
+"""Pods of a Job that are looked at: it may ask for any number. Likewise of other workloads."""
 
 
 def clusters() -> st.SearchStrategy[Sequence[Any]]:
@@ -87,6 +89,10 @@ def _changes(obj: Any) -> list[Change]:
                 makers[task["name"]](index)
                 for (_, task, index), _ in zip(pod_names(stored), range(_MOST_PODS), strict=False)
             ]
+        elif kind in WORKLOADS:
+            found = desired(stored, Owned())
+            again = desired(stored, Owned({pod["metadata"]["name"]: PodState("Failed") for pod in found.created}))
+            made += [*found.created[:_MOST_PODS], *found.updated[:_MOST_PODS], *again.created[:_MOST_PODS]]
     return changes
 
 
@@ -111,6 +117,36 @@ def _pass_on(core: Driver, bus: Bus, placement: PlacementCore) -> None:
 def _sendable(subject: str, message: msgspec.Struct) -> None:
     assert _SUBJECT.fullmatch(subject), subject
     msgspec.msgpack.encode(message)
+
+
+def workloads() -> st.SearchStrategy[Any]:
+    """Return workloads, most of them as they should be."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    once = {"template": template | {"spec": template["spec"] | {"restartPolicy": "Never"}}}
+    ray = {"headGroupSpec": {"template": template}, "workerGroupSpecs": [{"groupName": "g", "template": template}]}
+    replicas = {"Launcher": {"template": template}, "Worker": {"replicas": 2, "template": template}}
+    job_set = {"replicatedJobs": [{"name": "j", "replicas": 2, "template": {"spec": once}}]}
+    specs = {
+        "batch/v1 Job": {"completions": 2, "completionMode": "Indexed", "backoffLimit": 1, **once},
+        "batch/v1 CronJob": {"schedule": "@daily", "jobTemplate": {"spec": once}},
+        "kubeflow.org/v2beta1 MPIJob": {"mpiReplicaSpecs": replicas, "runPolicy": {"schedulingPolicy": {"queue": "q"}}},
+        "kubeflow.org/v1 Notebook": {"template": template},
+        "ray.io/v1 RayJob": {"rayClusterSpec": ray, "submitterPodTemplate": template},
+        "ray.io/v1 RayService": {"rayClusterConfig": ray},
+        "jobset.x-k8s.io/v1alpha2 JobSet": job_set,
+    }
+    status = {"phase": "Pending", "conditions": [{"type": "Complete", "status": "False"}]}
+    more = [
+        {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec, "status": status}
+        for (version, kind), spec in ((name.split(), spec) for name, spec in specs.items())
+    ]
+    known = {kind.kind for name, kind in ALL_KINDS.items() if name in WORKLOADS}
+    return trees(*more, *(obj for obj in objects().values() if obj["kind"] in known))
+
+
+def control(given: Any) -> None:
+    """Do what the API server and the controllers do."""
+    _changes(given)
 
 
 def read_manifests(text: str) -> None:

@@ -13,7 +13,17 @@ from deviceshare.conf import parse_conf, parse_devices
 from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
 from deviceshare.model import AnyFact, ConfigError, ContainerGrant, Fact, FormatError, InputError, to_amount
 from deviceshare.model.quantities import parse_quantity
-from deviceshare.objects import decode_namespace, decode_node, decode_pod, decode_podgroup, decode_queue
+from deviceshare.objects import (
+    decode_namespace,
+    decode_node,
+    decode_pod,
+    decode_podgroup,
+    decode_queue,
+    decode_storage_class,
+    decode_volume,
+    decode_volume_claim,
+    decode_volume_limits,
+)
 from deviceshare_cli.conformance.cases import read_file
 from deviceshare_cli.errors import CommandError
 from fuzz import chain, corpus, services
@@ -173,9 +183,14 @@ TARGETS: dict[str, Target] = {
     "pod": Target(documents(*corpus.pods()), _fact(decode_pod), (FormatError,)),
     "podgroup": Target(documents(corpus.PODGROUP), _fact(decode_podgroup), (FormatError,)),
     "namespace": Target(documents(corpus.NAMESPACE), _fact(decode_namespace), (FormatError,)),
+    "volume claim": Target(documents(corpus.VOLUME_CLAIM), _fact(decode_volume_claim), (FormatError,)),
+    "volume": Target(documents(corpus.VOLUME), _fact(decode_volume), (FormatError,)),
+    "storage class": Target(documents(corpus.STORAGE_CLASS), _fact(decode_storage_class), (FormatError,)),
+    "volume limits": Target(documents(corpus.CSI_NODE), _fact(decode_volume_limits), (FormatError,)),
     "queue": Target(documents(corpus.QUEUE), _fact(decode_queue), (FormatError,)),
     "manifests": Target(texts(*corpus.texts_of(".yaml"), *corpus.TRICKY_YAML), services.read_manifests),
     "recorded-cases": Target(documents(corpus.RECORDED_CASE), _recorded_case, (CommandError,)),
     "library": Target(chain.scenes(), chain.live_through, weight=8),
     "services": Target(services.clusters(), services.serve, weight=4),
+    "workloads": Target(services.workloads(), services.control, weight=2),
 }

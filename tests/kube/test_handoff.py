@@ -4,6 +4,7 @@ The sizes can be raised by the environment.
 """
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -31,6 +32,7 @@ PATIENCE = 2.0
 NAMESPACE = "packed"
 PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 FORGOTTEN = "forgotten"
+HAMI = "hami"
 CONFIGURATION = mixed.CONFIGURATION.replace("SchedulePolicy: spread", "SchedulePolicy: binpack")
 pytestmark = pytest.mark.timeout(240 + PODS * (DELAY + 1))
 
@@ -83,6 +85,22 @@ class Scene:
         assert self.agents.complaints == []
 
 
+def hami_node() -> Object:
+    """Return a node of two cards that HAMi's NVIDIA device plugin registers."""
+    cards = [
+        {"id": f"GPU-hami-{index}", "index": index, "count": 10, "devmem": 16384, "devcore": 100,
+         "type": "NVIDIA-Tesla T4", "mode": "hami-core", "health": True}
+        for index in range(2)
+    ]  # fmt: skip
+    resources = {"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "20"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": HAMI, "annotations": {"hami.io/node-nvidia-register": json.dumps(cards)}},
+        "status": {"allocatable": resources, "capacity": resources},
+    }
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """Give an API server with two nodes and everything installed."""
@@ -102,6 +120,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
             node = manifests.node(number)
             node["metadata"]["labels"] = {"kubernetes.io/hostname": node["metadata"]["name"]}
             deploy.create_node(running, node)
+        deploy.create_node(running, hami_node())
         yield running
     finally:
         running.stop()
@@ -170,3 +189,31 @@ async def test_a_pod_that_is_never_served_holds_back_those_like_it_on_its_node_u
         alike = ("alike-0", "alike-1")
         await there.until(lambda pods: run(pods, *alike), 60)
         await there.check()
+
+
+async def test_pods_on_a_node_of_hami_get_their_own_gpus(server: ApiServer, tmp_path: Path) -> None:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000", "nvidia.com/gpucores": "10"}
+    async with scene(server, tmp_path) as there:
+        for number in range(4):
+            pod = mixed.pod(f"hami-{number}", NAMESPACE, limits, {}, mixed.SCHEDULER)
+            if number % 2:
+                second = dict(pod["spec"]["containers"][0], name="second")
+                amounts = {**limits, "nvidia.com/gpumem": "2000"}
+                second["resources"] = {"limits": amounts, "requests": amounts}
+                pod["spec"]["containers"].append(second)
+            await there.api.request("POST", PATH, pod)
+        pods = await there.until(run, 60)
+        await there.check()
+        assert {pod["spec"]["nodeName"] for pod in pods.values()} == {HAMI}
+        for pod in pods.values():
+            written = pod["metadata"]["annotations"]
+            slots = [slot.strip(":").split(",") for slot in written["hami.io/vgpu-devices-allocated"].split(";")[:-1]]
+            given = there.agents.environments[pod["metadata"]["uid"]]
+            assert [
+                [each["NVIDIA_VISIBLE_DEVICES"], "NVIDIA", each["CUDA_DEVICE_MEMORY_LIMIT_0"].rstrip("m"), "10"]
+                for each in given.values()
+            ] == slots
+            assert len(slots) == len(pod["spec"]["containers"])
+            assert written["hami.io/bind-phase"] == "success"
+        node = await there.api.request("GET", f"/api/v1/nodes/{HAMI}")
+        assert "hami.io/mutex.lock" not in node["metadata"]["annotations"]

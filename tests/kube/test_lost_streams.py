@@ -50,7 +50,7 @@ async def node_of(cluster: CleanCluster, name: str) -> str:
     return str(found["spec"].get("nodeName", ""))
 
 
-async def until_bound(cluster: CleanCluster, name: str, seconds: float = 30.0) -> None:
+async def until_bound(cluster: CleanCluster, name: str, seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not await node_of(cluster, name):
             await asyncio.sleep(0.05)

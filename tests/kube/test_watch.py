@@ -21,7 +21,7 @@ from support.kube_proxy import KubeProxy, Query
 
 ROOT = Path(__file__).parents[2]
 CRDS = ROOT / "deploy" / "kubernetes" / "crds"
-OF_THE_SERVER = {"extension-apiserver-authentication"}
+OF_THE_SERVER = {"extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"}
 """ConfigMaps that the API server itself writes, when it likes to."""
 
 
@@ -47,7 +47,7 @@ class Seen:
                 else:
                     self.there[key] = json.loads(item.raw)
 
-    async def until(self, *names: str, kind: str = "Node", seconds: float = 20.0) -> None:
+    async def until(self, *names: str, kind: str = "Node", seconds: float = 60.0) -> None:
         """Wait until it has been listed and exactly these objects of a kind are there."""
         async with asyncio.timeout(seconds):
             while not self.listed or {name for k, name in self.there if k == kind} - OF_THE_SERVER != set(names):
@@ -198,6 +198,27 @@ async def test_only_config_maps_of_the_configured_namespaces_are_read(apiserver,
         await seen.until("a", "b", kind="ConfigMap")
 
 
+async def test_config_maps_of_the_namespace_of_the_service_account_are_read(apiserver, cluster, monkeypatch):
+    """The chart may be installed in any namespace."""
+    monkeypatch.setattr(KubeClient, "own_namespace", lambda _: "default")
+    for namespace, name in (("default", "own"), ("kube-system", "other")):
+        metadata = {"namespace": namespace, "name": name}
+        await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    async with KubeCluster(str(apiserver.kubeconfig())) as ours, watching(ours, "ConfigMap") as seen:
+        await seen.until("own", "other", kind="ConfigMap")
+
+
+def test_the_namespace_is_that_of_the_service_account(monkeypatch, tmp_path):
+    monkeypatch.setattr(kube_client, "NAMESPACE", tmp_path / "namespace")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert KubeClient().own_namespace() == ""
+    (tmp_path / "namespace").write_text("gpu\n")
+    assert KubeClient().own_namespace() == "gpu"
+    assert KubeClient(context="another-cluster").own_namespace() == ""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
+    assert KubeClient().own_namespace() == ""
+
+
 async def test_a_namespace_that_we_may_not_read_holds_nothing_up(apiserver, cluster, proxy, tmp_path):
     proxy.meddle = lambda path, query: 403 if "/volcano-system/" in path else None
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "kube-system", "name": "ours"}}
@@ -229,7 +250,7 @@ async def test_a_defect_of_a_follower_ends_the_watch(apiserver, cluster, monkeyp
         await seen.until()
         await cluster.create(node("a"))
         with pytest.raises(ZeroDivisionError):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, 60)
 
 
 async def test_a_server_that_ends_each_watch_at_once_is_not_stormed(cluster, proxy, tmp_path):

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deviceshare.conf import BUILT_IN, MOST_INSTANCES, DevicesConf, MigInstance, VgpuConf, VnpuTemplate, parse_devices
+from deviceshare.conf import (
+    BUILT_IN,
+    MOST_INSTANCES,
+    DevicesConf,
+    HamiConf,
+    MigInstance,
+    VgpuConf,
+    VnpuTemplate,
+    parse_devices,
+)
 from deviceshare.model import ConfigError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,13 +143,47 @@ def test_keys_of_the_device_plugin_cause_no_warning():
     assert conf.warnings == ()
 
 
+def test_the_section_hami_is_hamis_section_nvidia():
+    section = {
+        "resourceCountName": "acme.io/gpu", "resourceMemoryName": "acme.io/mem", "resourceCoreName": "",
+        "resourceMemoryPercentageName": "acme.io/part", "resourcePriorityName": "acme.io/priority",
+        "defaultMemory": 100,
+        "defaultCores": 10, "defaultGPUNum": 1, "memoryFactor": 1024, "overwriteEnv": "false", "deviceSplitCount": 10,
+        "deviceMemoryScaling": 1, "deviceCoreScaling": 1, "gpuCorePolicy": "default", "libCudaLogLevel": 1,
+        "runtimeClassName": "", "migProfileAllowlist": [{"models": ["A30"], "profiles": ["1g.6gb"]}],
+        "preConfiguredDeviceMemory": 0, "enableNumaTopology": False,
+    }  # fmt: skip
+    conf = parse(hami=section)
+    assert conf.warnings == ()
+    assert conf.hami == HamiConf(
+        number="acme.io/gpu", memory="acme.io/mem", percentage="acme.io/part", cores="", priority="acme.io/priority",
+        default_memory=100, default_cores=10, request_factor=1024,
+    )  # fmt: skip
+    assert parse().hami == HamiConf()
+
+
+def test_hamis_names_under_nvidia_are_doubtful():
+    names = {"resourceCountName": "nvidia.com/gpu", "resourceMemoryName": "nvidia.com/gpumem"}
+    (warning,) = parse(nvidia=names).warnings
+    assert "name the section hami" in warning
+    with pytest.raises(ConfigError):
+        parse(nvidia=names, hami=names)
+
+
+def test_the_keys_of_a_chip_in_hamis_configuration_cause_no_warning():
+    chip = CHIP | {"memoryFactor": 1, "runtimeClassName": "", "overwriteEnv": "false"}
+    assert parse(vnpus=[chip]).warnings == ()
+    with pytest.raises(ConfigError):
+        parse(vnpus=[CHIP | {"memoryFactor": 2}])
+
+
 @pytest.mark.parametrize(
     ("sections", "parts"),
     [
         ({"nvidia": {"disablecorelimit": "false"}}, ["nvidia: unknown key 'disablecorelimit'", "'disableCoreLimit'"]),
         ({"nvidia": {"defaultMem": 0}}, ["unknown key 'defaultMem'", "did you mean 'defaultMemory'?"]),
         ({"nvida": {}}, ["unknown key 'nvida'", "did you mean 'nvidia'?"]),
-        ({"hygon": {}}, ["unknown key 'hygon' is ignored; known: nvidia, vnpus"]),
+        ({"hygon": {}}, ["unknown key 'hygon' is ignored; known: nvidia, hami, vnpus"]),
         ({"vnpus": {"hamiVNPUCore": True}}, ["vnpus: unknown key", "did you mean 'hamiVnpuCore'?"]),
         ({"vnpus": [CHIP | {"aicore": 20}]}, ["vnpus[0]: unknown key 'aicore'", "did you mean 'aiCore'?"]),
         ({"nvidia": {"knownMigGeometries": [MODEL | {"model": "A100"}]}}, ["did you mean 'models'?"]),
@@ -270,8 +313,8 @@ def test_instances_smaller_than_the_memory_factor_would_have_no_memory():
 @pytest.mark.parametrize(
     ("text", "field", "expected"),
     [
-        ("", "$", "one document: the sections nvidia and vnpus"),
-        ("just words", "$", "the sections nvidia and vnpus"),
+        ("", "$", "one document: the sections nvidia, hami and vnpus"),
+        ("just words", "$", "the sections nvidia, hami and vnpus"),
         ("nvidia: [}", "line 1", "YAML"),
         ("kind: ConfigMap\ndata: {config.json: '{}'}", "data[device-config.yaml]", "the text of the configuration"),
     ],

@@ -14,6 +14,7 @@ CASES = {
     "gpu-share": ({"volcano.sh/gpu-memory": "1024"}, ("1",), "", "1024 volcano.sh/gpu-memory"),
     "gpu-number": ({"volcano.sh/gpu-number": "2"}, ("0", "1"), "", "2 volcano.sh/gpu-number"),
     "hami-vnpu": ({"huawei.com/Ascend310P": "1"}, ("D0",), "Ascend310P/vir01", "vNPUs"),
+    "hami-gpu": ({"nvidia.com/gpu": "2", "nvidia.com/gpumem": "1024"}, ("GPU-a", "GPU-b"), "", "HAMi GPUs"),
     "mindcluster": ({"huawei.com/npu-core": "2"}, ("Ascend310P-0",), "vir02", "2 huawei.com/npu-core"),
 }
 

@@ -80,6 +80,12 @@ def test_what_a_request_means(what, expected) -> None:
     assert (memory, cores) == expected
 
 
+def test_a_percentage_of_0_counts_as_absent() -> None:
+    for what, memory in ((vgpu(1, percentage=0), 32768), (vgpu(1, 100, percentage=0), 100)):
+        ((_, found, _),) = devices(cluster(node(cards=cards(1))).place(what))
+        assert found == memory
+
+
 @pytest.mark.parametrize(
     ("first", "second", "code"),
     [

@@ -3,6 +3,7 @@ import json
 import pytest
 from deviceshare.model import FormatError, NodeFact, Taint
 from deviceshare.objects import decode_node
+from support.builders import ask, cluster, container, devices, take
 
 REGISTER = "volcano.sh/node-vgpu-register"
 CARDS = "GPU-a,10,32768,NVIDIA-Tesla V100,true,hami-core:GPU-b,10,32768,NVIDIA-Tesla V100,true,hami-core:"
@@ -134,6 +135,56 @@ def test_cards_that_two_plugins_register_are_not_used_at_all(capacity, annotatio
 def test_cards_of_one_plugin_stay(capacity, cards):
     fact = node({}, {"capacity": capacity}, annotations={REGISTER: CARDS})
     assert (len(fact.cards), fact.contested, fact.problems) == (cards, (), ())
+
+
+HAMI = {"hami.io/node-nvidia-register": "GPU-a,10,81920,100,A100,0,true,0,hami-core:"}
+MOCKED = {"nvidia.com/gpu": 10, "nvidia.com/gpumem": 81920, "nvidia.com/gpucores": 100}
+MOCKED["nvidia.com/gpumem-percentage"] = 100
+
+
+def test_what_hamis_mock_device_plugin_offers_is_of_hamis_plugin():
+    allocatable = {"cpu": "2", "pods": "10"} | {name: str(amount) for name, amount in MOCKED.items()}
+    fact = node({}, {"allocatable": allocatable}, annotations=HAMI)
+    assert (len(fact.cards), fact.contested, fact.problems) == (1, (), ())
+    limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000}
+    allocator = cluster(fact)
+    for at in range(10):
+        assert devices(take(allocator, ask(container(**limits)), f"p{at}")) == [("GPU-a", 1000, 0)]
+
+
+def test_a_deleted_registration_of_hami_leaves_the_cards_of_another_plugin():
+    deleted = HAMI | {"hami.io/node-handshake": "Deleted_2026.01.02 03:04:05"}
+    fact = node({}, {"capacity": REGISTERED}, annotations={REGISTER: CARDS} | deleted)
+    assert ([card.mode for card in fact.cards], fact.contested) == (["hami-core", "hami-core"], ())
+    (problem,) = fact.problems
+    assert "hami.io/node-handshake" in problem.field
+    alone = node({}, {"capacity": {"cpu": "2", "nvidia.com/gpu": "8"}}, annotations=deleted)
+    assert (alone.cards, alone.allocatable) == ((), {"cpu": 2000})
+    both = node({}, {"capacity": REGISTERED}, annotations={REGISTER: CARDS} | HAMI)
+    assert (both.cards, both.contested) == ((), ("NVIDIA GPUs",))
+
+
+JSON = '[{"id":"GPU-a","count":10,"devmem":81920,"devcore":100,"type":"A100","mode":"hami-core","health":true}]'
+
+
+@pytest.mark.parametrize("register", [HAMI["hami.io/node-nvidia-register"], JSON])
+@pytest.mark.parametrize("handshake", ["Requesting_2026-01-02 03:04:05", "Deleted_2026-01-02 03:04:05"])
+def test_what_hami_left_behind_does_not_contest_the_cards_of_the_plugin_that_serves_the_node(register, handshake):
+    annotations = {REGISTER: CARDS, "hami.io/node-nvidia-register": register, "hami.io/node-handshake": handshake}
+    gone = {"nvidia.com/gpu": "10"} | REGISTERED, {"nvidia.com/gpu": "0"} | REGISTERED
+    fact = node({}, {"capacity": gone[0], "allocatable": gone[1]}, annotations=annotations)
+    assert ([card.mode for card in fact.cards], fact.contested) == (["hami-core", "hami-core"], ())
+    (problem,) = fact.problems
+    assert "hami.io/" in problem.field
+    # The plugin is back: the cards have two names again.
+    back = node({}, {"capacity": gone[0]}, annotations=annotations)
+    assert (back.cards, back.contested) == ((), ("NVIDIA GPUs",))
+
+
+def test_the_cards_of_hami_stay_known_while_its_plugin_is_gone_and_no_other_one_registers_them():
+    capacity = {"cpu": "2", "nvidia.com/gpu": "0"}
+    fact = node({}, {"capacity": capacity}, annotations={"hami.io/node-nvidia-register": JSON})
+    assert ([card.id for card in fact.cards], fact.contested, fact.problems) == (["GPU-a"], (), ())
 
 
 def test_chips_that_both_ascend_plugins_register_are_not_used():

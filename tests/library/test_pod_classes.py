@@ -5,9 +5,9 @@ import weakref
 
 from deviceshare.allocation import Allocator
 from deviceshare.allocation.pod_classes import MOST_RANKED
-from deviceshare.model import Requirement
+from deviceshare.model import HOSTNAME, PodVolume, Requirement, VolumeClaimFact, VolumeFact, VolumeUse
 from msgspec.structs import replace
-from support.builders import card, cluster, conf, node, vgpu
+from support.builders import card, cluster, conf, node, vgpu, whole, whole_cards
 
 COMMON = vgpu(1, 10)
 
@@ -67,3 +67,37 @@ def test_a_handle_outlives_its_configuration():
     assert one.why_not(COMMON).refusals[0].code == "FamilyDisabled"
     one.set_configuration(conf())
     assert one.place(COMMON) is not None
+
+
+def test_replicas_with_a_claim_each_share_one_ranking_without_kernels():
+    one = cluster(node("a", whole_cards(4)))
+    one.volumes.put(VolumeFact(name="pv"))
+    found = set()
+    for number in range(3):
+        key = f"ns/data-{number}"
+        one.volumes.put(VolumeClaimFact(key=key, volume="pv", bound=True))
+        request = replace(whole(1), volumes=(PodVolume("data", f"data-{number}"),), claims=(VolumeUse(key),))
+        handle = one.pod_class(request)
+        assert one.place(request) is not None
+        assert handle.node_index.selectors is None, "the families evaluate the nodes"
+        found.add(handle.ranking)
+    assert len(found) == 1
+
+
+def test_classes_with_volumes_share_their_arrays():
+    """Of the size of the cluster a class keeps only a byte a node for each reason of its volumes."""
+    one = cluster(*(node(f"n{number}", [card(0)], labels={HOSTNAME: f"n{number}"}) for number in range(3)))
+    terms = ((Requirement(HOSTNAME, "In", ("n1",)),),)
+    classes = []
+    for number in range(2):
+        key = f"ns/data-{number}"
+        one.volumes.put(VolumeFact(name=f"pv-{number}", node_terms=terms))
+        one.volumes.put(VolumeClaimFact(key=key, volume=f"pv-{number}", bound=True))
+        request = replace(COMMON, volumes=(PodVolume("data", f"data-{number}"),), claims=(VolumeUse(key),))
+        assert one.place(request).node == "n1"
+        classes.append(one.pod_class(request))
+    first, second = (each.inter_pod for each in classes)
+    assert first is not second
+    assert first._scan is second._scan
+    rows = one.volumes.labels.rows
+    assert first._without_volumes(rows)[0] is second._without_volumes(rows)[0]

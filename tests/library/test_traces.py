@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deviceshare.kernels import MOST_EXPECTED
 from deviceshare.traces import (
     ExpectedPods,
     Fgd,
@@ -18,7 +19,6 @@ from deviceshare.traces import (
     trace_nodes,
     typical_pods,
 )
-from deviceshare.traces.expected import MOST_EXPECTED
 from support.plain_traces import POLICIES, Plain, placements, random_trace, ranks_of
 
 UNCOMPILED = """
@@ -26,7 +26,6 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from support.plain_kernels import install
 install()
-from deviceshare.traces.expected import MOST_EXPECTED
 from support.plain_traces import placements
 from deviceshare.traces import fgd
 assert fgd.__file__.endswith(".py"), fgd.__file__
@@ -68,7 +67,7 @@ def test_fgd_counts_free_cards_that_lack_cpu_model_or_size():
 
     def fragmentation(cpu, *free, allowed=every):
         policy = Fgd(nodes, Typical([TypicalPod(1.0, 4000, 500, 1, allowed)]))
-        policy.free = np.array(free, dtype=np.int64)
+        policy.cards.free, policy.cards.number = np.array(free, dtype=np.int64), len(free)
         return policy.fragmentation(0, cpu)
 
     assert fragmentation(4000, 1000, 499) == 499
@@ -83,7 +82,7 @@ def test_requests_are_expected_as_often_as_they_arrived_and_old_ones_are_forgott
     )
     cards, without = pod_classes(made)
     expected = ExpectedPods(trace_nodes(made, [0]))
-    prior = expected.typical()
+    prior = expected.first
     assert [list(values) for values in (prior.cpu, prior.count, prior.shares)] == [[12_000], [1], [1.0]]
     due = [expected.count(cards) for _ in range(12)] + [expected.count(without) for _ in range(4)]
     assert due.index(True) == 7, "an update is due after eight arrivals"

@@ -16,6 +16,11 @@ CORE = (
     "Secret",
     "Service",
     "PriorityClass",
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "Job",
+    "CronJob",
     "PodTemplateSpec",
     "PersistentVolumeClaimSpec",
 )

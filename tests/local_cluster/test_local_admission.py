@@ -12,6 +12,9 @@ NOW = "2026-11-21T12:00:00Z"
 CARDS = "volcano.sh/vgpu-number"
 
 
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u"}
+
+
 def admitted(obj: dict[str, Any], priorities: Priorities | None = None) -> Admitted:
     return admit(obj, uid="uid-1", now=NOW, priorities=priorities or Priorities())
 
@@ -143,18 +146,46 @@ def test_a_request_of_devices_without_a_limit_is_taken_for_it_with_a_warning() -
         (pod() | {"metadata": {"name": "a", "labels": {"app": 1}}}, "metadata.labels.app"),
         (pod() | {"metadata": {"name": "a", "labels": {"app": "a b"}}}, "metadata.labels.app"),
         (pod() | {"metadata": {"name": "a", "annotations": {"x/y": True}}}, "metadata.annotations[x/y]"),
-        (pod() | {"kind": "Deployment"}, "kind"),
+        (pod() | {"kind": "DaemonSet"}, "kind"),
+        (pod() | {"kind": "Deployment"}, "apiVersion"),
         (pod() | {"apiVersion": "v2"}, "apiVersion"),
-        (job() | {"apiVersion": "batch/v1"}, "apiVersion"),
+        (job() | {"apiVersion": "batch/v2"}, "apiVersion"),
     ],
 )
 def test_objects_that_the_api_server_refuses(obj: dict[str, Any], field: str) -> None:
     assert refusal(obj)[1] == field
 
 
+@pytest.mark.parametrize("kind", ["Service", "Pod", "PyTorchJob", "Job"])
+@pytest.mark.parametrize(
+    ("fields", "refused"),
+    [
+        ({"status": "x"}, "status"),
+        ({"status": {"phase": 5}}, "status.phase"),
+        ({"status": {"conditions": [5]}}, "status.conditions[0]"),
+        ({"metadata": {"name": "a", "ownerReferences": [5]}}, "metadata.ownerReferences[0]"),
+        (
+            {"metadata": {"name": "a", "ownerReferences": [OWNER | {"controller": "yes"}]}},
+            "metadata.ownerReferences[0].controller",
+        ),
+        ({"metadata": {"name": "a", "ownerReferences": [OWNER | {"uid": 1}]}}, "metadata.ownerReferences[0].uid"),
+    ],
+)
+def test_a_status_and_owners_that_controllers_cannot_read(kind: str, fields: dict[str, Any], refused: str) -> None:
+    version = {"PyTorchJob": "kubeflow.org/v1", "Job": "batch/v1"}.get(kind, "v1")
+    assert refusal({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}} | fields)[1] == refused
+
+
+def test_no_owners_and_no_controller_may_be_null() -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "ownerReferences": None}}
+    assert "ownerReferences" not in admitted(service).object["metadata"]
+    service["metadata"] = {"name": "a", "ownerReferences": [OWNER | {"controller": None}]}
+    assert admitted(service | {"status": {"phase": None}}).object["metadata"]["ownerReferences"] == [OWNER]
+
+
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
-    subject, _, value, expected = refusal(pod() | {"kind": "Deployment"})
-    assert (subject, value) == ("Deployment a", "Deployment")
+    subject, _, value, expected = refusal(pod() | {"kind": "DaemonSet"})
+    assert (subject, value) == ("DaemonSet a", "DaemonSet")
     assert all(kind in expected for kind in ("Node", "Pod", "ConfigMap", "Job", "PodGroup", "Queue", "PriorityClass"))
 
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from deviceshare_cluster.interface import BindState, Change
 from deviceshare_cluster.local import Controller, LocalCluster
+from support.controlled import controlled, until
 
 
 def job(name: str = "train", replicas: int = 3, **spec: Any) -> dict[str, Any]:
@@ -21,26 +21,8 @@ def job(name: str = "train", replicas: int = 3, **spec: Any) -> dict[str, Any]:
     }
 
 
-@asynccontextmanager
-async def controlled(cluster: LocalCluster) -> AsyncIterator[None]:
-    task = asyncio.create_task(Controller(cluster).run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
 async def names(cluster: LocalCluster, kind: str = "Pod") -> set[str]:
     return {one["metadata"]["name"] for one in await cluster.list(kind)}
-
-
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        await asyncio.sleep(0.02)
 
 
 async def until_pods(cluster: LocalCluster, *expected: str) -> None:

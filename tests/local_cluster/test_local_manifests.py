@@ -39,7 +39,8 @@ def test_a_parse_error_has_its_position_and_earlier_documents_are_read() -> None
     ("text", "field", "value"),
     [
         ("just words", "column 1: document", "a str"),
-        ("- a", "column 1: document", "a list"),
+        ("- a", "column 3: document", "a str"),
+        ("- - a", "column 5: document", "a str"),
         ("kind: Pod", "column 1: apiVersion", "nothing"),
         ("apiVersion: v1", "column 1: kind", "nothing"),
         ("apiVersion: 1\nkind: Pod", "column 13: apiVersion", "1"),
@@ -98,7 +99,7 @@ def test_aliases_and_nesting_within_the_limits_are_read() -> None:
 
 def test_a_directory_is_read_in_load_order(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    kinds = ("Pod", "Job", "Node", "Queue", "PriorityClass", "ConfigMap", "PodGroup", "Deployment")
+    kinds = ("Pod", "Job", "Node", "Queue", "PriorityClass", "ConfigMap", "PodGroup", "DaemonSet")
     for number, kind in enumerate(kinds):
         home = tmp_path / "sub" if number % 2 else tmp_path
         (home / f"{number}.yaml").write_text(f"apiVersion: v1\nkind: {kind}\n")
@@ -107,7 +108,7 @@ def test_a_directory_is_read_in_load_order(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("no: manifest")
     read = read_manifests(tmp_path)
     assert [one.object["kind"] for one in read.manifests] == [
-        *("PriorityClass", "Queue", "ConfigMap", "Node", "PodGroup", "Job", "Pod", "Deployment")
+        *("PriorityClass", "Queue", "ConfigMap", "Node", "PodGroup", "Job", "Pod", "DaemonSet")
     ]
     assert read.manifests[0].origin.locate("") == "File 4.yaml, line 1, column 1"
     assert [problem.subject for problem in read.problems] == ["File broken.yml", "File latin.json"]

@@ -76,7 +76,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Program]]:
         program.clean_up()
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not await condition():
         assert time.monotonic() < end, "it did not come to pass"

@@ -33,7 +33,7 @@ def pod(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-async def read_until(watch: AsyncIterator[list[Change | Listed]], name: str, seconds: float = 20) -> list[Change]:
+async def read_until(watch: AsyncIterator[list[Change | Listed]], name: str, seconds: float = 60.0) -> list[Change]:
     """Read changes until one of this name comes."""
     seen = []
     async with asyncio.timeout(seconds):
@@ -48,7 +48,7 @@ async def read_until(watch: AsyncIterator[list[Change | Listed]], name: str, sec
 
 async def patiently(write: Any) -> Any:
     """Call until the cluster answers."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await write()
@@ -150,7 +150,7 @@ async def test_after_a_wipe_all_objects_are_listed_again_and_missing_ones_are_de
         await patiently(cluster.setup)
         await cluster.create(pod("stays"))
         seen: list[Change | Listed] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for batch in watch:
                 seen += batch
                 if any(isinstance(item, Listed) and seen.index(item) > 0 for item in batch):

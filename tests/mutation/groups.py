@@ -106,6 +106,11 @@ GROUPS = (
         ("tests/library/test_inter_pod_random.py", "tests/placement/test_placement_inter_pod.py"),
     ),
     Group(
+        "volumes",
+        (f"{_LIBRARY}/volumes",),
+        ("tests/library/test_volumes_random.py", "tests/placement/test_placement_volumes.py"),
+    ),
+    Group(
         "queueing",
         (f"{_LIBRARY}/queueing",),
         (

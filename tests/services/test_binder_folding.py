@@ -1,12 +1,16 @@
 """Bindings in a chain without ticks between them, and outcomes that are folded into few messages."""
 
+import heapq
+import random
+
 import pytest
 from deviceshare.model import BOUND, Outcome
-from deviceshare_binder.core.commands import BindPod
+from deviceshare_binder.core import reporting
+from deviceshare_binder.core.commands import BindPod, RecordEvent
 from deviceshare_binder.core.events import BindAnswered
-from deviceshare_binder.core.outcomes import FOLD
+from deviceshare_binder.core.outcomes import FOLD, PAUSE
 from deviceshare_binder.core.views import NodeView
-from deviceshare_bus.core import RecordStep, Stopping, Write
+from deviceshare_bus.core import Count, RecordStep, Stopping, Write
 from deviceshare_bus.subjects import PARTITIONS, partition
 from deviceshare_cluster.interface import BindState
 from support import handoff
@@ -84,10 +88,42 @@ def test_outcomes_wait_for_a_limited_time():
     assert not of(Write, core.take(1.3))
     assert states(core.take(1.0 + FOLD)) == {"c0": ("bound", ""), "c1": ("bound", "")}
     core.outcomes_written("n1", 1)
-    later = 1.0 + FOLD + 0.1
+    later = 1.0 + FOLD + PAUSE
     assert not of(Write, core.take(later))
     answered(core, "c2", later)
     assert states(core.take(later)) == {f"c{n}": ("bound", "") for n in range(3)}
+
+
+def test_pods_that_arrive_one_after_the_other_write_their_outcomes_together():
+    core = scene()
+    answered(core, "c0", 1.0)
+    answered(core, "c1", 1.0)
+    answered(core, "c2", 1.0)
+    assert len(states(core.take(1.0))) == 3, "the first ones do not wait"
+    core.outcomes_written("n1", 1)
+    claims = [claim(f"c{n}", f"u{n}") for n in range(6)]
+    for n in (3, 4, 5):
+        now = 1.0 + 0.01 * n
+        core.pod(f"u{n}", pod(f"u{n}"))
+        core.ledger("n1", claims[: n + 1])
+        assert len(of(BindPod, core.take(now))) == 1
+        answered(core, f"c{n}", now)
+        assert not of(Write, core.take(now))
+        assert core.core._claims.outcomes.next_due() == 1.03 + PAUSE
+        assert core.open_work
+    assert states(core.take(1.03 + PAUSE)) == {f"c{n}": ("bound", "") for n in range(6)}
+    core.outcomes_written("n1", 2)
+    assert core.core._claims.outcomes.next_due() is None
+
+
+def test_a_refusal_does_not_wait_for_the_pause():
+    core = scene()
+    for n in (0, 1):
+        answered(core, f"c{n}", 1.0)
+    core.take(1.0 + FOLD)
+    core.outcomes_written("n1", 1)
+    answered(core, "c2", 1.1 + FOLD, BindState.GONE)
+    assert states(core.take(1.1 + FOLD))["c2"] == ("refused", "the pod is gone")
 
 
 def test_bindings_that_take_seconds_are_one_message():
@@ -97,6 +133,41 @@ def test_bindings_that_take_seconds_are_one_message():
         assert not of(Write, core.take(0.4 * n))
     answered(core, "c9", 4.0)
     assert states(core.take(4.0)) == {f"c{n}": ("bound", "") for n in range(10)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_outcome_waits_longer_than_the_fold_though_the_pause_delays_it(seed):
+    chance, core, claims, now = random.Random(seed), started(), [], 0.0
+    rate, slowest, answer = chance.choice((0.02, 0.2, 1.0)), chance.choice((0.1, 1.0, 7.0)), 0.05
+    events = [(chance.uniform(0, 100 * rate), "claim", number) for number in range(100)]
+    heapq.heapify(events)
+    finished, waited, sequence = {}, [], 0
+    while events or core.open_work:
+        due = core.next_due()
+        now = max(now, min(([due] if due is not None else []) + [at for at, *_ in events[:1]]))
+        if events and events[0][0] <= now:
+            _, kind, number = heapq.heappop(events)
+            if kind == "claim":
+                claims.append(claim(f"c{number}", f"u{number}"))
+                core.pod(f"u{number}", pod(f"u{number}"), now)
+                core.ledger("n1", claims)
+            elif kind == "bound":
+                finished[f"c{number}"] = now
+                answered(core, f"c{number}", now)
+            else:
+                sequence += 1
+                core.outcomes_written("n1", sequence)
+        commands = core.take(now)
+        for bind in of(BindPod, commands):
+            heapq.heappush(events, (now + chance.uniform(0.0, slowest), "bound", int(bind.claim[1:])))
+        for identity in states(commands):
+            if identity in finished:
+                waited.append(now - finished.pop(identity))
+        if of(Write, commands):
+            heapq.heappush(events, (now + chance.uniform(0.0, answer), "written", 0))
+    assert not finished
+    assert len(waited) == 100
+    assert max(waited) <= FOLD + answer
 
 
 def test_a_refusal_is_written_at_once_with_what_waits():
@@ -138,6 +209,32 @@ def test_a_binder_that_stops_writes_what_waits_before_it_leaves():
     core.take(1.0)
     (write,) = messages(core.handle(Stopping(), 1.1))
     assert [each.claim for each in write.outcomes] == ["c0"]
+
+
+def test_a_binder_that_stops_records_events_that_wait():
+    core = scene()
+    core.accept = False
+    answered(core, "c0", 1.0)
+    core.take(1.0)
+    before = of(RecordEvent, core.reports)
+    for number in (1, 2):
+        answered(core, f"c{number}", 1.01)
+    core.handle(Stopping(), 1.02)
+    after = of(RecordEvent, core.reports)
+    assert [each.record.uid for each in before] == ["u0"]
+    assert [(each.record.uid, each.record.reason) for each in after] == [(f"u{n}", "Scheduled") for n in range(3)]
+    assert len({each.token for each in after}) == 3
+
+
+def test_a_binder_that_stops_drops_events_beyond_a_number_and_counts_them(monkeypatch):
+    monkeypatch.setattr(reporting, "MOST_LAST", 2)
+    core = scene()
+    core.accept = False
+    for number in range(3):
+        answered(core, f"c{number}", 1.0)
+    core.handle(Stopping(), 1.0)
+    assert len(of(RecordEvent, core.reports)) == 2
+    assert Count("cluster_writes_dropped", 1) in core.notes
 
 
 def test_a_successor_finds_bindings_whose_outcome_was_not_written():

@@ -4,12 +4,15 @@ import msgspec
 import pytest
 from deviceshare.model import Outcome
 from deviceshare_binder.core import PATIENCE
+from deviceshare_binder.core.bind_task import UNANSWERED
 from deviceshare_binder.core.commands import Annotate, BindPod, FencePod, ReadPod
+from deviceshare_binder.core.events import ClusterFailed
 from deviceshare_binder.core.outcomes import FOLD
 from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.core import Count
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver, messages
+from support.binder_scene import of
 from support.handoff import NOW, Cluster, claim, memory, part, pod, vgpus
 
 
@@ -241,3 +244,26 @@ def test_a_pod_that_is_bound_already_is_ours_if_it_has_the_claims_devices(device
     (outcome,) = message.outcomes
     reason = "" if state == "bound" else "the pod is bound to n1 with other devices"
     assert (outcome.state, outcome.reason) == (state, reason)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_binding_that_the_cluster_refuses_for_good_holds_no_others_but_one_that_may_have_succeeded_does(refused):
+    cluster = Cluster(vgpus(2), vgpus(2))
+    (bind,) = of(BindPod, cluster.core.take(NOW))
+    cluster.core.handle(ClusterFailed(bind, "metadata.annotations: Too long", refused, 0.0), NOW)
+    (following,) = of(BindPod, cluster.core.take(NOW + 0.2))
+    assert following.uid == ("p1" if refused else "p0")
+
+
+def test_a_binding_without_an_answer_is_waited_for_as_long_as_it_may_be_executed():
+    cluster = Cluster(vgpus(2), vgpus(2))
+    begun, now = [], NOW
+    while now < NOW + 2 * UNANSWERED:
+        for bind in of(BindPod, cluster.core.take(now)):
+            begun.append((bind.uid, now))
+            if bind.uid == "p0":  # the first request times out, all later ones are refused
+                cluster.core.handle(ClusterFailed(bind, "", len(begun) > 1, 0.0), now)
+        now += 1.0
+    others = [at for uid, at in begun if uid == "p1"]
+    assert others
+    assert others[0] >= NOW + UNANSWERED

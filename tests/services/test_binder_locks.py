@@ -6,7 +6,7 @@ from deviceshare.conf import SCHEDULER
 from deviceshare.model import ConfigFact
 from deviceshare_binder.core import PATIENCE
 from deviceshare_binder.core.commands import Annotate, BindPod, LockNode
-from deviceshare_binder.core.events import SchedulerConfigured
+from deviceshare_binder.core.events import ClusterFailed, SchedulerConfigured
 from deviceshare_binder.core.locks import LINGER
 from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.core import Log
@@ -196,3 +196,23 @@ def test_a_configuration_that_cannot_be_used_is_logged_and_the_previous_one_stay
     assert problem.level == "warning"
     assert "perhaps" in problem.message
     assert locking(cluster) == ["claim-p0"]
+
+
+def test_the_lock_of_a_pod_whose_binding_the_cluster_refuses_for_good_is_given_back():
+    cluster = Cluster(VNPU, VNPU)
+    begun = []
+    for half_seconds in range(60):
+        now = NOW + half_seconds / 2
+        for one in cluster.core.take(now):
+            match one:
+                case BindPod(uid=uid):
+                    begun.append(uid)
+                    if uid == "p0":
+                        cluster.core.handle(ClusterFailed(one, "metadata.annotations: Too long", True, 0.0), now)
+                case Annotate():
+                    cluster.core.node("n1", NodeView(name="n1"))
+                case LockNode():
+                    cluster.core.lock_answered(one.claim, one.value, now)
+                    cluster.core.node("n1", NodeView(name="n1", locks=((HAMI, one.value),)))
+    assert begun[0] == "p0"
+    assert "p1" in begun

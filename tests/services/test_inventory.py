@@ -34,7 +34,7 @@ def running(url):
 
 async def bind(cluster, uid):
     """Bind the pod, as soon as the cluster is there again."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await cluster.bind("default", "a", uid, "n1", {})
@@ -121,8 +121,8 @@ async def test_a_slow_read_back_does_not_delay_others(nats_server, monkeypatch):
             await until(lambda: context.detail().get("unpublished") == 1)
             labels = {"metadata": {"name": "n2", "labels": {"new": "yes"}}}
             await cluster.apply(NODE | labels)
-            async with asyncio.timeout(10):
-                while (await stands(context, "cluster.node.n2")).labels != {"new": "yes"}:
+            async with asyncio.timeout(60):
+                while (found := await stands(context, "cluster.node.n2")) is None or found.labels != {"new": "yes"}:
                     await asyncio.sleep(0.01)
             assert await stands(context, "cluster.synced") is None
             answer.set()

@@ -133,6 +133,22 @@ def test_the_request_depends_on_the_configuration_in_effect():
     assert held(bus) == [("GPU-0", 3000, 0)]
 
 
+def test_what_a_bound_pod_holds_does_not_depend_on_the_families_that_are_enabled():
+    """Otherwise the cards would look free once ``deviceshare.HAMiGPUEnable`` is set."""
+    annotations = {"hami.io/node-nvidia-register": "GPU-a,10,16384,100,T4,0,true,0,hami-core:"}
+    metadata = {"name": "n1", "uid": "n1", "annotations": annotations}
+    raw = json.dumps({"metadata": metadata, "status": {"allocatable": {"nvidia.com/gpu": "10"}}}).encode()
+    hami = Change(ChangeType.APPLIED, "Node", "", "n1", 1, raw)
+    bound = pod(limits={"nvidia.com/gpu": 1}, **{"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,16384,0:;"})
+    settings = (
+        "actions: allocate\ntiers:\n- plugins:\n  - name: deviceshare\n    arguments:\n      deviceshare.{}: true\n"
+    )
+    core, bus, said = started([hami, bound, config_map(settings.format("VGPUEnable"), 3)], 5)
+    assert (held(bus), reported(said)) == ([("GPU-a", 16384, 0)], [])
+    core.deliver([config_map(settings.format("HAMiGPUEnable"), 4)])
+    assert (reported(work_off(core, bus)), held(bus)) == ([], [("GPU-a", 16384, 0)])
+
+
 def test_a_share_of_a_card_goes_by_the_card():
     asks = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory-percentage": 50}
     core, bus, _ = started([node(), pod(one("GPU-0", 32000), limits=asks)], 3)

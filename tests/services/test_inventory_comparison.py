@@ -264,7 +264,7 @@ async def test_the_service_ends_though_an_answer_comes_with_its_cancellation(nat
 async def repaired(context):
     """Flush what was counted and return how many facts were lost."""
     await context.events.flush()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             try:
                 message = await context.connection.jetstream.get_last_msg("EVENT", "event.inventory")

@@ -93,7 +93,7 @@ class Client:
         return msgspec.json.decode(await self.get("/api/v1/status"), type=api.ClusterStatus)
 
     async def until(self, true):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     if await true():
@@ -113,7 +113,7 @@ async def start(url, port):
 async def stop(process):
     if process.returncode is None:
         process.send_signal(signal.SIGTERM)
-    _, stderr = await asyncio.wait_for(process.communicate(), 10)
+    _, stderr = await asyncio.wait_for(process.communicate(), 60)
     return process.returncode, stderr.decode()
 
 
@@ -244,7 +244,7 @@ async def test_a_replay_of_the_core_log_gives_the_same_commands_and_state(nats_u
         async with at_work(
             "metrics", main, nats_url, metrics_address="127.0.0.1", metrics_port=0, metrics_detail="card"
         ) as context:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while context.detail() != {"nodes": 1, "pods": 2} or not context.ready:
                     await asyncio.sleep(0.01)
             await asyncio.sleep(0.1)
@@ -291,7 +291,7 @@ async def test_a_taken_port_is_named_with_the_option_that_changes_it(nats_url):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             process = await start(nats_url, taken.getsockname()[1])
-            _, stderr = await asyncio.wait_for(process.communicate(), 20)
+            _, stderr = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 1
     assert "--metrics-port" in stderr.decode()
 

@@ -162,4 +162,4 @@ def test_a_cluster_without_cards_has_all_families() -> None:
     empty: Snapshot = snapshot_of(MetricsCore())
     encode, _ = choose_encoder("")
     text = b"".join(part for gauge in card_gauges(empty, "card") for part in gauge.encoded(encode)).decode()
-    assert text.count("# TYPE") == 6 + 8 + 1 + 8 + 8
+    assert text.count("# TYPE") == 6 + 9 + 1 + 9 + 9

@@ -1,5 +1,7 @@
 """Filters and paging of the lists of the JSON API."""
 
+from base64 import b64encode
+
 import pytest
 from deviceshare_bus.subjects import fact
 from deviceshare_metrics import api, lists
@@ -53,6 +55,10 @@ def test_filters(query, expected):
         ([("limit", "0")], "limit: expected a number from 1 to 10000"),
         ([("limit", "x")], "limit: expected a number"),
         ([("limit", "9" * 5000)], "limit: expected a number"),
+        ([("limit", "1".zfill(5000))], "limit: expected a number"),
+        ([("limit", "000000001" + "9" * 5000)], "limit: expected a number"),
+        ([("limit", "00000000199999")], "limit: expected a number"),
+        ([("continue", b64encode(b"[" * 5000 + b"]" * 5000).decode())], "continue: expected the value"),
         ([("continue", "%%%")], "continue: expected the value of the previous answer"),
         ([("continue", "WzEsMl0=")], "continue: expected the value of the previous answer"),
         ([("continue", "bnVsbA==")], "continue: expected the value of the previous answer"),
@@ -87,7 +93,7 @@ def test_waiting_pods_are_grouped_by_job_and_reason():
         *(explanation(name, message="0/1 nodes") for name in "abd"),
         explanation("c", message="0/1 nodes: other"),
     )
-    groups = lists.waiting(snapshot_of(core), core.store)
+    groups = lists.waiting(snapshot_of(core).pods, core.store)
     assert [(group.group, group.reason, group.pods, group.first, group.since) for group in groups] == [
         ("default/j", "0/1 nodes", 2, ("a", "b"), 5.0),
         ("", "0/1 nodes", 1, ("d",), 0.0),

@@ -9,7 +9,7 @@ from itertools import pairwise
 import aiohttp
 import msgspec
 import pytest
-from deviceshare.model import Card, Gone, NodeFact
+from deviceshare.model import Card, CardCordon, Gone, NodeFact
 from deviceshare_bus import subjects
 from deviceshare_bus.subjects import fact
 from deviceshare_metrics import api, change_stream
@@ -54,6 +54,12 @@ def test_the_largest_free_share_of_a_card():
     assert [cell.largest_free for cell in rows(core)["n1"].cards] == [11000, 0]
     read(ledger(claim(grants=grants(memory=178, cores=100))), into=core)
     assert [cell.largest_free for cell in rows(core)["n1"].cards] == [0, 0]
+
+
+def test_a_cordoned_card_is_marked():
+    cards = (replace(CARD, cordoned=True), replace(CARD, id="GPU-2", index=1))
+    core = read(node(cards=cards, cordons=(CardCordon(CARD.id, "alice"),)))
+    assert [(cell.cordoned, cell.largest_free) for cell in rows(core)["n1"].cards] == [(True, 0), (False, 11178)]
 
 
 def test_cards_that_are_a_plain_number_are_shown_in_use_first():
@@ -177,7 +183,7 @@ class Reader:
 
     async def next(self, wanted):
         while True:
-            block = (await asyncio.wait_for(self._answer.content.readuntil(b"\n\n"), 10)).decode()
+            block = (await asyncio.wait_for(self._answer.content.readuntil(b"\n\n"), 60)).decode()
             fields = dict(line.split(": ", 1) for line in block.strip().splitlines())
             if fields.get("event") == wanted:
                 return fields
@@ -220,7 +226,7 @@ async def test_the_number_of_clients_is_bounded(monkeypatch):
         ):
             assert answer.status == 503
             assert "2 clients" in (await answer.json())["error"]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while server.dashboard.stream.clients:
                 await asyncio.sleep(0.05)
 
@@ -268,7 +274,7 @@ async def test_the_detail_of_a_node_and_the_history_over_http():
         async with session.get("/api/v1/history/5") as answer:
             assert answer.status == 404
         recording = asyncio.create_task(server.dashboard.record(lambda: 100.0))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (history := await (await session.get("/api/v1/history")).json())["frames"]:
                 await asyncio.sleep(0.01)
         recording.cancel()

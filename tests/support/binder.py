@@ -8,6 +8,7 @@ from deviceshare_binder.core import BinderCore
 from deviceshare_binder.core.commands import (
     Annotate,
     BindPod,
+    BindVolumes,
     ClaimRequest,
     ClusterWrite,
     CreateQueue,
@@ -99,7 +100,7 @@ class BinderDriver:
         self.notes += [each for each in commands if isinstance(each, NOTES)]
         for command in commands:
             match command:
-                case BindPod() | ReadPod() | FencePod() | LockNode():
+                case BindPod() | ReadPod() | FencePod() | LockNode() | BindVolumes():
                     self._requests[command.claim] = command
                 case Write(token=token, writes=(write,)):
                     self._tokens[write.subject] = token

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from deviceshare_bus.web import Access
 from deviceshare_cli.bench.ui.chromium import VARIABLE, chromium, find_chromium
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.server import Server, serve
@@ -33,7 +34,7 @@ class Shown:
 
     async def until(self, expression: str, argument: Any = None) -> None:
         """Wait until an expression is true; ``page.wait_for_function`` needs ``eval``, which the page forbids."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await self.page.evaluate(expression, argument):
                 await asyncio.sleep(0.03)
 
@@ -51,9 +52,9 @@ class Shown:
 
 
 @asynccontextmanager
-async def shown(core: MetricsCore, **options: Any) -> AsyncIterator[Shown]:
+async def shown(core: MetricsCore, access: Access | None = None, **options: Any) -> AsyncIterator[Shown]:
     """Serve a core and give a page of Chromium; ``options`` are those of the browser's context."""
-    server = Server(core, lambda: True)
+    server = Server(core, lambda: True, access=access)
     runner = await serve(server.app(), "127.0.0.1", 0)
     host, port, *_ = runner.addresses[0]
     try:

@@ -36,7 +36,7 @@ async def revision_of(cluster: Any, name: str) -> str:
 async def until(watch: AsyncIterator[list[Change | Listed]], last: Any) -> list[Change | Listed]:
     """Read a watch until an item satisfies ``last``."""
     seen: list[Change | Listed] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for batch in watch:
             for item in batch:
                 seen.append(item)

@@ -1,4 +1,4 @@
-"""The whole system as the manifests deploy it: each service a process under its own account, on a separate bus.
+"""The whole system as the manifests deploy it: each service a process with its own account and user of the bus.
 
 What dies is started again, as kubelet would.
 """
@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Self
 
 from deviceshare.model import Backoff
-from deviceshare_bus.setup import set_up
-from deviceshare_cli import natsserver
 from deviceshare_cli.supervisor import Program, RestartPolicy, Supervisor
 from support import deploy
 from support.apiserver import ApiServer
 from support.kube_proxy import KubeProxy
+from support.mounted import Installation
 
 SYSTEM = "deviceshare-system"
-SERVICES = ("placement", "binder", "metrics", "inventory")
+SERVICES = ("setup", "placement", "binder", "metrics", "inventory")
 BUS = "bus"
 
 
@@ -42,9 +41,9 @@ class Deployed:
             self.proxy = await stack.enter_async_context(KubeProxy(self._server))
             self._supervisor = Supervisor(self._said.append, RestartPolicy(Backoff(0.2, 1.0)))
             stack.push_async_callback(self._supervisor.stop)
-            bus = natsserver.prepare(BUS, self._directory)
+            self.installation = Installation(self._directory)
+            bus = self.installation.bus(BUS)
             await self._supervisor.start(bus.program)
-            await set_up(bus.url)
             for name in SERVICES:
                 await self._supervisor.start(self._program(name, bus.url))
             self._failed = asyncio.ensure_future(self._supervisor.failed())
@@ -72,8 +71,11 @@ class Deployed:
         os.kill(self._supervisor.pids[self._bus_name if name == BUS else name], signal.SIGKILL)
 
     def _program(self, name: str, bus: str) -> Program:
-        service = deploy.service(name)
-        variables = service.variables | {"DEVICESHARE_BUS": bus}
+        service = deploy.service(name, self.installation.of(name))
+        variables = service.variables | {"DEVICESHARE_BUS": bus.replace("nats://", "tls://")}
+        # A bus on which no service has run: nothing may be in flight.
+        if name == "setup":
+            variables["DEVICESHARE_BUS_HOLD"] = "0"
         if service.has_token:
             token = deploy.token(self._server, SYSTEM, name)
             direct = str(self._server.kubeconfig(name, token))

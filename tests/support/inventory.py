@@ -182,7 +182,7 @@ def started(changes=(), revision=1, bus=None, **options):
 
 
 async def until(true):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.01)
 

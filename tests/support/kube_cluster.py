@@ -8,7 +8,10 @@ from deviceshare_cluster.kube.client import ApiRefusal
 from deviceshare_cluster.kube.kinds import KINDS
 from support.apiserver import ApiServer
 
-KINDS_TO_CLEAN = ("Pod", "Event", "ConfigMap", "PodGroup", "Queue", "Node")
+KINDS_TO_CLEAN = (
+    "Pod", "Event", "ConfigMap", "PodGroup", "Queue", "Node", "PersistentVolumeClaim", "PersistentVolume",
+)  # fmt: skip
+_PROTECTED = ("PersistentVolumeClaim", "PersistentVolume")
 
 
 class CleanCluster(KubeCluster):
@@ -35,10 +38,14 @@ class CleanCluster(KubeCluster):
             await self._api.request("PATCH", path, (), {"status": status}, "application/merge-patch+json")
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
-        """Delete an object, at once."""
+        """Delete an object, at once: no controller removes the finalizers of claims and volumes."""
         body: dict[str, Any] = {"gracePeriodSeconds": 0}
+        path = KINDS[kind].object(namespace, name)
         try:
-            await self._api.request("DELETE", KINDS[kind].object(namespace, name), body=body)
+            if kind in _PROTECTED:
+                without = {"metadata": {"finalizers": None}}
+                await self._api.request("PATCH", path, (), without, "application/merge-patch+json")
+            await self._api.request("DELETE", path, body=body)
         except ApiRefusal as refusal:
             if refusal.status != 404:
                 raise

@@ -88,7 +88,7 @@ class Scene:
             return set()
         return {claim.name for claim in decode_ledger(message.data).claims}
 
-    async def until(self, true: Any, seconds: float = 20.0) -> float:
+    async def until(self, true: Any, seconds: float = 60.0) -> float:
         """Wait until something is so; returns how many seconds it took."""
         began = time.monotonic()
         async with asyncio.timeout(seconds):

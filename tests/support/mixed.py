@@ -25,6 +25,7 @@ tiers:
       deviceshare.GPUNumberEnable: true
       deviceshare.VGPUEnable: true
       deviceshare.AscendHAMiVNPUEnable: true
+      deviceshare.HAMiGPUEnable: true
       deviceshare.AscendMindClusterVNPUEnable: true
       deviceshare.SchedulePolicy: spread
       deviceshare.ScheduleWeight: 10

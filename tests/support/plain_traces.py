@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from deviceshare.traces import (
@@ -59,7 +60,8 @@ class Plain:
         self.cpu = [node.cpu for node in self.nodes]
         self.memory = [node.memory for node in self.nodes]
         self.free = [[CARD] * node.cards for node in self.nodes]
-        self.kinds: list[set[float]] = [set() for _ in self.nodes]
+        self.kinds: list[Counter[float]] = [Counter() for _ in self.nodes]
+        """How many pods of each kind are on each node."""
 
     def fits(self, at: int, pod: TracePod) -> bool:
         room = sum(free >= pod.amount for free in self.free[at])
@@ -76,7 +78,7 @@ class Plain:
         self.memory[at] -= pod.memory
         self.free[at] = self.after(at, pod, column)
         if pod.cards:
-            self.kinds[at].add(kind(pod))
+            self.kinds[at][kind(pod)] += 1
         return at, column
 
     def after(self, at: int, pod: TracePod, column: int) -> list[int]:

@@ -26,7 +26,7 @@ class PowerLoss:
         shutil.rmtree(self._snapshot, ignore_errors=True)
         shutil.copytree(self.server.store, self._snapshot)
         await asyncio.to_thread(self.server.start)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while connection.losses == losses or not connection.connected:
                 await asyncio.sleep(0.01)
 

@@ -15,7 +15,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until_dead(pids: Iterable[int], seconds: float = 5.0) -> None:
+def wait_until_dead(pids: Iterable[int], seconds: float = 60.0) -> None:
     """Wait until none of the processes runs."""
     until = time.monotonic() + seconds
     while living := [pid for pid in pids if is_alive(pid)]:

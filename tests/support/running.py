@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
@@ -99,6 +100,16 @@ class Running:
                 found.append(int(path.name))
         assert len(found) == 1, (name, found, self.log)
         return found[0]
+
+
+def http_get(run: dict[str, Any], path: str, accept: str = "", url: str = "") -> bytes:
+    """Return what an HTTP port of a running system answers, to its user; by default that of the metrics service."""
+    headers = {"Authorization": f"Bearer {run['token']}", "Accept": accept}
+    with urllib.request.urlopen(
+        urllib.request.Request((url or run["metrics"]) + path, headers=headers), timeout=60
+    ) as opened:
+        answer: bytes = opened.read()
+        return answer
 
 
 class RunningSystem(Running):

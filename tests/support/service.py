@@ -18,6 +18,9 @@ from deviceshare_bus.service import Context, Main, ServiceState, run_epochs
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.stream_watch import StreamWatch
 
+OPEN: dict[str, Any] = {"http_access": "", "http_secret_file": "", "http_hosts": ""}
+"""The options of the HTTP ports without a setting."""
+
 
 @asynccontextmanager
 async def at_work(service: str, main: Main, url: str, **options: Any) -> AsyncIterator[Context]:
@@ -26,7 +29,7 @@ async def at_work(service: str, main: Main, url: str, **options: Any) -> AsyncIt
     await make_streams(connection)
     publisher = Publisher(connection)
     events = EventLog(publisher, service, "1")
-    context = Context(service, "1", argparse.Namespace(**options), connection, publisher, events)
+    context = Context(service, "1", argparse.Namespace(**OPEN | options), connection, publisher, events)
     task = asyncio.ensure_future(main(context))
     try:
         yield context
@@ -48,7 +51,7 @@ async def lasting(service: str, main: Main, url: str, hold: float, **options: An
 
     def begin(watch: StreamWatch, held: float) -> Context:
         events = EventLog(publisher, service, "1")
-        options_given = argparse.Namespace(**options)
+        options_given = argparse.Namespace(**OPEN | options)
         return Context(service, "1", options_given, connection, publisher, events, hold=held, watch=watch)
 
     state = ServiceState(1, hold)

@@ -4,23 +4,23 @@
 """
 
 import asyncio
+import math
 import os
 import re
 import signal
 import socket
 import time
-import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare_bus.connection import connect
 from deviceshare_bus.follower import LAG
 from deviceshare_bus.subjects import Stream
+from support.bus_users import connect_to_run
 from support.manifests import node
-from support.running import RunningSystem
+from support.running import RunningSystem, http_get
 
 PODS = int(os.environ.get("DEVICESHARE_BURST_PODS", "1500"))
 """Pods of the burst."""
@@ -95,16 +95,15 @@ async def bound_pods(system: RunningSystem) -> set[str]:
     return {pod["metadata"]["name"] for pod in await system.cluster.list("Pod") if pod["spec"].get("nodeName")}
 
 
-def read_metrics(url: str) -> str:
-    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
-        text: str = answer.read().decode()
-        return text
+def read_metrics(run: dict[str, Any]) -> str:
+    return http_get(run, "/metrics").decode()
 
 
-async def lag(url: str) -> float:
-    """Return how many sequences the metrics service is behind on any stream that it reads."""
-    text = await asyncio.to_thread(read_metrics, url)
-    return max(float(value) for value in re.findall(r"deviceshare_bus_lag_messages\{[^}]*\} (\S+)", text))
+async def lag(run: dict[str, Any]) -> float:
+    """Return how many sequences the metrics service is behind on any stream; infinity until it is connected again."""
+    text = await asyncio.to_thread(read_metrics, run)
+    lags = re.findall(r"deviceshare_bus_lag_messages\{[^}]*\} (\S+)", text)
+    return max(map(float, lags), default=math.inf)
 
 
 def free_port() -> str:
@@ -140,7 +139,7 @@ async def test_a_service_that_is_suspended_during_a_burst_is_reported_and_recove
         slow = {name: system.process(name) for name in ("metrics", "binder")}
         for pid in slow.values():
             os.kill(pid, signal.SIGSTOP)
-        connection = await connect(system.run["bus"], "test")
+        connection = await connect_to_run(system.run, "reader")
         try:
             await create(system)
             # The others do not wait: inventory and placement handle the whole burst.
@@ -155,15 +154,14 @@ async def test_a_service_that_is_suspended_during_a_burst_is_reported_and_recove
                 os.kill(pid, signal.SIGCONT)
             resumed = time.monotonic()
             # The first scrape says how far behind it is; then it catches up, in the same process.
-            url = system.run["metrics"]
 
             async def caught_up() -> bool:
-                return await lag(url) == 0
+                return await lag(system.run) == 0
 
             await until(caught_up, 60 + PODS / 50)
             await until(lambda: waiting(system, OLD + PODS), 60 + PODS / 20)
             assert {name: system.process(name) for name in slow} == slow, "none ended"
-            text = await asyncio.to_thread(read_metrics, url)
+            text = await asyncio.to_thread(read_metrics, system.run)
             (below,) = re.findall(r'event_loop_lag_seconds_bucket\{le="5.0"[^}]*\} (\S+)', text)
             (every,) = re.findall(r"event_loop_lag_seconds_count\{[^}]*\} (\S+)", text)
             assert float(every) > float(below), "the pause is reported"

@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
-from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.connection import Connection
 from deviceshare_bus.subjects import Stream
 from deviceshare_cli.chaos.checkers.objects import violations
 from nats.errors import Error as NatsError
+from support.bus_users import connect_to_run
 from support.manifests import node, pod
 from support.running import RunningSystem
 
@@ -54,7 +55,7 @@ async def test_the_leader_fails_under_load(tmp_path: Path) -> None:
     async with RunningSystem(tmp_path, None, "--bus-servers", "3") as system:
         cluster = system.cluster
         await cluster.load([node(number) for number in range(NODES)])
-        bus = await connect(system.run["bus"], "test")
+        bus = await connect_to_run(system.run, "reader")
         total = 0
         recoveries: list[float] = []
         for fault in range(FAULTS):

@@ -3,14 +3,13 @@
 import asyncio
 import json
 import time
-import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from support.running import RunningSystem
+from support.running import RunningSystem, http_get
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "device-configs" / "volcano-vgpu-device-plugin.yaml"
 DEVICES = "volcano-vgpu-device-config"
@@ -72,7 +71,7 @@ class System:
     def __init__(self, system: RunningSystem, directory: Path) -> None:
         self.cluster = system.cluster
         self._log = system
-        self._metrics = json.loads((directory / "run" / "run.json").read_text())["metrics"]
+        self._run = json.loads((directory / "run" / "run.json").read_text())
 
     async def until(self, true: Any, what: str) -> Any:
         until = time.monotonic() + 20
@@ -115,8 +114,7 @@ class System:
 
         def read() -> bool:
             try:
-                with urllib.request.urlopen(f"{self._metrics}/api/v1/devices") as answer:
-                    items = json.load(answer)["items"]
+                items = json.loads(http_get(self._run, "/api/v1/devices"))["items"]
             except OSError:  # the service may still be starting
                 return False
             return [one["memory_used"] for one in items if one["id"] == device] == [memory_used]

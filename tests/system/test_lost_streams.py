@@ -7,9 +7,9 @@ import os
 import time
 from pathlib import Path
 
-from deviceshare_bus.connection import connect
 from deviceshare_bus.subjects import Stream
 from deviceshare_cli.chaos.checkers.objects import violations
+from support.bus_users import connect_to_run
 from support.manifests import node, pod
 from support.running import RunningSystem
 
@@ -29,7 +29,7 @@ async def test_any_stream_may_be_lost_in_the_middle_of_the_work(tmp_path: Path) 
     async with RunningSystem(tmp_path, DEVICESHARE_BUS_HOLD="3") as system:
         cluster = system.cluster
         await cluster.load([node(number) for number in range(NODES)])
-        bus = await connect(system.run["bus"], "test")
+        bus = await connect_to_run(system.run, "admin")
         total = 0
         for stream, how in LOSSES:
             await cluster.load([pod(number) for number in range(total, total + PODS)])

@@ -4,19 +4,18 @@ import asyncio
 import os
 import signal
 import socket
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from deviceshare_bus.connection import connect
 from deviceshare_bus.messages import decode_ledger
 from deviceshare_bus.subjects import Stream, of_replicas
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
+from support.bus_users import connect_to_run
 from support.manifests import node, pod
 from support.promtool import lint
-from support.running import RunningSystem
+from support.running import RunningSystem, http_get
 
 PODS = 200
 SERVICES = ("inventory", "placement", "binder", "metrics")
@@ -25,10 +24,8 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def read(url: str, accept: str = "") -> str:
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/metrics", headers={"Accept": accept})) as opened:
-        text: str = opened.read().decode()
-        return text
+def read(run: dict[str, Any], accept: str = "", url: str = "") -> str:
+    return http_get(run, "/metrics", accept, url).decode()
 
 
 def samples(text: str) -> Samples:
@@ -51,9 +48,9 @@ def by(found: Samples, name: str, *labels: str) -> dict[Any, float]:
     return {key: value for key, value in chosen.items() if value}
 
 
-async def ledger_memory(bus: str) -> dict[str, int]:
+async def ledger_memory(run: dict[str, Any]) -> dict[str, int]:
     """Return the memory that the claims in the ledger hold, by node, in MiB."""
-    connection = await connect(bus, "test")
+    connection = await connect_to_run(run, "reader")
     try:
         stream = await connection.jetstream.stream_info(Stream.LEDGER, subjects_filter="ledger.>")
         found: Counter[str] = Counter()
@@ -78,14 +75,13 @@ async def until(condition: Any, within: float = 60.0) -> Any:
 
 async def test_metrics_of_a_run_during_which_the_metrics_service_is_killed(tmp_path: Path) -> None:
     async with RunningSystem(tmp_path, None, "--metrics-port", free_port()) as system:
-        url = system.run["metrics"]
         await system.cluster.load([node(number) for number in range(20)])
         await system.cluster.load([pod(number) for number in range(PODS // 2)])
         await system.bound(system.cluster, PODS // 2, within=90)
 
         async def counted(expected: int) -> Samples | None:
             try:
-                found = samples(await asyncio.to_thread(read, url))
+                found = samples(await asyncio.to_thread(read, system.run))
             except OSError:
                 return None
             return found if by(found, "deviceshare_steps_total", "step").get("bound") == expected else None
@@ -96,34 +92,40 @@ async def test_metrics_of_a_run_during_which_the_metrics_service_is_killed(tmp_p
 
         async def ready() -> bool:
             try:
-                return "deviceshare_pods" in await asyncio.to_thread(read, url)
+                return "deviceshare_pods" in await asyncio.to_thread(read, system.run)
             except OSError:
                 return False
 
         await until(ready)
         await system.cluster.load([pod(number) for number in range(PODS // 2, PODS)])
         await system.bound(system.cluster, PODS, within=90)
+
+        async def confirmed() -> Samples | None:
+            found = await counted(PODS // 2)
+            return found if found is not None and by(found, "deviceshare_claims_unconfirmed") == {} else None
+
         # Counters: the second half, each pod once. Gauges: everything, as in the ledger.
-        found = await until(lambda: counted(PODS // 2))
+        found = await until(confirmed)
         assert by(found, "deviceshare_schedule_attempts_total", "result")["scheduled"] == PODS // 2
         assert by(found, "volcano_schedule_attempts_total", "result")["scheduled"] == PODS // 2
         assert by(found, "deviceshare_pod_seen_to_bound_seconds_count") == {(): PODS // 2}
         assert by(found, "deviceshare_pods", "state") == {"bound": PODS}
         assert by(found, "deviceshare_claims", "state") == {"bound": PODS}
         assert by(found, "deviceshare_queue_pods", "queue", "state") == {("default", "bound"): PODS}
-        memory = {name: amount * 1024 * 1024 for name, amount in (await ledger_memory(system.run["bus"])).items()}
+        memory = {name: amount * 1024 * 1024 for name, amount in (await ledger_memory(system.run)).items()}
         assert by(found, "deviceshare_card_memory_allocated_bytes", "node") == memory
         assert by(found, "volcano_queue_allocated_milli_cpu", "queue_name")["default"] > 0
-        assert by(found, "deviceshare_claims_unconfirmed") == {}
         await each_service(system)
 
 
 async def each_service(system: RunningSystem) -> None:
     logs = Path(system.run["directory"])
     for service in SERVICES:
-        lines = [line for line in (logs / f"{service}.log").read_text().splitlines() if "health and metrics" in line]
+        log = (logs / f"{service}.log").read_text()
+        assert "nats-server denies" not in log, "the user of the service lacks a right"
+        lines = [line for line in log.splitlines() if "health and metrics" in line]
         url = lines[-1].partition('"addresses":["')[2].partition('"')[0]
-        text = await asyncio.to_thread(read, url)
+        text = await asyncio.to_thread(read, system.run, "", url)
         found = samples(text)
         assert by(found, "deviceshare_service_ready", "service") == {service: 1}
         assert by(found, "deviceshare_bus_connected", "service") == {service: 1}
@@ -132,16 +134,15 @@ async def each_service(system: RunningSystem) -> None:
         assert by(found, "process_cpu_seconds_total")[()] > 0
         assert by(found, "deviceshare_service_event_loop_lag_seconds_count", "service")[service] > 0
         signing = by(found, "deviceshare_service_signing_enabled", "service")
-        assert signing == {}, "no key is set"
-        assert ("deviceshare_service_signing_enabled" in text) == (service in ("inventory", "binder"))
+        assert signing == ({service: 1} if service in ("inventory", "binder") else {}), "up signs with a random key"
         if service != "metrics":
             assert by(found, "deviceshare_bus_writes_total", "result").get("written", 0) > 0
         if service == "placement":
             assert by(found, "volcano_e2e_scheduling_latency_milliseconds_count")[()] > 0
-        list(parse_openmetrics(await asyncio.to_thread(read, url, OPENMETRICS)))
+        list(parse_openmetrics(await asyncio.to_thread(read, system.run, OPENMETRICS, url)))
         assert lint(text) == []
-    list(parse_openmetrics(await asyncio.to_thread(read, system.run["metrics"], OPENMETRICS)))
-    assert lint(await asyncio.to_thread(read, system.run["metrics"])) == []
+    list(parse_openmetrics(await asyncio.to_thread(read, system.run, OPENMETRICS)))
+    assert lint(await asyncio.to_thread(read, system.run)) == []
 
 
 def free_port() -> str:

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from deviceshare_bus.core_log import read_dump, replay
+from deviceshare_cli.system import signing_environment
 from deviceshare_metrics.core import build_core, build_snapshot, decode_event
-from support.running import COMMAND, RunningSystem
+from support.running import COMMAND, RunningSystem, http_get
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVICES = ("inventory", "placement", "binder", "metrics")
@@ -51,33 +51,34 @@ async def recorded(directory: Path) -> Run:
     }
     options = ("--conf", str(EXAMPLES / "volcano-scheduler.conf"))
     async with RunningSystem(directory, EXAMPLES, *options, **environment) as system:
-        (metrics,) = await system.logged(r"metrics +(http://\S+)/metrics")
         await system.logged("NAMESPACE")  # the table that `up` prints when all is settled
         await system.cluster.delete("Pod", "default", "mps-pod")
         async with asyncio.timeout(30):
             shown: dict[str, Any] = {}
-            while "mps-pod" in str(shown.get("claims", "mps-pod")) or shown != await items(metrics):
-                shown = await items(metrics)
+            while "mps-pod" in str(shown.get("claims", "mps-pod")) or shown != await items(system.run):
+                shown = await items(system.run)
                 await asyncio.sleep(1)
         for service in SERVICES:
             os.kill(system.process(service), signal.SIGUSR1)
         found = await system.logged(r"(\w+): warning: the core log was written to (\S+)", len(SERVICES))
-    core_logs = {service: Path(path) for service, path in found}
-    replays = await asyncio.gather(*(asyncio.to_thread(replayed, path) for path in core_logs.values()))
+        core_logs = {service: Path(path) for service, path in found}
+        # The key that signs is not in a core log.
+        keys = signing_environment(Path(system.run["directory"]))
+        replays = await asyncio.gather(*(asyncio.to_thread(replayed, path, keys) for path in core_logs.values()))
     return Run(shown, core_logs, dict(zip(core_logs, replays, strict=True)))
 
 
-def replayed(core_log: Path) -> subprocess.CompletedProcess[str]:
-    command, environment = [str(COMMAND), "replay", str(core_log), "--json"], {**os.environ, "PYTHONHASHSEED": "2"}
+def replayed(core_log: Path, keys: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [str(COMMAND), "replay", str(core_log), "--json"]
+    environment = {**os.environ, **keys, "PYTHONHASHSEED": "2"}
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
-async def items(metrics: str) -> dict[str, Any]:
-    """Return what the metrics service shows at this address."""
+async def items(run: dict[str, Any]) -> dict[str, Any]:
+    """Return what the metrics service of a run shows."""
 
     def read(kind: str) -> Any:
-        with urllib.request.urlopen(f"{metrics}/api/v1/{kind}") as opened:
-            return json.load(opened)["items"]
+        return json.loads(http_get(run, f"/api/v1/{kind}"))["items"]
 
     return {kind: await asyncio.to_thread(read, kind) for kind in ("nodes", "devices", "pods", "claims")}
 

@@ -8,11 +8,11 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from deviceshare_bus.connection import connect
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.leases import PERIOD, decode_lease
 from deviceshare_bus.messages import decode_ledger
 from deviceshare_bus.subjects import Stream, of_replicas
+from support.bus_users import connect_to_run
 from support.manifests import node, pod
 from support.running import RunningSystem
 
@@ -34,9 +34,9 @@ def pod_of(number: int, queue_name: str) -> dict[str, Any]:
     return made
 
 
-async def deciders(bus: str) -> dict[str, Counter[str]]:
+async def deciders(run: dict[str, Any]) -> dict[str, Counter[str]]:
     """Return by queue how many claims each replica of placement has made; no pod may have two claims."""
-    connection = await connect(bus, "test")
+    connection = await connect_to_run(run, "reader")
     try:
         messages = await Follower(connection, Stream.LEDGER).read_to_end()
     finally:
@@ -54,9 +54,9 @@ async def deciders(bus: str) -> dict[str, Counter[str]]:
     return found
 
 
-async def joined(bus: str, members: int) -> None:
+async def joined(run: dict[str, Any], members: int) -> None:
     """Wait until so many replicas of placement name one another."""
-    connection = await connect(bus, "test")
+    connection = await connect_to_run(run, "reader")
     try:
         async with asyncio.timeout(60.0):
             while True:
@@ -72,10 +72,10 @@ async def joined(bus: str, members: int) -> None:
 async def test_replicas_divide_the_work_and_continue_without_one_of_them(tmp_path: Path) -> None:
     async with RunningSystem(tmp_path, None, "--replicas", "placement=3,binder=2,inventory=2") as system:
         await system.cluster.load([*map(queue, QUEUES), *(node(number) for number in range(10))])
-        await joined(system.run["bus"], 3)
+        await joined(system.run, 3)
         await system.cluster.load([pod_of(number, QUEUES[number % 6]) for number in range(60)])
         await system.bound(system.cluster, 60, within=60)
-        found = await deciders(system.run["bus"])
+        found = await deciders(system.run)
         assert all(len(by) == 1 for by in found.values()), "each queue has one owner"
         assert len({name for by in found.values() for name in by}) > 1, "the queues are divided"
 
@@ -87,7 +87,7 @@ async def test_replicas_divide_the_work_and_continue_without_one_of_them(tmp_pat
         await system.bound(system.cluster, 65, within=60)
         assert time.monotonic() - created < 3 * PERIOD + 5, "within three periods; five seconds for a busy machine"
         os.kill(system.process(owner), signal.SIGCONT)
-        assert len((await deciders(system.run["bus"]))[QUEUES[0]]) == 2
+        assert len((await deciders(system.run))[QUEUES[0]]) == 2
 
         # Of each service one is killed, and one is stopped; both are started again.
         for name, number in (
@@ -102,5 +102,5 @@ async def test_replicas_divide_the_work_and_continue_without_one_of_them(tmp_pat
             await asyncio.sleep(0.2)
         await system.cluster.load([pod_of(65 + number, QUEUES[number % 6]) for number in range(35)])
         await system.bound(system.cluster, 100, within=60)
-        found = await deciders(system.run["bus"])
+        found = await deciders(system.run)
         assert sum(by.total() for by in found.values()) == 100

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import signal
-import urllib.request
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ from deviceshare_bus.tracing import BATCH, ROOT, Tracing
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from support.manifests import node, pod, podgroup
 from support.otlp import Receiver, Span
-from support.running import RunningSystem
+from support.running import RunningSystem, http_get
 
 PODS = int(os.environ.get("DEVICESHARE_TRACE_PODS", "300"))
 GANG = 4
@@ -63,11 +62,9 @@ def check(receiver: Receiver, pods: dict[str, Any]) -> dict[str, list[Span]]:
     return traces
 
 
-def read_exemplars(metrics: str) -> set[str]:
+def read_exemplars(run: dict[str, Any]) -> set[str]:
     """Return the trace ids of the exemplars of the time that pods waited."""
-    request = urllib.request.Request(f"{metrics}/metrics", headers={"Accept": "application/openmetrics-text"})
-    with urllib.request.urlopen(request) as opened:
-        families = list(parse_openmetrics(opened.read().decode()))
+    families = list(parse_openmetrics(http_get(run, "/metrics", "application/openmetrics-text").decode()))
     (waits,) = [family for family in families if family.name == "deviceshare_pod_seen_to_bound_seconds"]
     return {sample.exemplar.labels["trace_id"] for sample in waits.samples if sample.exemplar}
 
@@ -99,7 +96,7 @@ async def test_each_pod_has_one_complete_trace(tmp_path: Path) -> None:
             await system.bound(system.cluster, PODS, within=60 + PODS / 50)
             pods = {each["metadata"]["uid"]: each for each in await system.cluster.list("Pod")}
             events = await system.cluster.list("Event")
-            exemplars = await asyncio.to_thread(read_exemplars, system.run["metrics"])
+            exemplars = await asyncio.to_thread(read_exemplars, system.run)
             bound = await logged(Path(system.run["directory"]) / "binder.log", len(pods))
         traces = check(receiver, pods)
     assert len(traces) == len(pods) == PODS

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from deviceshare_cli.chaos.device_plugins import Environment, Failed, Gpu, HamiAscend, MindCluster, Plugin, Vgpu, amount
+from deviceshare_cli.chaos.device_plugins import (
+    Environment,
+    Failed,
+    Gpu,
+    HamiAscend,
+    HamiNvidia,
+    MindCluster,
+    Plugin,
+    Vgpu,
+    amount,
+)
 from support.agents.api import Api, Object, Refused
 from support.agents.formats import departures
 from support.agents.object_cache import ObjectCache, has_ended, name, path
@@ -48,7 +58,9 @@ class NodeAgents:
         self._api = Api(kubeconfig)
         self._cache = ObjectCache(self._api, self._changed, lambda pod: None)
         fails = lambda: self._random.random() < self._failures  # noqa: E731
-        self._plugins: list[Plugin] = [kind(self._cache, fails) for kind in (Vgpu, Gpu, HamiAscend, MindCluster)]
+        self._plugins: list[Plugin] = [
+            kind(self._cache, fails) for kind in (Vgpu, Gpu, HamiAscend, HamiNvidia, MindCluster)
+        ]
         self._bound: dict[str, list[str]] = {}
         """Pods that kubelets have to admit, by node."""
         self._woken: dict[str, asyncio.Event] = {}

@@ -1,0 +1,164 @@
+"""`deviceshare check`: what is understood of a cluster before a migration, of files and of a real API server."""
+
+import copy
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from deviceshare_cli.checking.command import _text
+from deviceshare_cli.checking.inspection import Inspection, inspect
+from support import deploy
+from support.apiserver import ApiServer
+from support.example_cluster import EXAMPLES
+from support.running import COMMAND
+
+SERVED = ("deviceshare", "volcano")
+NODE = next(
+    each for each in yaml.safe_load_all((EXAMPLES / "nodes" / "vgpu-1080ti.yaml").read_text()) if each["kind"] == "Node"
+)
+REGISTER = "volcano.sh/node-vgpu-register"
+
+
+def command(*arguments: str, text: str = "", **environment: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [str(COMMAND), "check", *arguments], input=text, env=os.environ | environment, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def pod(name: str = "a", scheduler: str = "volcano", image: str = "app", **spec: Any) -> dict[str, Any]:
+    limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "1000"}
+    containers = [{"name": "main", "image": image, "resources": {"limits": limits}}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"schedulerName": scheduler, "containers": containers, **spec},
+    }
+
+
+def node(**annotations: str) -> dict[str, Any]:
+    found: dict[str, Any] = copy.deepcopy(NODE)
+    found["metadata"]["annotations"] |= annotations
+    return found
+
+
+def found(result: Inspection) -> list[tuple[str, str, str]]:
+    return [(each.severity, each.object, each.field) for each in result.findings]
+
+
+def test_a_valid_cluster_is_understood() -> None:
+    result = inspect({"Node": [node()], "Pod": [pod()]}, SERVED)
+    assert result.findings == ()
+    assert result.understood == result.objects
+    assert (result.requests, result.configuration) == ({"volcano": 1}, "defaults")
+    assert sum(result.cards.values()) > 0
+
+
+def test_findings_name_object_field_value_and_effect() -> None:
+    broken = node(**{REGISTER: "GPU-1,10"})
+    broken["metadata"]["name"] = "broken"
+    unknown = node(**{"hami.io/node-mlu-register": "MLU-1"})
+    conf = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "volcano-scheduler-configmap",
+            "namespace": "volcano-system"}, "data": {"volcano-scheduler.conf": "actions: [3"}}  # fmt: skip
+    bad = pod("bad")
+    bad["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-number"] = "-1"
+    objects = {
+        "Node": [broken, unknown],
+        "Pod": [bad, pod("of-hami", "hami-scheduler"), pod("claims", resourceClaims=[{"name": "x"}])],
+        "ConfigMap": [conf],
+    }
+    result = inspect(objects, SERVED)
+    by_object = {each.object: each for each in result.findings}
+    assert set(by_object) == {
+        "Node broken", f"Node {NODE['metadata']['name']}", "ConfigMap volcano-system/volcano-scheduler-configmap",
+        "Pod default/bad", "Pod default/of-hami", "Pod default/claims",
+    }  # fmt: skip
+    assert "GPU-1,10" in by_object["Node broken"].value
+    register = by_object[f"Node {NODE['metadata']['name']}"]
+    assert (register.field, register.value) == ("metadata.annotations[hami.io/node-mlu-register]", "MLU-1")
+    assert (register.expected, "get no pods" in register.effect) == (
+        "cards of NVIDIA or Ascend: no others of HAMi",
+        True,
+    )
+    assert "--scheduler-name=hami-scheduler" in by_object["Pod default/of-hami"].expected
+    assert "-1" in by_object["Pod default/bad"].value
+    assert "does not place" in by_object["Pod default/claims"].effect
+    assert result.understood["Node"] == 0 == result.understood["ConfigMap"]
+    assert result.configuration == "ConfigMap volcano-system/volcano-scheduler-configmap"
+
+
+def test_components_are_found_by_their_images() -> None:
+    images = {
+        "volcanosh/vc-scheduler:v1.12.0": "Volcano scheduler",
+        "docker.io/volcanosh/vc-webhook-manager:v1": "Volcano webhooks",
+        "volcanosh/volcano-vgpu-device-plugin:latest": "Volcano vGPU device plugin",
+        "projecthami/hami:v2.6.0": "HAMi scheduler or device plugin",
+        "example.org/whami-app:1": "",
+    }
+    pods = [pod(f"p{number}", "default-scheduler", image) for number, image in enumerate(images)]
+    result = inspect({"Pod": pods}, SERVED)
+    assert {each.image: each.name for each in result.components} == {k: v for k, v in images.items() if v}
+
+
+def test_names_of_users_do_not_control_the_terminal() -> None:
+    image = "hami:\x1b]0;owned\x07\x1b[31m\nFAKE \x9b31m\u202eLINE"
+    bad = pod("b", limits={"volcano.sh/vgpu-number": "\x1b[2J"})
+    result = inspect({"Pod": [pod("a", "a\x1b[31m", image), bad]}, SERVED)
+    lines = _text(result).splitlines()
+    assert [line for line in lines if not line.isprintable()] == []
+    assert "FAKE" in next(line for line in lines if "HAMi" in line), "one line"
+
+
+@pytest.mark.parametrize("wrong", [{}, {"metadata": 3}, {"metadata": {"annotations": 3}, "spec": [], "data": 1}])
+def test_malformed_objects_are_findings_or_ignored(wrong: dict[str, Any]) -> None:
+    inspect({kind: [wrong] for kind in ("Node", "Pod", "PodGroup", "Queue", "ConfigMap", "Namespace")}, SERVED)
+
+
+def test_the_examples() -> None:
+    status, out, _ = command(f"local:{EXAMPLES}", "-o", "json")
+    result = json.loads(out)
+    assert status == 3, "one node has a register of another version"
+    assert {each["object"] for each in result["findings"]} == {"Node vgpu-register-of-another-version"}
+    assert set(result["cards"]) == {"gpu-share", "hami-core", "hami-gpu", "mig", "mindcluster", "mps", "vnpu"}
+
+
+def test_statuses_and_usage() -> None:
+    status, out, _ = command("-f", "-", text=yaml.safe_dump_all([node(), pod()]))
+    assert status == 0
+    assert "Everything is understood." in out
+    assert command("local:/nowhere")[0] == 1
+    assert command("local:/nowhere", "--context", "x")[0] == 2
+    status, _, error = command("--kubeconfig", "/nowhere")
+    assert (status, error.startswith("deviceshare: no cluster")) == (1, True)
+
+
+def test_a_real_cluster_is_read_and_not_changed(apiserver: ApiServer, tmp_path: Path) -> None:
+    deploy.apply(apiserver, *deploy.namespaces("check-test"))
+    name = "check-node"
+    broken = copy.deepcopy(NODE)
+    broken["metadata"] = {"name": name, "annotations": {REGISTER: "GPU-1,10"}}
+    deploy.create_node(apiserver, broken)
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": apiserver.url, "insecure-skip-tls-verify": True}}],
+        "users": [{"name": "u", "user": {"token": apiserver.token}}],
+    }
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(config))
+    try:
+        before = apiserver.request("GET", f"/api/v1/nodes/{name}")
+        status, out, error = command("--kubeconfig", str(path), "--context", "c", "-o", "json")
+        assert status == 3, error
+        (finding,) = [each for each in json.loads(out)["findings"] if each["object"] == f"Node {name}"]
+        assert "GPU-1,10" in finding["value"]
+        assert apiserver.request("GET", f"/api/v1/nodes/{name}") == before
+    finally:
+        apiserver.request("DELETE", f"/api/v1/nodes/{name}")

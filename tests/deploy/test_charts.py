@@ -1,0 +1,273 @@
+"""The Helm chart: its values, the kustomize base that is generated from it, and a real API server that accepts both."""
+
+import json
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support import charts, deploy
+from support.apiserver import ApiServer
+from support.definitions import installed
+
+VALUES = yaml.safe_load((charts.CHART / "values.yaml").read_text())
+SCHEMA = json.loads((charts.CHART / "values.schema.json").read_text())
+CONFIGURATIONS = "configurationNamespaces={volcano-system,mindx-dl}"
+EVERYTHING = (
+    "bus.servers=3,placement.autoscaling.enabled=true,tracing.endpoint=http://collector.monitoring:4318,"
+    "monitoring.serviceMonitor=true,monitoring.prometheusRule=true,monitoring.dashboards=true,"
+    f"monitoring.labels.release=prometheus,{CONFIGURATIONS},"
+    "trusted.volcano=true,trusted.volcanoDevicePlugin=true,trusted.hami=true,trusted.hamiAscend=true,trusted.mindcluster=true"
+)
+OPEN = (
+    "bus.authentication=false,metrics.access=open,credentials.generate=false,networkPolicy.enabled=false,"
+    "podDisruptionBudgets=false,priorityClass.name=,topologySpread.topologyKey="
+)
+VARIANTS = {"default": "", "everything": EVERYTHING, "nothing": OPEN}
+
+
+def variant(name: str) -> list[charts.Object]:
+    return charts.rendered("--set", VARIANTS[name]) if VARIANTS[name] else charts.rendered()
+
+
+def test_the_base_is_what_the_templates_give() -> None:
+    files = {path.name: path.read_text() for path in charts.BASE.glob("*.yaml") if path.name not in charts.HAND_WRITTEN}
+    assert files == charts.base(), "run `make manifests`"
+    listed = yaml.safe_load((charts.BASE / "kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == sorted({*files, "namespace.yaml"})
+
+
+def in_words(value: Any) -> Any:
+    """Return a value without line breaks and indentation in texts: kustomize adds line breaks to folded ones."""
+    if isinstance(value, dict):
+        return {key: in_words(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [in_words(inner) for inner in value]
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize(
+    ("directories", "options"),
+    [
+        (
+            ("with-volcano", "mindcluster"),
+            "configurationNamespaces={volcano-system,mindx-dl},trusted.volcano=true,trusted.volcanoDevicePlugin=true",
+        ),
+        (("without-volcano",), "trusted.volcanoDevicePlugin=true"),
+    ],
+)
+def test_kustomize_builds_the_objects_of_the_chart(directories: tuple[str, ...], options: str) -> None:
+    built = {charts.key(obj): obj for name in directories for obj in charts.kustomized(charts.KUBERNETES / name)}
+    (namespace,) = [obj for obj in built.values() if obj["kind"] == "Namespace"]
+    del built[charts.key(namespace)]
+    rendered = {charts.key(obj): obj for obj in charts.rendered("--set", options)}
+    if "without-volcano" not in directories:  # Volcano defines its kinds
+        rendered = {key: obj for key, obj in rendered.items() if not is_definition(obj)}
+    assert in_words(built) == in_words(rendered)
+
+
+@pytest.mark.parametrize(
+    ("component", "value"),
+    [
+        ("volcano", "volcano"),
+        ("volcano-device-plugin", "volcanoDevicePlugin"),
+        ("hami", "hami"),
+        ("hami-ascend", "hamiAscend"),
+        ("mindcluster", "mindcluster"),
+    ],
+)
+def test_the_components_of_kustomize_trust_the_accounts_of_the_values(component: str, value: str) -> None:
+    objects = deploy.read(charts.BASE)
+    deploy.add_component(objects, charts.KUBERNETES / "trusted" / component)
+    rendered = {charts.key(obj): obj for obj in charts.rendered("--set", f"trusted.{value}=true")}
+    for obj in objects:
+        if obj["kind"] == "ValidatingAdmissionPolicy":
+            assert in_words(obj) == in_words(rendered[charts.key(obj)])
+
+
+def test_all_versions_are_the_same() -> None:
+    chart = yaml.safe_load((charts.CHART / "Chart.yaml").read_text())
+    found = {chart["version"], chart["appVersion"]}
+    for part in ("libs", "services"):
+        for path in (charts.ROOT / part).glob("*/pyproject.toml"):
+            found.add(tomllib.loads(path.read_text())["project"]["version"])
+    images = yaml.safe_load((charts.BASE / "kustomization.yaml").read_text())["images"]
+    assert found | {image["newTag"] for image in images} == {chart["version"]}
+
+
+def tables(value: Any, schema: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of the tables of values with fixed names."""
+    if "properties" in schema:
+        assert schema["additionalProperties"] is False, path
+        assert set(value) == set(schema["properties"]) - {"global"}, path
+        yield path
+        for name, inner in schema["properties"].items():
+            if isinstance(value.get(name), dict) and name != "resources":
+                yield from tables(value[name], inner, (*path, name))
+
+
+def test_a_misspelt_value_is_rejected_at_every_level() -> None:
+    paths = list(tables(VALUES, SCHEMA))
+    assert len(paths) > 15
+    document: dict[str, Any] = {}
+    for path in paths:
+        table = document
+        for name in path:
+            table = table.setdefault(name, {})
+        table["misspelt"] = 1
+    file = charts.ROOT / ".cache" / "charts" / "misspelt.json"
+    file.write_text(json.dumps(document))
+    done = charts.helm("template", "deviceshare", str(charts.CHART), "--values", str(file))
+    assert done.returncode != 0
+    for path in paths:
+        where = "".join(f"/{name}" for name in path)
+        assert f"at '{where}': additional properties 'misspelt' not allowed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("bus.servers=2", "one of 1, 3"),
+        ("metrics.access=everyone", "one of 'kubernetes', 'secret', 'open'"),
+        ("placement.resources.requests.cpus=1", "additional properties 'cpus'"),
+        ("image.digest=sha256:abc", "pattern"),
+        (f"image.digest=sha256:{'a1' * 32},image.tag=own", "image deviceshare: set tag or digest, not both"),
+        (
+            "placement.autoscaling.enabled=true,placement.autoscaling.minReplicas=8,placement.autoscaling.maxReplicas=2",
+            "minReplicas is above maxReplicas",
+        ),
+        ("bus.storage.size=1Gi", "does not match pattern"),
+        ("bus.storage.size=1T", "does not match pattern"),
+        ("configurationNamespaces={default}", "one of 'volcano-system', 'mindx-dl'"),
+    ],
+)
+def test_a_wrong_value_is_rejected(value: str, reason: str) -> None:
+    done = charts.helm("template", "deviceshare", str(charts.CHART), "--set", value)
+    assert done.returncode != 0
+    assert reason in done.stderr
+
+
+def operator_kind(kind: str, plural: str) -> charts.Object:
+    """Return a definition in place of that of Prometheus's operator, which accepts every field."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.monitoring.coreos.com"},
+        "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def is_definition(obj: charts.Object) -> bool:
+    return bool(obj["kind"] == "CustomResourceDefinition")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_an_api_server_accepts_the_chart(apiserver: ApiServer, name: str) -> None:
+    objects = variant(name)
+    definitions = [obj for obj in objects if is_definition(obj)]
+    assert len(definitions) == 2
+    others = [obj for obj in objects if not is_definition(obj)]
+    operators = [operator_kind("ServiceMonitor", "servicemonitors"), operator_kind("PrometheusRule", "prometheusrules")]
+    deploy.apply(apiserver, *deploy.namespaces(charts.NAMESPACE, "volcano-system", "mindx-dl"))
+    with installed(apiserver, *definitions, *operators):
+        deploy.dry_run(apiserver, *others)
+        with deploy.applied(apiserver, *others):
+            pass
+
+
+@pytest.mark.parametrize("directory", ["with-volcano", "without-volcano", "mindcluster"])
+def test_an_api_server_accepts_what_kustomize_builds(apiserver: ApiServer, directory: str) -> None:
+    objects = charts.kustomized(charts.KUBERNETES / directory)
+    others = [obj for obj in objects if not is_definition(obj)]
+    deploy.apply(apiserver, *deploy.namespaces(charts.NAMESPACE, "volcano-system", "mindx-dl"))
+    with installed(apiserver, *(obj for obj in objects if is_definition(obj))):
+        deploy.dry_run(apiserver, *others)
+        with deploy.applied(apiserver, *others):
+            pass
+
+
+def test_three_servers_are_a_cluster() -> None:
+    one, three = ({charts.key(obj)[::2]: obj for obj in variant(name)} for name in ("default", "everything"))
+    assert ("PodDisruptionBudget", "bus") not in one
+    assert three["PodDisruptionBudget", "bus"]["spec"]["maxUnavailable"] == 1
+    servers = three["StatefulSet", "bus"]["spec"]
+    assert servers["replicas"] == 3
+    (term,) = servers["template"]["spec"]["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    assert three["Service", "bus"]["spec"]["clusterIP"] == "None"
+    files = three["ConfigMap", "bus"]["data"]
+    text = files["nats-cluster.conf"]
+    assert [f"nats://bus-{i}.bus:6222" in text for i in range(4)] == [True, True, True, False]
+    assert "sync_interval: always" in text
+    (server,) = servers["template"]["spec"]["containers"]
+    assert server["args"] == ["--config", "/etc/nats/nats-cluster.conf"]
+    assert set(one["ConfigMap", "bus"]["data"]) == {"nats.conf", "nats-users.conf"}
+    (container,) = three["Deployment", "setup"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][container["args"].index("--replicas") + 1] == "3"
+    (url,) = [each["value"] for each in container["env"] if each["name"] == "DEVICESHARE_BUS"]
+    assert url == "tls://bus-0.bus:4222,tls://bus-1.bus:4222,tls://bus-2.bus:4222"
+
+
+def checksum(objects: list[charts.Object]) -> str:
+    (bus,) = [obj for obj in objects if charts.key(obj)[::2] == ("StatefulSet", "bus")]
+    return str(bus["spec"]["template"]["metadata"]["annotations"]["checksum/configuration"])
+
+
+@pytest.mark.parametrize("name", ["nats.conf", "nats-users.conf", "nats-cluster.conf"])
+def test_a_change_of_any_configuration_restarts_the_bus(tmp_path: Path, name: str) -> None:
+    """Also of nats.conf, which nats-users.conf includes."""
+    chart = Path(shutil.copytree(charts.CHART, tmp_path / "deviceshare"))  # with the content of links
+    found = []
+    for change in ("", "# changed\n"):
+        (chart / "files" / name).write_text((charts.ROOT / "deploy" / name).read_text() + change)
+        done = charts.helm("template", "deviceshare", str(chart), "--set", VARIANTS["everything"])
+        assert done.returncode == 0, done.stderr
+        found.append(checksum(charts.objects(done.stdout)))
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(("size", "limit"), [("2Gi", 1), ("12Gi", 10), ("121Gi", 100)])
+def test_the_size_of_the_volume_sets_the_limit_of_nats_server(size: str, limit: int) -> None:
+    for options in (f"bus.storage.size={size}", f"bus.servers=3,bus.storage.size={size}"):
+        found = {charts.key(obj)[::2]: obj for obj in charts.rendered("--set", options)}
+        configuration = "".join(found["ConfigMap", "bus"]["data"].values())
+        assert set(re.findall(r"max_file_store: (\S+)", configuration)) == {f"{limit}GB"}
+        (claim,) = found["StatefulSet", "bus"]["spec"]["volumeClaimTemplates"]
+        assert claim["spec"]["resources"]["requests"]["storage"] == size
+        for service in ("inventory", "placement", "binder", "metrics"):
+            (container,) = found["Deployment", service]["spec"]["template"]["spec"]["containers"]
+            (value,) = [each["value"] for each in container["env"] if each["name"] == "DEVICESHARE_BUS_STORAGE"]
+            assert int(value) == limit << 30
+
+
+def test_rules_and_dashboard_are_those_of_the_repository() -> None:
+    found = {charts.key(obj)[::2]: obj for obj in variant("everything")}
+    monitoring = charts.ROOT / "deploy" / "monitoring"
+    assert found["PrometheusRule", "deviceshare"]["spec"] == yaml.safe_load((monitoring / "rules.yaml").read_text())
+    dashboard = found["ConfigMap", "deviceshare-dashboards"]["data"]["deviceshare.json"]
+    assert json.loads(dashboard) == json.loads((monitoring / "dashboard.json").read_text())
+    services = {charts.key(obj)[2]: obj for obj in found.values() if obj["kind"] == "Service"}
+    for name in ("health", "metrics"):
+        monitor = found["ServiceMonitor", f"deviceshare-{name}"]["spec"]
+        labels = services[name]["metadata"]["labels"]
+        assert monitor["selector"]["matchLabels"].items() <= labels.items()
+        (endpoint,) = monitor["endpoints"]
+        assert endpoint["port"] in {port["name"] for port in services[name]["spec"]["ports"]}
+        assert endpoint["honorLabels"], "the label `service` of the metrics would be replaced"
+
+
+def test_the_autoscaler_sets_the_replicas() -> None:
+    found = {charts.key(obj)[::2]: obj for obj in variant("everything")}
+    assert "replicas" not in found["Deployment", "placement"]["spec"]
+    assert found["HorizontalPodAutoscaler", "placement"]["spec"]["scaleTargetRef"]["name"] == "placement"
+    (metric,) = found["HorizontalPodAutoscaler", "placement"]["spec"]["metrics"]
+    assert metric["pods"]["metric"]["name"] in (charts.ROOT / "docs" / "operators.md").read_text()

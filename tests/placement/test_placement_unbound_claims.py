@@ -1,0 +1,159 @@
+"""Claims that are bound when their first pod has a node: the node and the volumes are decided together."""
+
+import pytest
+from deviceshare.model import (
+    HOSTNAME,
+    Claim,
+    NodeFact,
+    PodFact,
+    PodGroupFact,
+    PodVolume,
+    Requirement,
+    StorageClassFact,
+    VolumeBinding,
+    VolumeClaimFact,
+    VolumeFact,
+    VolumeUse,
+)
+from deviceshare_bus import subjects
+from deviceshare_placement.core.claims import INTER_POD
+from msgspec.structs import replace
+from support.builders import ask, container, node, pod
+from support.played import Played
+
+CPU = ask(container(cpu=100))
+ZONE = "topology.kubernetes.io/zone"
+LOCAL = StorageClassFact(name="local", provisioner="kubernetes.io/no-provisioner", waits=True)
+FAST = StorageClassFact(name="fast", provisioner="disk.example.com", waits=True)
+ZONAL = replace(FAST, name="zonal", topologies=((Requirement(ZONE, "In", ("z2",)),),))
+NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+
+
+def place(name: str, **labels: str) -> NodeFact:
+    return node(name, labels={HOSTNAME: name, **labels})
+
+
+def using(name: str, *claims: str, **more) -> PodFact:
+    volumes = tuple(PodVolume(f"v{number}", claim) for number, claim in enumerate(claims))
+    return pod(name, replace(CPU, volumes=volumes), **more)
+
+
+def unbound(name: str, storage_class: str = "local", size: int = 1, **more) -> VolumeClaimFact:
+    return VolumeClaimFact(
+        key=f"ns/{name}", uid=f"uid-{name}", storage_class=storage_class, requested=size, access_modes=("RWO",), **more
+    )
+
+
+def disk(name: str, host: str, capacity: int = 1, **more) -> VolumeFact:
+    terms = ((Requirement(HOSTNAME, "In", (host,)),),)
+    return VolumeFact(
+        name=name, storage_class="local", available=True, capacity=capacity, access_modes=("RWO",), node_terms=terms,
+        **more,
+    )  # fmt: skip
+
+
+def reserved(name: str, volume: str) -> VolumeBinding:
+    return VolumeBinding(f"ns/{name}", f"uid-{name}", volume)
+
+
+def made(name: str, host: str) -> VolumeBinding:
+    return VolumeBinding(f"ns/{name}", f"uid-{name}", node=host)
+
+
+def settle(core: Played) -> dict[str, tuple[str, tuple[VolumeBinding, ...]]]:
+    """Decide until nothing changes; return the nodes and the bindings of the new claims by pod."""
+    found = {}
+    while (out := core.tick()).writes:
+        found |= {claim.name: (ledger.node, claim.bindings) for ledger in out.ledgers for claim in ledger.claims}
+        core.written(out)
+    return found
+
+
+def begin(*facts) -> Played:
+    core = Played(place("a", **{ZONE: "z1"}), place("b", **{ZONE: "z2"}), place("c", **{ZONE: "z2"}))
+    for fact in (LOCAL, FAST, ZONAL, *facts):
+        core.put(fact)
+    return core
+
+
+def test_the_smallest_volume_that_is_large_enough_decides_the_node() -> None:
+    core = begin(unbound("data", size=5), disk("pv-a", "a", 4), disk("pv-b", "b", 6), disk("pv-c", "c", 9))
+    core.put(using("p", "data"))
+    assert settle(core) == {"p": ("b", (reserved("data", "pv-b"),))}
+
+
+def test_a_volume_is_made_on_the_node_that_the_class_allows() -> None:
+    core = begin(unbound("data", "fast"), unbound("other", "zonal"))
+    core.put(using("p", "data"))
+    core.put(using("q", "other"))
+    assert settle(core) == {"p": ("a", (made("data", "a"),)), "q": ("b", (made("other", "b"),))}
+
+
+def test_a_volume_is_not_chosen_twice() -> None:
+    core = begin(unbound("one"), unbound("two"), disk("pv", "b"))
+    core.put(using("p", "one"))
+    core.put(using("q", "two"))
+    out = core.tick()
+    assert [(claim.name, claim.bindings) for claim in out.claims] == [("p", (reserved("one", "pv"),))]
+    assert any(each.subject == subjects.ledger(INTER_POD) for write in out.writes for each in write.writes)
+    core.written(out)
+    assert any(NO_VOLUME in message for message in core.tick().messages or out.messages)
+    core.put(disk("other", "c"))
+    assert settle(core) == {"q": ("c", (reserved("two", "other"),))}
+
+
+def test_a_volume_that_another_replica_chose_is_taken_before_its_pod_is_known() -> None:
+    core = begin(unbound("one"), unbound("two"), disk("pv-1", "a"), disk("pv-2", "b", 2))
+    theirs = Claim(id="other-1", uid="uid-t", namespace="ns", name="t", volumes=(VolumeUse("ns/one"),))
+    theirs = replace(theirs, bindings=(reserved("one", "pv-1"),))
+    core.ledger("a", 1, theirs)
+    core.put(using("p", "two"))
+    assert settle(core)["p"] == ("b", (reserved("two", "pv-2"),))
+
+
+def test_pods_of_one_claim_go_where_its_volume_is_made() -> None:
+    core = begin(unbound("data", "fast"))
+    core.put(using("p", "data"))
+    first = settle(core)["p"]
+    core.put(node("a", cpu=0))
+    core.put(using("q", "data"))
+    assert first == ("a", (made("data", "a"),))
+    assert "q" not in settle(core)
+    core.put(place("a"))
+    assert settle(core)["q"] == ("a", (made("data", "a"),))
+
+
+def test_a_refused_claim_frees_its_volume() -> None:
+    core = begin(unbound("one"), unbound("two"), disk("pv", "b"))
+    core.put(using("p", "one"))
+    out = core.tick()
+    core.written(out)
+    core.put(using("q", "two"))
+    assert settle(core) == {}
+    (claim,) = out.claims
+    core.put(disk("pv", "b", terminating=True))
+    core.outcome(claim, "refused", "the volume is taken", "b")
+    settle(core)
+    core.put(disk("pv", "b"))
+    assert list(settle(core).values()) in ([("b", (reserved("one", "pv"),))], [("b", (reserved("two", "pv"),))])
+
+
+def test_a_bound_claim_needs_no_binding() -> None:
+    core = begin(disk("pv", "b", claim="ns/data", claim_uid="uid-data"))
+    core.put(replace(unbound("data"), volume="pv", bound=True))
+    core.put(using("p", "data"))
+    assert settle(core) == {"p": ("b", ())}
+
+
+@pytest.mark.parametrize("volumes", [2, 3])
+def test_a_gang_gets_a_volume_for_each_pod_or_waits(volumes: int) -> None:
+    core = begin(
+        *(disk(f"pv-{number}", "abc"[number]) for number in range(volumes)),
+        PodGroupFact(key="ns/g", uid="g", min_member=3, admitted=True),
+    )
+    for number in range(3):
+        core.put(unbound(f"data-{number}"))
+        core.put(using(f"p{number}", f"data-{number}", gang="g"))
+    found = settle(core)
+    assert len(found) == (3 if volumes == 3 else 0)
+    assert len({bindings[0].volume for _, bindings in found.values()}) == len(found)

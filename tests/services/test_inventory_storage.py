@@ -1,0 +1,225 @@
+"""Inventory publishes the objects of storage that concern pods, once a pod that it serves uses a claim."""
+
+import json
+from itertools import permutations
+
+from deviceshare.model import Gone
+from deviceshare_bus.messages import decode_fact
+from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_inventory.core.storage import KINDS
+from support.inventory import started, work_off
+
+
+def change(kind: str, revision: int, name: str, *, namespace: str = "", deleted: bool = False, **rest) -> Change:
+    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(revision)}
+    if namespace:
+        metadata["namespace"] = namespace
+    raw = json.dumps({"kind": kind, "metadata": metadata, **rest}).encode()
+    state = ChangeType.DELETED if deleted else ChangeType.APPLIED
+    return Change(state, kind, namespace, name, revision, raw)
+
+
+def claim(revision: int, name: str = "data", **more) -> Change:
+    spec = {"volumeName": f"pv-{name}", "storageClassName": "fast"}
+    return change("PersistentVolumeClaim", revision, name, namespace="ml", spec=spec, **more)
+
+
+def volume(revision: int, name: str = "pv-data", **more) -> Change:
+    return change("PersistentVolume", revision, name, **more)
+
+
+def pod(revision: int, name: str, claimed: str, *, scheduler: str = "volcano", node: str = "", **more) -> Change:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claimed}}] if claimed else []
+    spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+    if node:
+        spec["nodeName"] = node
+    return change("Pod", revision, name, namespace="ml", spec=spec, **more)
+
+
+STORAGE = [
+    claim(1), claim(2, "other"), volume(3), volume(4, "pv-other"), volume(5, "pv-free"),
+    change("StorageClass", 6, "fast", provisioner="csi.example.com"),
+    change("CSINode", 7, "n1", spec={"drivers": [{"name": "csi.example.com", "allocatable": {"count": 3}}]}),
+    change("CSINode", 8, "n2", spec={"drivers": []}),
+]  # fmt: skip
+
+
+def published(bus) -> dict[str, object]:
+    kinds = ("cluster.volume", "cluster.storage")
+    found = {subject: decode_fact(data) for subject, (_, data) in bus.messages.items() if subject.startswith(kinds)}
+    return {subject.removeprefix("cluster."): fact for subject, fact in found.items() if not isinstance(fact, Gone)}
+
+
+def test_nothing_is_published_where_no_pod_that_is_served_uses_claims() -> None:
+    pods = [pod(10, "a", ""), pod(11, "b", "data", scheduler="other", node="n1")]
+    _, bus, _ = started([*STORAGE, *pods], revision=20)
+    assert published(bus) == {}
+
+
+def test_what_concerns_pods_is_published() -> None:
+    _, bus, _ = started([*STORAGE, pod(10, "a", "data")], revision=20)
+    found = published(bus)
+    assert found.keys() == {"volumeclaim.ml.data", "volume.pv-data", "storageclass.fast", "volumelimits.n1"}
+    assert found["volumeclaim.ml.data"].volume == "pv-data"
+    assert found["volumelimits.n1"].drivers == (("csi.example.com", 3),)
+
+
+def test_claims_of_pods_of_other_schedulers_are_published_with_them() -> None:
+    pods = [pod(10, "a", "data"), pod(11, "b", "other", scheduler="other", node="n1")]
+    _, bus, _ = started([*STORAGE, *pods], revision=20)
+    assert {"volumeclaim.ml.data", "volumeclaim.ml.other", "volume.pv-other"} <= published(bus).keys()
+
+
+def test_objects_follow_the_pods_and_their_own_changes() -> None:
+    driver, bus, _ = started([*STORAGE], revision=20)
+    driver.deliver([pod(21, "a", "late")])
+    work_off(driver, bus)
+    assert published(bus).keys() == {"storageclass.fast", "volumelimits.n1"}
+    driver.deliver([claim(22, "late"), volume(23, "pv-late")])
+    work_off(driver, bus)
+    assert {"volumeclaim.ml.late", "volume.pv-late"} <= published(bus).keys()
+    driver.deliver([volume(24, "pv-late", deleted=True)])
+    work_off(driver, bus)
+    assert "volume.pv-late" not in published(bus)
+    driver.deliver([volume(25, "pv-late"), pod(26, "b", "data"), pod(27, "a", "late", deleted=True)])
+    work_off(driver, bus)
+    assert published(bus).keys() == {"volumeclaim.ml.data", "volume.pv-data", "storageclass.fast", "volumelimits.n1"}
+
+
+def test_a_claim_of_a_pod_that_has_ended_is_not_published() -> None:
+    driver, bus, _ = started([*STORAGE, pod(10, "a", "data", node="n1")], revision=20)
+    assert "volumeclaim.ml.data" in published(bus)
+    driver.deliver([pod(21, "a", "data", node="n1", status={"phase": "Succeeded"})])
+    work_off(driver, bus)
+    assert "volumeclaim.ml.data" not in published(bus)
+
+
+def test_a_new_list_deletes_what_is_not_in_it() -> None:
+    driver, bus, _ = started([*STORAGE, pod(10, "a", "data")], revision=20)
+    driver.begin_list()
+    kept = [each for each in STORAGE if each.kind != "PersistentVolume"]
+    driver.deliver([*kept, pod(10, "a", "data"), Listed(30)])
+    work_off(driver, bus)
+    assert published(bus).keys() == {"volumeclaim.ml.data", "storageclass.fast", "volumelimits.n1"}
+    driver.begin_list()
+    driver.deliver([*STORAGE, Listed(40)])
+    work_off(driver, bus)
+    assert published(bus) == {}
+
+
+def test_the_kinds_of_storage_are_compared_only_where_they_concern_pods() -> None:
+    for pods, expected in (([], False), ([pod(10, "a", "data")], True)):
+        driver, bus, _ = started([*STORAGE, *pods], revision=20)
+        work_off(driver, bus)
+        assert driver.core._comparison.storage is expected
+    assert len(KINDS) == 4
+
+
+def test_an_invalid_object_is_a_problem_of_it() -> None:
+    spec = {"capacity": {"storage": "much"}}
+    driver, bus, _ = started([claim(1), pod(2, "a", "data"), volume(3, spec=spec)], revision=20)
+    work_off(driver, bus)
+    assert published(bus)["volume.pv-data"].problems
+
+
+def messages_of(bus, *subjects: str) -> list[int]:
+    """Return the sequences of facts on CLUSTER."""
+    return [bus.messages[f"cluster.{subject}"][0] for subject in subjects]
+
+
+STORAGE_OF_DATA = ("volumelimits.n1", "storageclass.fast", "volume.pv-data", "volumeclaim.ml.data")
+
+
+def test_a_pod_is_published_after_its_claims_and_what_they_name() -> None:
+    driver, bus, _ = started([*STORAGE, pod(10, "b", "other", scheduler="other", node="n1")], revision=20)
+    driver.deliver([pod(21, "a", "data")])
+    work_off(driver, bus)
+    found = messages_of(bus, *STORAGE_OF_DATA, "pod.uid-a")
+    assert found == sorted(found)
+    assert messages_of(bus, "volumeclaim.ml.other") < messages_of(bus, "pod.uid-a"), "volumes of other pods count"
+
+
+def test_the_pods_of_a_list_are_published_after_their_claims() -> None:
+    pods = [pod(10, "a", "data"), pod(11, "b", "other", scheduler="other", node="n1")]
+    driver, bus, _ = started([*pods, *STORAGE], revision=20)
+    found = messages_of(bus, *STORAGE_OF_DATA, "pod.uid-a")
+    assert found == sorted(found)
+    driver.begin_list()
+    driver.deliver([pod(30, "c", "late")])
+    work_off(driver, bus)
+    assert "cluster.pod.uid-c" not in bus.messages
+    driver.deliver([claim(31, "late"), volume(32, "pv-late"), *STORAGE, *pods, Listed(40)])
+    work_off(driver, bus)
+    found = messages_of(bus, "volume.pv-late", "volumeclaim.ml.late", "pod.uid-c")
+    assert found == sorted(found)
+
+
+def test_a_pod_that_ends_during_a_list_is_not_published() -> None:
+    driver, bus, _ = started([*STORAGE], revision=20)
+    driver.begin_list()
+    driver.deliver([*STORAGE, pod(30, "a", "data"), pod(30, "b", "other")])
+    driver.deliver([pod(31, "a", "data", status={"phase": "Failed"}), pod(32, "b", "other", deleted=True), Listed(40)])
+    work_off(driver, bus)
+    assert not {"cluster.pod.uid-a", "cluster.pod.uid-b"} & bus.messages.keys()
+    assert "volumeclaim.ml.data" not in published(bus)
+
+
+def waiting_claim(revision: int, name: str, **spec) -> Change:
+    spec = {"storageClassName": "local", **spec}
+    return change("PersistentVolumeClaim", revision, name, namespace="ml", spec=spec)
+
+
+def disk(revision: int, name: str, phase: str = "Available", claimed: str = "", **more) -> Change:
+    spec = {"storageClassName": "local"}
+    if claimed:
+        spec["claimRef"] = {"namespace": "ml", "name": claimed}
+    return change("PersistentVolume", revision, name, spec=spec, status={"phase": phase}, **more)
+
+
+def local_class(revision: int, mode: str = "WaitForFirstConsumer") -> Change:
+    return change("StorageClass", revision, "local", provisioner="kubernetes.io/no-provisioner", volumeBindingMode=mode)
+
+
+def volumes(bus) -> set[str]:
+    return {subject.removeprefix("volume.") for subject in published(bus) if subject.startswith("volume.")}
+
+
+def test_volumes_that_can_be_bound_are_published_while_a_claim_of_a_pod_waits() -> None:
+    disks = [
+        disk(1, "free"),
+        disk(2, "used", "Bound", "other"),
+        disk(3, "mine", claimed="late"),
+        disk(4, "old", "Released"),
+    ]
+    driver, bus, _ = started(
+        [*disks, local_class(5), waiting_claim(6, "data"), waiting_claim(7, "unused")], revision=20
+    )
+    assert volumes(bus) == set()
+    driver.deliver([pod(21, "a", "data")])
+    work_off(driver, bus)
+    assert volumes(bus) == {"free"}
+    driver.deliver([waiting_claim(22, "late"), pod(23, "b", "late"), disk(24, "more")])
+    work_off(driver, bus)
+    assert volumes(bus) == {"free", "mine", "more"}
+    driver.deliver([local_class(25, "Immediate")])
+    work_off(driver, bus)
+    assert volumes(bus) == set()
+    driver.deliver([local_class(26)])
+    work_off(driver, bus)
+    assert volumes(bus) == {"free", "mine", "more"}
+    driver.deliver([waiting_claim(27, "data", volumeName="free"), disk(28, "free", "Bound", "data")])
+    work_off(driver, bus)
+    assert volumes(bus) == {"free", "mine", "more"}
+    driver.deliver([pod(29, "b", "late", deleted=True)])
+    work_off(driver, bus)
+    assert volumes(bus) == {"free"}, "that of a bound claim"
+
+
+def test_the_order_of_objects_does_not_matter() -> None:
+    objects = [local_class(1), disk(2, "free"), waiting_claim(3, "data"), pod(4, "a", "data")]
+    for order in permutations(objects):
+        driver, bus, _ = started([], revision=20)
+        for number, each in enumerate(order):
+            driver.deliver([each._replace(revision=21 + number)])
+            work_off(driver, bus)
+        assert volumes(bus) == {"free"}
