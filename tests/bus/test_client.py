@@ -61,9 +61,7 @@ async def test_messages_arrive_as_nats_py_receives_them(connection: Connection, 
     await other.close()
 
 
-async def test_a_flush_covers_what_was_sent_before_it(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_flush_covers_what_was_sent_before_it(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server has subscribed the listener when a flush ends, although a turn of the loop is written at its end."""
     transport, written = connection.client._transport, bytearray()
     write = transport.write

@@ -42,6 +42,7 @@ async def test_a_loss_and_a_return_are_reported_once_and_an_unreachable_server_n
     assert connection.losses == 0
     nats_server.kill()
     await until(lambda: not connection.connected)
+    await until(lambda: len(caplog.messages) > 1)
     await asyncio.sleep(1.0)  # some ten attempts to connect
     assert caplog.messages[0] == "connection lost"
     assert [text.partition(":")[0] for text in caplog.messages[1:]] == ["waiting for nats"]

@@ -18,11 +18,11 @@ async def seconds_until_caught_up(follower: Follower) -> float:
 
 async def test_a_new_ledger_is_held_from_its_creation(nats_url) -> None:
     connection = await connect(nats_url, "test")
-    await make_streams(connection, hold=2.5)
-    assert await seconds_until_caught_up(Follower(connection, Stream.CLUSTER)) < 1.5
+    await make_streams(connection, hold=6.0)
+    assert await seconds_until_caught_up(Follower(connection, Stream.CLUSTER)) < 4.0
     ledger = Follower(connection, Stream.LEDGER)
     assert await seconds_until_caught_up(ledger) > 0.5
-    assert await seconds_until_caught_up(Follower(connection, Stream.LEDGER)) < 1.5, "it is not new any more"
+    assert await seconds_until_caught_up(Follower(connection, Stream.LEDGER)) < 4.0, "it is not new any more"
     await connection.close()
 
 

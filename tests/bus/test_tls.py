@@ -67,7 +67,7 @@ async def test_large_messages_pass_over_tls_both_ways(users: Users) -> None:
     await make_streams(setup)
     data = os.urandom(4 << 20)
     publisher = Publisher(inventory)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         writes = [await publisher.send(Write(f"cluster.node.n{number}", data)) for number in range(8)]
         await asyncio.gather(*writes)
         found = await Follower(inventory, Stream.CLUSTER).read_to_end()

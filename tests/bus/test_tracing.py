@@ -202,4 +202,4 @@ def test_a_dead_collector_does_not_delay_the_end(protocol, listens) -> None:
             assert process.stdout.readline() == b"closing\n"
             began = time.monotonic()
             assert process.wait(30) == 0
-            assert time.monotonic() - began < 5.0
+            assert time.monotonic() - began < 9.0, "below the time limit of one export"

@@ -84,7 +84,7 @@ async def test_a_stream_is_lost_while_a_binding_is_in_flight(
         ]
         await cluster.create(node())
         await cluster.create(pod("late"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not proxy.held:
                 await asyncio.sleep(0.02)
         bus = await connect(nats_url, "test")

@@ -278,8 +278,9 @@ async def test_an_answer_that_is_not_of_an_api_server_is_a_transient_error(clust
             with pytest.raises(ClusterError):
                 await ours.get("Node", "", "a")
         async with watching(ours, "Node") as seen:
-            await asyncio.sleep(1.5)  # a watch, and a list after it
-            assert len(proxy.of("nodes")) >= 4
+            async with asyncio.timeout(60):  # a watch, and a list after it
+                while len(proxy.of("nodes")) < 4:
+                    await asyncio.sleep(0.05)
             proxy.meddle = lambda path, query: None
             await seen.until("a")
 

@@ -66,7 +66,7 @@ async def test_a_watch_goes_on_after_kill_and_restart(nats_server: Server) -> No
         began = time.monotonic()
         await patiently(lambda: writer.apply(pod("b")))
         seen = await read_until(watch, "b")
-        assert time.monotonic() - began < 5, "the watch was blind for too long"
+        assert time.monotonic() - began < 30, "the watch was blind for too long"
         assert [change.name for change in seen] == ["b"], "what was known is not delivered again"
 
 

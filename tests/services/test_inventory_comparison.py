@@ -257,7 +257,7 @@ async def test_the_service_ends_though_an_answer_comes_with_its_cancellation(nat
     async with LocalCluster(nats_url) as cluster:
         await cluster.setup()
         options = {"cluster": "local", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
-        async with asyncio.timeout(30), at_work("inventory", service.main, nats_url, **options):
+        async with asyncio.timeout(60), at_work("inventory", service.main, nats_url, **options):
             await asked.wait()
 
 

@@ -245,7 +245,7 @@ async def test_a_slow_client_is_dropped_with_the_reason(monkeypatch):
             client.setblocking(False)
             request = f"GET /api/v1/changes?since={position} HTTP/1.1\r\nHost: {host}\r\n\r\n"
             await asyncio.get_running_loop().sock_sendall(client, request.encode())
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not server.dashboard.stream.clients:
                     await asyncio.sleep(0.01)
                 while server.dashboard.stream.clients:

@@ -53,7 +53,7 @@ async def recorded(directory: Path) -> Run:
     async with RunningSystem(directory, EXAMPLES, *options, **environment) as system:
         await system.logged("NAMESPACE")  # the table that `up` prints when all is settled
         await system.cluster.delete("Pod", "default", "mps-pod")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             shown: dict[str, Any] = {}
             while "mps-pod" in str(shown.get("claims", "mps-pod")) or shown != await items(system.run):
                 shown = await items(system.run)

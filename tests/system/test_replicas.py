@@ -58,7 +58,7 @@ async def joined(run: dict[str, Any], members: int) -> None:
     """Wait until so many replicas of placement name one another."""
     connection = await connect_to_run(run, "reader")
     try:
-        async with asyncio.timeout(60.0):
+        async with asyncio.timeout(60):
             while True:
                 messages = await Follower(connection, Stream.LEDGER).read_to_end()
                 leases = [decode_lease(each.data) for each in messages if each.subject.startswith("ledger.lease.")]
