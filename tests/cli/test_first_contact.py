@@ -71,7 +71,7 @@ class Terminal:
         os.write(self._controller, key)
 
     def end(self) -> int:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while self.process.poll() is None and time.monotonic() < until:
             self.read_some()
         self.read_some()
@@ -128,7 +128,7 @@ def test_a_killed_up_leaves_no_directory(tmp_path: Path) -> None:
             assert process.poll() is None
         assert len(list(tmp_path.glob("deviceshare-*"))) == 1
         process.kill()
-    until = time.monotonic() + 15
+    until = time.monotonic() + 60
     while list(tmp_path.glob("deviceshare-*")) or list((tmp_path / "run").iterdir()):
         assert time.monotonic() < until, [*tmp_path.iterdir(), *(tmp_path / "run").iterdir()]
         time.sleep(0.1)

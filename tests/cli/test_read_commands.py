@@ -321,7 +321,7 @@ def test_what_fits_is_what_is_placed(system: System) -> None:
     predicted = json.loads(system.out("fit", "-f", str(system.directory / "predicted.yaml"), "-o", "json"))
     assert predicted["fits"]
     assert system.command("apply", "-f", str(system.directory / "predicted.yaml")).returncode == 0
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while (found := json.loads(system.out("get", "pods", "-o", "json"))["items"]) and time.monotonic() < until:
         placed = [one for one in found if one["name"] == "predicted" and one["state"] == "Bound"]
         if placed:

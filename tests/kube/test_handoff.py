@@ -69,7 +69,7 @@ class Scene:
 
     async def until_event(self, name: str, reason: str, note: str) -> None:
         """Wait for an Event about a pod."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while True:
             events = (await self.api.request("GET", f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"))["items"]
             said = [(event["reason"], event["note"]) for event in events if event["regarding"]["name"] == name]

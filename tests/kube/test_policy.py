@@ -134,7 +134,7 @@ def server(apiserver: ApiServer) -> Iterator[ApiServer]:
     deploy.apply(apiserver, *deploy.namespaces(NAMESPACE, "deviceshare-system"))
     with deploy.applied(apiserver, *accounts, role | version, binding | version, *policy):
         tenant = as_account(apiserver, *TENANT)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while tenant("POST", f"{PODS}?dryRun=All", pod("probe", **{"predicate-time": "1"})) != 403:
             assert time.monotonic() < until, "the policy does not come into force"
             time.sleep(0.1)

@@ -177,7 +177,7 @@ async def test_the_controller_survives_its_server(nats_server: Server) -> None:
         await cluster.create(job)
         await asyncio.sleep(0.15)
         await nats_server.restart()
-        for _ in range(300):
+        for _ in range(600):
             if len(await patiently(lambda: cluster.list("Pod"))) == 2000:
                 break
             await asyncio.sleep(0.1)

@@ -40,7 +40,7 @@ def installed(server: ApiServer, *definitions: dict[str, Any]) -> Iterator[None]
 def _wait(server: ApiServer, definition: dict[str, Any], *, served: bool) -> None:
     spec = definition["spec"]
     path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while True:
         try:
             server.request("GET", path)

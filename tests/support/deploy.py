@@ -203,7 +203,7 @@ def await_policies(server: ApiServer, *, denied: bool = True) -> None:
 
 def await_denial(server: ApiServer, path: str, obj: Object, *, denied: bool = True) -> None:
     """Wait until a policy refuses to create an object, or with ``denied`` false until none does."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while True:
         try:
             server.request("POST", f"{path}?dryRun=All", {**obj, "metadata": dict(obj["metadata"])})

@@ -45,7 +45,7 @@ class NatsServer:
             self._process = subprocess.Popen(
                 [str(BINARY), "--config", str(self._config)], stdout=log, stderr=subprocess.STDOUT
             )
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()

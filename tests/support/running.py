@@ -39,7 +39,7 @@ class Running:
 
     async def _run_file(self) -> dict[str, Any]:
         path = self._directory / "run" / "run.json"
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not path.exists():
             assert self._process.poll() is None, self.log
             assert time.monotonic() < until, self.log

@@ -74,7 +74,7 @@ class System:
         self._run = json.loads((directory / "run" / "run.json").read_text())
 
     async def until(self, true: Any, what: str) -> Any:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not (found := await true()):
             assert time.monotonic() < until, f"{what}\n{self._log.log}"
             await asyncio.sleep(0.05)

@@ -50,7 +50,7 @@ def member(group: str, number: int, memory: int) -> dict[str, Any]:
 
 async def status(system: RunningSystem, kind: str, name: str, **wanted: object) -> dict[str, Any]:
     """Wait until an object has this status, and return it."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     found: dict[str, Any] = {}
     while time.monotonic() < until:
         object_ = await system.cluster.get(kind, "" if kind == "Queue" else "default", name)
