@@ -43,8 +43,10 @@ class Shown:
         return str(await self.page.inner_text(selector))
 
     async def has(self, text: str, selector: str = "main") -> None:
-        """Wait until an element shows a text."""
-        wanted = "([selector, text]) => document.querySelector(selector)?.innerText.includes(text)"
+        """Wait until an element shows a text, whose words may stand in several lines."""
+        wanted = (
+            "([selector, text]) => document.querySelector(selector)?.innerText.replace(/\\s+/g, ' ').includes(text)"
+        )
         try:
             await self.until(wanted, [selector, text])
         except TimeoutError:
