@@ -18,4 +18,4 @@ async def connection(nats_url: str) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 async def publisher(connection: Connection) -> Publisher:
-    return Publisher(connection, timeout=1.0)
+    return Publisher(connection, timeout=20.0)

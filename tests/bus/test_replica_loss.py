@@ -106,7 +106,7 @@ async def agree(connection: Connection, reader: Reader, what: str) -> bool:
     raise AssertionError(f"{what}: {reader.follower.obstacle} {differences}")
 
 
-@pytest.mark.timeout(120 + 60 * len(CASES))
+@pytest.mark.timeout(400 + 60 * len(CASES))
 async def test_no_stale_message_survives_a_damaged_replica(tmp_path: Path) -> None:
     cluster = NatsCluster(tmp_path)
     await asyncio.to_thread(cluster.start)

@@ -162,7 +162,7 @@ def test_latencies_that_grow_are_those_of_a_system_that_does_not_keep_up(
 
 def test_few_arrivals_are_refused() -> None:
     command = [str(Path(sys.executable).parent / "deviceshare"), "bench", "bus", "--pods", "999", "--rate", "100"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=350)
     assert done.returncode == 2
     assert "at 100 pods/s expected at least 1000 pods, 10 s" in done.stderr
 
@@ -177,7 +177,6 @@ def test_the_families_decode_the_generated_objects() -> None:
         assert not ask.problems
 
 
-@pytest.mark.timeout(120)
 def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path))
     command = [
@@ -190,7 +189,7 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "30",
         "--json",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=350)
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
     assert shown["bound"] == 30
@@ -200,11 +199,10 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(shown["cpu_seconds"]) >= {"inventory", "placement", "binder", "metrics", "bench"}
 
 
-@pytest.mark.timeout(120)
 def test_a_small_run_at_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path))
     command = [str(Path(sys.executable).parent / "deviceshare"), "bench", "bus", "--nodes", "3", "--pods", "40"]
-    done = subprocess.run([*command, "--rate", "4", "--json"], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([*command, "--rate", "4", "--json"], capture_output=True, text=True, timeout=350)
     shown = json.loads(done.stdout)
     assert (done.returncode, done.stderr.strip()) == (int(bool(shown["not_kept_up"])), shown["not_kept_up"])
     assert shown["bound"] == 40

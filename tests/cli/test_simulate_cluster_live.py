@@ -59,7 +59,7 @@ class System:
 
     def command(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [COMMAND, *arguments], capture_output=True, text=True, timeout=100, input=stdin, env=self.environment
+            [COMMAND, *arguments], capture_output=True, text=True, timeout=350, input=stdin, env=self.environment
         )
 
     def json(self, *arguments: str, stdin: str = "") -> Any:

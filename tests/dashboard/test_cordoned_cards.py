@@ -1,13 +1,12 @@
 """Cordoned cards on the dashboard, in a real Chromium."""
 
-import pytest
 from deviceshare.model import Card, CardCordon
 from msgspec.structs import replace
 from support.browser import needs_chromium, shown
 from support.metrics import catch_up, read
 from support.metrics_messages import node
 
-pytestmark = [needs_chromium, pytest.mark.timeout(180)]
+pytestmark = needs_chromium
 
 HEALTHY = Card("GPU-1", 0, 10, 11178, 100, "Tesla-P4", True, "hami-core")
 

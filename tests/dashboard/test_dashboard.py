@@ -24,7 +24,7 @@ from support.browser import needs_chromium, shown
 from support.metrics import NOW, catch_up, read
 from support.metrics_messages import claim, events, grants, ledger, node, outcome, pod, step
 
-pytestmark = [needs_chromium, pytest.mark.timeout(180)]
+pytestmark = needs_chromium
 
 SICK = Card("GPU-2", 1, 10, 11178, 100, "Tesla-P4", False, "hami-core")
 HEALTHY = Card("GPU-1", 0, 10, 11178, 100, "Tesla-P4", True, "hami-core")

@@ -112,7 +112,6 @@ def expected(directory: Path) -> dict[str, dict[str, str]]:
     }
 
 
-@pytest.mark.timeout(120)  # ten processes of the command
 def test_both_steps_begin_with_the_bus_and_a_failed_one_is_continued(
     run: Run, apiserver: ApiServer, directory: Path, tmp_path: Path
 ) -> None:
@@ -133,7 +132,6 @@ def test_both_steps_begin_with_the_bus_and_a_failed_one_is_continued(
     assert (tmp_path / "log").read_text().splitlines() == [step[0], *step, *step]
 
 
-@pytest.mark.timeout(120)
 def test_pods_that_cannot_be_listed_do_not_count_as_none(run: Run, tmp_path: Path) -> None:
     (tmp_path / "unanswered").touch()
     done = run()

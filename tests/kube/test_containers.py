@@ -32,7 +32,7 @@ PATIENCE = 60.0 + 3.0 * PODS
 NAMESPACE = "containers"
 PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events?fieldSelector=reason=DevicePluginLimit"
-pytestmark = pytest.mark.timeout(120 + 2 * PATIENCE)
+pytestmark = pytest.mark.timeout(400 + 2 * PATIENCE)
 
 Object = dict[str, Any]
 Limits = dict[str, str]

@@ -65,7 +65,7 @@ def pod() -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": NAMESPACE}, "spec": spec}
 
 
-@pytest.mark.timeout(300)  # it starts an API server and six processes
+@pytest.mark.timeout(600)  # it starts an API server and six processes
 async def test_each_service_works_with_its_own_token_and_user(server: ApiServer, tmp_path: Path) -> None:
     node = yaml.safe_load((deploy.ROOT / "examples" / "nodes" / "vgpu-1080ti.yaml").read_text())
     deploy.create_node(server, node)

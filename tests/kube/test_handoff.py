@@ -34,7 +34,7 @@ PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 FORGOTTEN = "forgotten"
 HAMI = "hami"
 CONFIGURATION = mixed.CONFIGURATION.replace("SchedulePolicy: spread", "SchedulePolicy: binpack")
-pytestmark = pytest.mark.timeout(240 + PODS * (DELAY + 1))
+pytestmark = pytest.mark.timeout(400 + PODS * (DELAY + 1))
 
 Object = dict[str, Any]
 

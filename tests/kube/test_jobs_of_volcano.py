@@ -140,7 +140,6 @@ async def cluster(apiserver: ApiServer, kinds: None) -> AsyncIterator[CleanClust
         yield cluster
 
 
-@pytest.mark.timeout(300)
 async def test_all_jobs_that_the_cluster_has_room_for_run(
     apiserver: ApiServer, cluster: CleanCluster, tmp_path: Path
 ) -> None:

@@ -283,7 +283,7 @@ STORAGE: list[tuple[str, dict[str, Any]]] = [
 """Collections and objects: two claims that wait for their first pod, and a volume for one."""
 
 
-@pytest.mark.timeout(400)  # it starts five processes, some of them twice
+@pytest.mark.timeout(800)  # it starts five processes, some of them twice
 async def test_pods_are_bound_under_accounts_with_exactly_the_needed_permissions(
     server: ApiServer, services: Services, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ print([list(decisions(seed, plain=False)) for seed in range(int(sys.argv[2]))])
 """
 
 
-@pytest.mark.timeout(60 + CLUSTERS)
+@pytest.mark.timeout(400 + CLUSTERS)
 def test_it_decides_as_an_allocator_that_remembers_nothing_and_sees_one_node_at_a_time() -> None:
     placed = sum(each is not None for seed in range(CLUSTERS) for each in decisions(seed, plain=True))
     assert placed > CLUSTERS, "most pods find a place in such clusters"

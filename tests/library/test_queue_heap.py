@@ -110,7 +110,7 @@ class Circular:
         return self < other or self.number == other.number
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(100)
 def test_a_queue_is_returned_though_their_order_is_circular() -> None:
     shift = iter(range(1000))
     heap = CurrentQueueHeap("abc", lambda queue: (Circular("abc".index(queue) + next(shift)),))

@@ -66,32 +66,32 @@ async def test_a_lost_stream_is_reported_and_made_again(nats_server, service, st
     """LEDGER is followed by placement, EVENT is not."""
     connection = await connect(nats_server.url, "test")
     await make_streams(connection)
-    await service.until("readyz", 200, within=15)
+    await service.until("readyz", 200, within=100)
     info = await connection.jetstream.stream_info(stream)
     await connection.jetstream.delete_stream(stream)
-    await service.until("readyz", 503, within=5)
-    await service.until("readyz", 200, within=15)
+    await service.until("readyz", 503, within=100)
+    await service.until("readyz", 200, within=100)
     again = await connection.jetstream.stream_info(stream)
     assert again.config.metadata["epoch"] != info.config.metadata["epoch"]
     await connection.close()
 
 
 async def test_a_service_makes_the_streams_if_the_set_up_step_does_not(nats_server, service) -> None:
-    await service.until("readyz", 503, "waiting for", within=20)
-    await service.until("readyz", 200, within=15)
+    await service.until("readyz", 503, "waiting for", within=100)
+    await service.until("readyz", 200, within=100)
 
 
 async def test_it_is_not_healthy_while_the_bus_is_down(nats_server, service) -> None:
     connection = await connect(nats_server.url, "test")
     await make_streams(connection)
     await connection.close()
-    await service.until("healthz", 200, within=10)
+    await service.until("healthz", 200, within=100)
     nats_server.kill()
-    await service.until("healthz", 503, "not connected", within=5)
-    await service.until("readyz", 503, "not connected", within=5)
+    await service.until("healthz", 503, "not connected", within=100)
+    await service.until("readyz", 503, "not connected", within=100)
     nats_server.start()
-    await service.until("healthz", 200, within=10)
-    await service.until("readyz", 200, within=10)
+    await service.until("healthz", 200, within=100)
+    await service.until("readyz", 200, within=100)
 
 
 async def test_a_server_without_room_is_reported_until_it_has_room_again(tmp_path, caplog) -> None:

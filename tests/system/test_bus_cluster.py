@@ -50,7 +50,7 @@ async def bound_pods(system: RunningSystem) -> int:
     return sum(1 for each in await system.cluster.list("Pod") if each["spec"].get("nodeName"))
 
 
-@pytest.mark.timeout(120 + 30 * FAULTS)
+@pytest.mark.timeout(400 + 30 * FAULTS)
 async def test_the_leader_fails_under_load(tmp_path: Path) -> None:
     async with RunningSystem(tmp_path, None, "--bus-servers", "3") as system:
         cluster = system.cluster
@@ -62,18 +62,18 @@ async def test_the_leader_fails_under_load(tmp_path: Path) -> None:
             pods = [pod(number) for number in range(total, total + PODS)]
             await cluster.load(pods[: PODS // 2])
             total += PODS // 2
-            await system.bound(cluster, total, within=60)
+            await system.bound(cluster, total, within=200)
             assert (await bus.jetstream.stream_info(Stream.LEDGER)).config.num_replicas == 3
             victim = system.process(await leader(bus))
             os.kill(victim, signal.SIGSTOP if fault % 2 else signal.SIGKILL)
             failed = time.monotonic()
             await cluster.load(pods[PODS // 2 :])
-            await system.bound(cluster, total + 1, within=30)
+            await system.bound(cluster, total + 1, within=200)
             recoveries.append(round(time.monotonic() - failed, 1))
             what = "paused" if fault % 2 else "killed"
             sys.stderr.write(f"fault {fault + 1}, {what}: first binding after {recoveries[-1]} s\n")
             total = total - PODS // 2 + PODS
-            await system.bound(cluster, total, within=60)
+            await system.bound(cluster, total, within=200)
             if fault % 2:
                 await asyncio.sleep(max(0.0, failed + PAUSE - time.monotonic()))
                 os.kill(victim, signal.SIGCONT)

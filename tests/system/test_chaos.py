@@ -36,7 +36,7 @@ def children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_twenty_short_faults_break_no_rule(tmp_path: Path) -> None:
     options = ["--faults", str(len(KINDS)), "--pace", "2.5", "--replicas", REPLICAS, "--kinds", ",".join(KINDS)]
     running = start(tmp_path, "--seed", "1", *options)

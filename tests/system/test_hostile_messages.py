@@ -66,7 +66,7 @@ async def test_other_nodes_and_pods_go_on(seed: int, tmp_path: Path) -> None:
         cluster = system.cluster
         await cluster.load([node(number) for number in range(NODES)])
         await cluster.load([pod(number) for number in range(PODS)])
-        await system.bound(cluster, PODS, within=60)
+        await system.bound(cluster, PODS, within=200)
         run = json.loads((tmp_path / "run" / "run.json").read_text())
         processes = {name: system.process(name) for name in ("inventory", "placement", "binder", "metrics")}
         connection = await connect_to_run(run, "reader")
@@ -80,7 +80,7 @@ async def test_other_nodes_and_pods_go_on(seed: int, tmp_path: Path) -> None:
         for each in taken_over.values():
             await each.close()
         await cluster.load([pod(PODS + number) for number in range(PODS)])
-        await system.bound(cluster, 2 * PODS, within=60)
+        await system.bound(cluster, 2 * PODS, within=200)
         assert {name: system.process(name) for name in processes} == processes, system.log
         paused = [subjects.ledger(names[0]), subjects.ledger(names[1])]
         for subject in paused:
@@ -108,7 +108,7 @@ async def test_of_two_pods_with_one_uid_one_waits_until_the_other_is_deleted(tmp
     async with RunningSystem(tmp_path) as system:
         cluster = system.cluster
         await cluster.load([node(0), with_uid(0), with_uid(1), *(pod(number) for number in range(2, 6))])
-        await system.bound(cluster, 5, within=60)
+        await system.bound(cluster, 5, within=200)
         bound = {each["metadata"]["name"] for each in await cluster.list("Pod") if each["spec"].get("nodeName")}
         (owner,) = bound - {f"pod-{number:05d}" for number in range(2, 6)}
         other = "pod-00001" if owner == "pod-00000" else "pod-00000"
@@ -118,4 +118,4 @@ async def test_of_two_pods_with_one_uid_one_waits_until_the_other_is_deleted(tmp
         assert f"Pod default/{other}: metadata.uid" in reason
         assert f"Pod default/{owner} has the same" in reason
         await cluster.delete("Pod", "default", owner)
-        await system.bound(cluster, 5, within=60)
+        await system.bound(cluster, 5, within=200)

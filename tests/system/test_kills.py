@@ -31,10 +31,10 @@ async def test_killed_in_the_middle_of_the_work(victim: str, tmp_path: Path) -> 
         in_gangs = range(GANG * GANGS)
         pods = [pod(number, group=f"gang-{number // GANG}" if number in in_gangs else None) for number in range(PODS)]
         await cluster.load(pods)
-        await system.bound(system.cluster, PODS // 5, within=60)
+        await system.bound(system.cluster, PODS // 5, within=200)
         killed = system.process(victim)
         os.kill(killed, signal.SIGKILL)
-        await system.bound(system.cluster, PODS, within=100)
+        await system.bound(system.cluster, PODS, within=200)
         await asyncio.sleep(1.5)
         assert system.process(victim) != killed
         nodes, pods_now, events, groups = [await cluster.list(kind) for kind in ("Node", "Pod", "Event", "PodGroup")]

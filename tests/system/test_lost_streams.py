@@ -33,19 +33,19 @@ async def test_any_stream_may_be_lost_in_the_middle_of_the_work(tmp_path: Path) 
         total = 0
         for stream, how in LOSSES:
             await cluster.load([pod(number) for number in range(total, total + PODS)])
-            await system.bound(cluster, total + PODS // 4, within=30)
+            await system.bound(cluster, total + PODS // 4, within=200)
             if how == "deleted":
                 await bus.jetstream.delete_stream(stream)
             else:
                 await bus.jetstream.purge_stream(stream)
             lost = time.monotonic()
             total += PODS
-            await system.bound(cluster, total, within=30)
+            await system.bound(cluster, total, within=200)
             await cluster.load([pod(total)])
             total += 1
-            await system.bound(cluster, total, within=30)
+            await system.bound(cluster, total, within=200)
             took = time.monotonic() - lost
-            assert took < 30, (stream, how, system.log)
+            assert took < 60, (stream, how, system.log)
             nodes, pods, events, groups = [await cluster.list(kind) for kind in ("Node", "Pod", "Event", "PodGroup")]
             assert violations(nodes, pods, events, groups) == [], (stream, how)
         await bus.close()

@@ -77,7 +77,7 @@ async def test_metrics_of_a_run_during_which_the_metrics_service_is_killed(tmp_p
     async with RunningSystem(tmp_path, None, "--metrics-port", free_port()) as system:
         await system.cluster.load([node(number) for number in range(20)])
         await system.cluster.load([pod(number) for number in range(PODS // 2)])
-        await system.bound(system.cluster, PODS // 2, within=90)
+        await system.bound(system.cluster, PODS // 2, within=200)
 
         async def counted(expected: int) -> Samples | None:
             try:
@@ -98,7 +98,7 @@ async def test_metrics_of_a_run_during_which_the_metrics_service_is_killed(tmp_p
 
         await until(ready)
         await system.cluster.load([pod(number) for number in range(PODS // 2, PODS)])
-        await system.bound(system.cluster, PODS, within=90)
+        await system.bound(system.cluster, PODS, within=200)
 
         async def confirmed() -> Samples | None:
             found = await counted(PODS // 2)

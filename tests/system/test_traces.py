@@ -90,10 +90,10 @@ async def test_each_pod_has_one_complete_trace(tmp_path: Path) -> None:
             tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.http, OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf"
         ) as system:
             await load(system)
-            await system.bound(system.cluster, PODS // 5, within=60)
+            await system.bound(system.cluster, PODS // 5, within=200)
             # A binder that ends exports what it has; its successor exports the pods whose outcomes it writes.
             os.kill(system.process("binder"), signal.SIGTERM)
-            await system.bound(system.cluster, PODS, within=60 + PODS / 50)
+            await system.bound(system.cluster, PODS, within=200 + PODS / 50)
             pods = {each["metadata"]["uid"]: each for each in await system.cluster.list("Pod")}
             events = await system.cluster.list("Event")
             exemplars = await asyncio.to_thread(read_exemplars, system.run)
@@ -119,7 +119,7 @@ async def test_a_tenth_of_the_pods_is_sampled(tmp_path: Path, monkeypatch: Any) 
         endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.grpc, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
         async with RunningSystem(tmp_path, **variables, **endpoint) as system:
             await load(system)
-            await system.bound(system.cluster, PODS, within=60 + PODS / 50)
+            await system.bound(system.cluster, PODS, within=200 + PODS / 50)
             pods = {each["metadata"]["uid"]: each for each in await system.cluster.list("Pod")}
         traces = check(receiver, pods)
     for name, value in variables.items():

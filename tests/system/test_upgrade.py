@@ -39,7 +39,7 @@ def test_the_earlier_version_is_the_one_that_runs(earlier: dict[str, str]) -> No
     assert all(path.startswith(tuple(earlier["PYTHONPATH"].split(os.pathsep))) for path in paths), paths
 
 
-@pytest.mark.timeout(240 + PODS * 3)
+@pytest.mark.timeout(400 + PODS * 3)
 async def test_services_are_replaced_one_at_a_time_and_back(tmp_path: Path, earlier: dict[str, str]) -> None:
     """Nothing is lost and nothing is done twice, whichever versions write and read."""
     # Without users: the earlier version has no credentials.
@@ -50,12 +50,12 @@ async def test_services_are_replaced_one_at_a_time_and_back(tmp_path: Path, earl
         for name, environment in steps:
             await system.cluster.load([pod(number) for number in range(count, count + PODS)])
             count += PODS
-            await system.bound(count - PODS // 2, within=60)
+            await system.bound(count - PODS // 2, within=200)
             await system.stop(name)
             await system.cluster.load([pod(number) for number in range(count, count + PODS)])
             count += PODS
             await system.start(name, environment=environment)
-        await system.bound(count, within=120)
+        await system.bound(count, within=200)
         objects = [await system.cluster.list(kind) for kind in ("Node", "Pod", "Event", "PodGroup")]
         assert violations(*objects) == []
         assert sum(1 for each in objects[1] if each["spec"].get("nodeName")) == count
