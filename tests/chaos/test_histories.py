@@ -8,7 +8,7 @@ from deviceshare_cli.chaos.faults import FAULTS
 from deviceshare_cli.chaos.scenario import Scenario, Step
 from deviceshare_cli.chaos.simulation import draw, play
 
-HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "1000"))
+HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "300"))
 
 
 @pytest.mark.timeout(1800)
