@@ -71,14 +71,27 @@ def test_what_a_group_has_counts_once_and_what_is_more_than_it_needs_does_not():
     assert door.open() == ["b"]
 
 
-def test_pods_without_a_podgroup_count():
+def test_placed_pods_without_a_podgroup_count():
     door = Door(q=300)
     each = pod("single", vgpu(1, 100))
     door.queues.put(each, "q", each.group)
+    door.queues.hold(each.uid)
     door.put("b", 250)
     assert door.open() == []
+    assert door.why["b"].endswith("100 MiB promised, 250 MiB asked")
     door.queues.drop(each.uid)
     assert door.open() == ["b"]
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "overcommit"])
+@pytest.mark.parametrize("queue", ["q", "other"])
+def test_waiting_pods_without_a_podgroup_keep_no_group_out(plugin, queue):
+    """In Volcano each has a PodGroup, which is not admitted, or whose gated pods do not count."""
+    door = Door(replace(CONF, tiers=tiers(plugin), overcommit=1.0))
+    each = pod("single", vgpu(4, 1000))
+    door.queues.put(each, queue, each.group)
+    door.put("a", 300)
+    assert door.open() == ["a"]
 
 
 def test_who_needs_nothing_is_admitted():

@@ -318,6 +318,14 @@ DENIED = [
         PODS,
         pod(annotations={"scheduling.volcano.sh/queue-name": FOREIGN}),
     ),
+    Action(
+        "tenant",
+        "move a pod to a foreign queue by its status",
+        QUEUE_POLICY,
+        "PATCH",
+        f"{POD}/status",
+        annotated("volcano.sh/queue-name", FOREIGN),
+    ),
     Action("tenant", "use a queue of other labels", QUEUE_POLICY, "POST", GROUPS, group(queue="other-labels")),
     Action("unknown plugin", "write devices", ANNOTATIONS, "PATCH", POD, annotated("hami.io/bind-phase", "success")),
 ]

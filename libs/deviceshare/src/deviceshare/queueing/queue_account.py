@@ -25,7 +25,7 @@ class QueueAccount:
         self.allocated: Counter[str] = Counter()
         self.requested: Counter[str] = Counter()
         self.committed: Counter[str] = Counter()
-        """Minimum resources of admitted groups, and requests of pods without a PodGroup."""
+        """Minimum resources of admitted groups, and of placed pods without a PodGroup."""
         self.deserved: Mapping[str, float] = {}
         self.bound: dict[str, int] = {}
         """Upper bound by resource; the bounds of its ancestors apply as well."""

@@ -37,6 +37,8 @@ class _Entry(msgspec.Struct, eq=False):
     account: QueueAccount
     group: GroupKey
     amounts: ResourceAmounts
+    alone: bool
+    """Whether the pod has no PodGroup: nothing admits it, so that its queue promises it nothing before it is placed."""
     held: bool = False
 
 
@@ -51,7 +53,7 @@ class Queues:
         self.shrunk_groups: set[GroupKey] = set()
         """Groups whose allocation shrank: their order may have changed. The dispatcher clears it."""
         self._committed: dict[GroupKey, tuple[QueueAccount, Mapping[str, int]]] = {}
-        """Queue and minimum resources of each admitted group."""
+        """Queue and minimum resources of each admitted group, and of each placed pod without a PodGroup."""
         self._foreign: dict[str, tuple[PodFact, ResourceAmounts]] = {}
         """Bound pods of other schedulers and their resources: they count for ``overcommit``, but in no queue."""
         self._foreign_total: Counter[str] = Counter()
@@ -175,13 +177,11 @@ class Queues:
         if entry is None or entry.account.fact.name != queue or entry.group != group or entry.amounts != amounts:
             held = entry is not None and entry.held
             self.drop(uid)
-            entry = self._pods[uid] = _Entry(None, self.account(queue), group, amounts)
+            entry = self._pods[uid] = _Entry(None, self.account(queue), group, amounts, group == f"pod/{uid}")
             entry.account.pods += 1
             add(entry.account.requested, amounts, 1)
             if self._tree is not None:
                 self._tree.add_request(group, queue, amounts, 1)
-            if group == f"pod/{uid}":
-                self.commit(group, queue, _needs(amounts))
             self._dirty = True
             if held:
                 self._charge(entry, held=True)
@@ -206,8 +206,6 @@ class Queues:
             add(entry.account.requested, entry.amounts, -1)
             if self._tree is not None:
                 self._tree.add_request(entry.group, entry.account.fact.name, entry.amounts, -1)
-            if entry.group == f"pod/{uid}":
-                self.release_commitment(entry.group)
             self._dirty = True
             self._forget_if_gone(entry.account)
 
@@ -245,6 +243,11 @@ class Queues:
         sign = 1 if held else -1
         entry.held = held
         entry.account.charge(entry.amounts, sign)
+        if entry.alone:
+            if held:
+                self.commit(entry.group, entry.account.fact.name, _needs(entry.amounts))
+            else:
+                self.release_commitment(entry.group)
         if self._tree is not None:
             self._tree.charge(entry.group, entry.amounts, sign)
         group = self._groups[entry.group]
