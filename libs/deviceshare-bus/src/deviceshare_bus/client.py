@@ -231,7 +231,7 @@ class Client(NatsClient):
             self._transport = NatsTransport(self._transport)
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
-        """Ping after what waits: nats-py's ping is written at once, and a flush would end before what it is to flush."""
+        """Ping after what waits: the ping of nats-py is written at once, and a flush ends before what it is to flush."""
         self._pongs.append(asyncio.get_running_loop().create_future() if future is None else future)
         self._write(PING_PROTO)
 
