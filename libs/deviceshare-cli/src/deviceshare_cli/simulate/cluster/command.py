@@ -1,9 +1,7 @@
 """``deviceshare simulate cluster``: reads the cluster and the pods, and simulates each policy."""
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +21,6 @@ from deviceshare_bus.plugins import load_families
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import Manifests
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read
@@ -41,7 +37,8 @@ from deviceshare_cli.simulate.cluster.objects import ObjectMaker, copies, only_k
 from deviceshare_cli.simulate.cluster.player import Player
 from deviceshare_cli.simulate.cluster.results import Result, result, usage
 from deviceshare_cli.simulate.cluster.volumes import with_phases
-from deviceshare_cli.simulate.trace.command import parse_names
+from deviceshare_cli.simulate.options import parse_names
+from deviceshare_cli.simulate.progress import Progressed, progress_bar
 from deviceshare_cli.whatif.manifests import Candidate, node_warnings, only_on
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 
@@ -56,10 +53,6 @@ REJECTED_STATUS = 3
 def policies(text: str) -> tuple[str, ...]:
     """Return the policies of a list, ``all`` for those that the product has. Raises CommandError."""
     return POLICIES if text == "all" else parse_names(text, (CONFIGURED, *POLICIES), "--policy")
-
-
-Progressed = Callable[[int, str], None]
-"""Shows how many pods are decided, and the policy under which."""
 
 
 class Options(NamedTuple):
@@ -120,7 +113,7 @@ def simulate(cluster: Cluster, options: Options, conf: ConfigFact | None) -> lis
     if not uids:
         raise CommandError("there are no pods to place: --pods names the files or directories of further ones")
     results = []
-    with _progress(len(uids) * len(options.policies)) as progress:
+    with progress_bar(len(uids) * len(options.policies), "pods") as progress:
         for number, policy in enumerate(options.policies):
             if number:
                 player = Player(cluster.stored, cluster.now)
@@ -248,15 +241,3 @@ def _print_limited(lines: Sequence[str]) -> None:
         to_stderr(line)
     if len(lines) > MOST_SHOWN:
         to_stderr(f"and {len(lines) - MOST_SHOWN} more lines")
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Progressed]:
-    """Show a progress bar while pods are placed, if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _name: None
-        return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("pods", total=total)
-        yield lambda done, name: progress.update(task, completed=done, description=name)
