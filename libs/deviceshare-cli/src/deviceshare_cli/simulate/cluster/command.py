@@ -66,7 +66,7 @@ class Options(NamedTuple):
     conf: Path | None = None
 
 
-class Cluster(NamedTuple):
+class InitialCluster(NamedTuple):
     """A cluster before the simulation, and how the facts of further objects are made of manifests.
 
     ``own``: the pods to place that the directory holds, if these are what is asked about.
@@ -98,7 +98,7 @@ async def simulate_cluster(options: Options, *, json: bool, plot: Path | None) -
     return REJECTED_STATUS if cluster.rejected else 0
 
 
-def simulate(cluster: Cluster, options: Options, conf: ConfigFact | None) -> list[Result]:
+def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None) -> list[Result]:
     """Return the result of each policy. Raises CommandError."""
     player = Player(cluster.stored, cluster.now)
     asked: dict[str, Fact] = {}
@@ -152,7 +152,7 @@ def _read_conf(path: Path) -> ConfigFact:
     return fact
 
 
-def _of_directory(directory: Path, conf: ConfigFact | None) -> Cluster:
+def _of_directory(directory: Path, conf: ConfigFact | None) -> InitialCluster:
     """Return the cluster that ``up`` would make of a directory."""
     now = time.time()
     maker, inventory = _maker(now, (), makes_queues=True), Inventory(SCHEDULERS, conf)
@@ -167,10 +167,10 @@ def _of_directory(directory: Path, conf: ConfigFact | None) -> Cluster:
     def add(manifests: Manifests, _player: Player) -> dict[str, Fact]:
         return inventory.created(_created(maker, manifests, SCHEDULERS, printed))
 
-    return Cluster(messages({**facts, SYNCED: Synced()}), now, add, own, len(maker.rejected))
+    return InitialCluster(messages({**facts, SYNCED: Synced()}), now, add, own, len(maker.rejected))
 
 
-async def _of_system(source: Source) -> Cluster:
+async def _of_system(source: Source) -> InitialCluster:
     """Return the cluster of a running system or a snapshot."""
     async with opened(source) as reader:
         stored = await reader.messages(PLACEMENT_STREAMS)
@@ -194,7 +194,7 @@ async def _of_system(source: Source) -> Cluster:
             printed,
         )
 
-    return Cluster(stored, now, add, frozenset(), 0)
+    return InitialCluster(stored, now, add, frozenset(), 0)
 
 
 def _maker(now: float, classes: Sequence[Object], *, makes_queues: bool) -> ObjectMaker:

@@ -11,7 +11,7 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.simulate.options import parse_names
 from deviceshare_cli.simulate.parallel import run_all
 from deviceshare_cli.simulate.trace.arrivals import draw, read_order
-from deviceshare_cli.simulate.trace.churn import ChurnResult, Plan, plan, run_churn
+from deviceshare_cli.simulate.trace.churn import ArrivalPlan, ChurnResult, plan_arrivals, run_churn
 from deviceshare_cli.simulate.trace.policies import POLICIES
 from deviceshare_cli.simulate.trace.reading import read_trace, workloads
 from deviceshare_cli.simulate.trace.run import Result, run
@@ -110,8 +110,8 @@ def _timed(directory: Path, workload: str) -> Trace:
 
 
 @lru_cache(1)
-def _plan(directory: Path, workload: str, load: float, seed: int) -> Plan:
-    return plan(_timed(directory, workload), load, seed)
+def _plan(directory: Path, workload: str, load: float, seed: int) -> ArrivalPlan:
+    return plan_arrivals(_timed(directory, workload), load, seed)
 
 
 def _run_churn(task: _Task) -> ChurnResult:
