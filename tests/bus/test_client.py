@@ -8,6 +8,7 @@ import nats
 import nats.errors
 import pytest
 from deviceshare_bus import client as client_module
+from deviceshare_bus import connection_reader
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.framing import Received
@@ -177,7 +178,7 @@ async def test_with_a_read_interval_what_arrives_meanwhile_is_one_read(connectio
     first = sum(at < times[0] + 0.2 for at in times)
     assert first < 5, "the first message was read at once"
     assert times[-1] - times[first] < 0.1, "all others in one read"
-    large = bytes(client_module.READ_AT_ONCE_BYTES)
+    large = bytes(connection_reader.READ_AT_ONCE_BYTES)
     began = clock()
     for _ in range(20):
         connection.client.send("a", large)
@@ -322,7 +323,7 @@ async def test_what_is_for_nats_py_waits_bounded(
     connection: Connection, form: str, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A subscription of nats-py beside listeners; its messages keep their order."""
-    monkeypatch.setattr(client_module, "MOST_OTHERS", 10)
+    monkeypatch.setattr(connection_reader, "MOST_OTHERS", 10)
     numbers: list[int] = []
     heard: list[Received] = []
 

@@ -20,6 +20,7 @@ from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import holders
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 from deviceshare_placement.core import FactReceived, PlacementCore
+from support.up_manifests import gang
 
 POD = """
 apiVersion: v1
@@ -32,24 +33,7 @@ spec:
     image: busybox
     resources: {limits: {volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: MEMORY, volcano.sh/vgpu-cores: CORES}}
 """
-JOB = """
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: gang}
-spec:
-  schedulerName: volcano
-  minAvailable: 3
-  tasks:
-  - name: worker
-    replicas: 3
-    template:
-      spec:
-        restartPolicy: Never
-        containers:
-        - name: main
-          image: busybox
-          resources: {limits: {volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: MEMORY}}
-"""
+JOB = gang("MEMORY")
 SERVED = ("deviceshare", "volcano")
 NOW = Now(1.0, 1.0)
 

@@ -11,7 +11,7 @@ from deviceshare.traces import CARD, Schedule, Trace, TraceNode, TracePod, cycle
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app
 from deviceshare_cli.simulate.trace import churn
-from deviceshare_cli.simulate.trace.churn import MEASURED, WARM_UP, Churn, plan, run_churn
+from deviceshare_cli.simulate.trace.churn import MEASURED, WARM_UP, Churn, plan_arrivals, run_churn
 from deviceshare_cli.simulate.trace.meter import Capacity, Meter, Waits
 from deviceshare_cli.simulate.trace.policies import POLICIES
 from deviceshare_cli.simulate.trace.reading import read_trace
@@ -37,7 +37,7 @@ def simulate(*arguments: object):
 def test_a_run_is_that_of_a_plain_simulation(policy, trace, load, seed):
     if cycle_seconds(trace, load) == 0:
         return
-    planned = plan(trace, load, seed)
+    planned = plan_arrivals(trace, load, seed)
     arrivals = list(zip(*(part.tolist() for part in (planned.schedule.times, planned.schedule.pods)), strict=True))
     arrivals = [(at, pod, left) for (at, pod), left in zip(arrivals, planned.schedule.seconds.tolist(), strict=True)]
     expected = PlainChurn(trace, list(planned.ranks), arrivals, planned.until, policy, seed)
@@ -65,7 +65,7 @@ def test_a_run_is_that_of_a_plain_simulation(policy, trace, load, seed):
 def test_capacity_is_never_exceeded_and_returns(policy, trace, seed):
     if cycle_seconds(trace, 1.5) == 0:
         return
-    planned = plan(trace, 1.5, seed)
+    planned = plan_arrivals(trace, 1.5, seed)
     run = Churn(trace, planned, policy, seed)
     nodes = run.nodes
     before = [np.array(each) for each in (nodes.cpu, nodes.memory, nodes.free, nodes.total, nodes.whole)]
@@ -115,7 +115,7 @@ def test_small_pods_pass_a_large_one_that_waits_until_another_ends():
     )
     trace = Trace("made", (TraceNode("n", 8000, 8000, 2, "T4"),), pods)
     arrivals = Schedule(np.arange(4), np.array([0, 10, 20, 20]), np.array([60, 30, 10, 10]), 10.0)
-    run = Churn(trace, churn.Plan(arrivals, (0,), sample=10), "bestfit", 1)
+    run = Churn(trace, churn.ArrivalPlan(arrivals, (0,), sample=10), "bestfit", 1)
     run.run()
     assert run.placed == [0, 2, 1]
     assert run.impossible == 1, "no node has three cards"
@@ -238,10 +238,10 @@ def test_errors_say_what_would_be_right(tmp_path):
     trace = read_trace(tmp_path, "default")
     cpu = tuple(pod._replace(cards=0, amount=0) for pod in trace.pods)
     with pytest.raises(CommandError, match="workload default: no pod requests cards"):
-        plan(trace._replace(pods=cpu), 0.95, 1)
+        plan_arrivals(trace._replace(pods=cpu), 0.95, 1)
     many = (*cpu, TracePod("card", 1, 1, 1, 1, "", 0, 1))
     with pytest.raises(CommandError, match=r"--load: 0.95: takes [0-9,]+ pods of [0-9,]+ copies of workload default"):
-        plan(trace._replace(pods=many), 0.95, 1)
+        plan_arrivals(trace._replace(pods=many), 0.95, 1)
     lines = (tmp_path / PODS).read_text().splitlines()
     lines[2] = "pod-x,1,1,1,500,,,,100,99,100"
     (tmp_path / PODS).write_text("\n".join(lines))
@@ -257,7 +257,7 @@ def _raise(error: BaseException) -> None:
 @pytest.mark.timeout(600)
 def test_the_published_trace_is_played_at_its_load():
     trace = read_trace(Path(PUBLISHED), "default")
-    planned = plan(trace, 0.95, 42)
+    planned = plan_arrivals(trace, 0.95, 42)
     result = run_churn(trace, planned, "bestfit", 42)
     assert result.capacity.allocated == pytest.approx(95, abs=0.5), "next to no pod waits"
     assert result.impossible == 0

@@ -1,9 +1,6 @@
 """`deviceshare simulate cluster` says what the running system does, and changes nothing."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +8,9 @@ from typing import Any
 
 import pytest
 from deviceshare_cluster.local import read_manifests
+from support.up_commands import EXAMPLES, UpSystem, running_up
+from support.up_manifests import gang
 
-COMMAND = str(Path(sys.executable).parent / "deviceshare")
-EXAMPLES = Path(__file__).parents[2] / "examples"
 CONF = str(EXAMPLES / "volcano-scheduler.conf")
 POD = """
 apiVersion: v1
@@ -29,43 +26,18 @@ spec:
 PODS = "---".join(
     POD.replace("NAME", name).replace("MEMORY", size) for name, size in (("asked", "9000"), ("large", "99999"))
 )
-GANG = """
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: gang}
-spec:
-  schedulerName: volcano
-  minAvailable: 3
-  tasks:
-  - name: worker
-    replicas: 3
-    template:
-      spec:
-        restartPolicy: Never
-        containers:
-        - name: main
-          image: busybox
-          resources: {limits: {volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 20000}}
-"""
+GANG = gang(20000)
 
 
-class System:
+class System(UpSystem):
     """A running `up` on the manifests of the examples."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        super().__init__(directory)
         self.manifests = directory / "manifests"
-        self.environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(directory / "run"), "TMPDIR": str(directory)}
-
-    def command(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [COMMAND, *arguments], capture_output=True, text=True, timeout=350, input=stdin, env=self.environment
-        )
 
     def json(self, *arguments: str, stdin: str = "") -> Any:
-        done = self.command(*arguments, stdin=stdin)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return json.loads(self.out(*arguments, stdin=stdin))
 
     def decisions(self, *arguments: str, stdin: str = "") -> dict[str, tuple[Any, ...]]:
         (run,) = self.json("simulate", "cluster", *arguments, "--json", stdin=stdin)["runs"]
@@ -93,24 +65,8 @@ def with_uids(directory: Path) -> None:
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     system = System(tmp_path_factory.mktemp("system"))
     with_uids(system.manifests)
-    output = system.directory / "up.out"
-    with output.open("w") as file:
-        process = subprocess.Popen(
-            [COMMAND, "up", "--cluster", f"local:{system.manifests}", "--conf", CONF, "--metrics-port", "0"],
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env=system.environment,
-        )
-    try:
-        until = time.monotonic() + 100
-        while "NAMESPACE" not in output.read_text():
-            assert process.poll() is None, output.read_text()
-            assert time.monotonic() < until, output.read_text()
-            time.sleep(0.1)
+    with running_up(system, "--cluster", f"local:{system.manifests}", "--conf", CONF):
         yield system
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 def test_every_pod_of_a_directory_gets_what_the_system_gives_it(system: System) -> None:

@@ -10,8 +10,8 @@ import pytest
 from deviceshare.traces import Trace, TraceNode, TracePod
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app
+from deviceshare_cli.simulate.options import parse_names, parse_seeds
 from deviceshare_cli.simulate.trace.arrivals import draw, read_order
-from deviceshare_cli.simulate.trace.command import parse_names, parse_seeds
 from deviceshare_cli.simulate.trace.product import AllocatorPlacer
 from deviceshare_cli.simulate.trace.reading import NODES, read_trace
 from deviceshare_cli.simulate.trace.run import reported, run

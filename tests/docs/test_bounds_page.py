@@ -31,7 +31,7 @@ NO_BUFFERS = {
     "deviceshare.objects.lenient.MOST_REPAIRS": "a limit of one object",
     "deviceshare_bus.web.settings.MOST_CHARACTERS": "a limit of one token",
     "deviceshare_bus.web.settings.MOST_BYTES": "a limit of one file",
-    "deviceshare_bus.client.READ_AT_ONCE_BYTES": "a limit of one read",
+    "deviceshare_bus.connection_reader.READ_AT_ONCE_BYTES": "a limit of one read",
     "deviceshare_bus.publisher._INCOMPLETE_BATCH": "a code of nats-server",
     "deviceshare.conf.reading.LARGEST": "the largest number",
     "deviceshare.objects.pod_request._keys_of": "one entry for each configuration of a process",

@@ -12,7 +12,7 @@ from typing import Any
 
 import deviceshare_bus.framing
 import pytest
-from deviceshare_bus import client
+from deviceshare_bus import client, connection_reader
 from nats.aio.client import Client as NatsClient
 
 _PACKAGE = "deviceshare_bus.framing"
@@ -50,8 +50,12 @@ def plain() -> Any:
 def install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let connections use one of the forms."""
     if name == PLAIN:
-        for attribute in ("Parser", "Received", "Malformed", "publication", "encode_headers"):
-            monkeypatch.setattr(client, attribute, getattr(PLAIN_FRAMING, attribute))
+        for module, attributes in (
+            (client, ("Received", "Malformed", "publication", "encode_headers")),
+            (connection_reader, ("Parser", "Malformed")),
+        ):
+            for attribute in attributes:
+                monkeypatch.setattr(module, attribute, getattr(PLAIN_FRAMING, attribute))
     elif name == NATS_PY:
         monkeypatch.setattr(client.Client, "_read_loop", NatsClient._read_loop)
 

@@ -1,4 +1,4 @@
-"""Manifests of a node with one vGPU card, and of pods that request a part of it."""
+"""Manifests of a node with one vGPU card, and of pods and a gang that request a part of such cards."""
 
 NODE = """
 apiVersion: v1
@@ -23,4 +23,26 @@ spec:
   - name: main
     image: busybox
     resources: {{limits: {{volcano.sh/vgpu-number: {number}, volcano.sh/vgpu-memory: {memory}}}}}
+"""
+
+
+def gang(memory: object) -> str:
+    """Return a Job of three pods that are placed together."""
+    return f"""
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {{name: gang}}
+spec:
+  schedulerName: volcano
+  minAvailable: 3
+  tasks:
+  - name: worker
+    replicas: 3
+    template:
+      spec:
+        restartPolicy: Never
+        containers:
+        - name: main
+          image: busybox
+          resources: {{limits: {{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: {memory}}}}}
 """

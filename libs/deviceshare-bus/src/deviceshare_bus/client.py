@@ -1,9 +1,9 @@
 """nats-py's client with framing of our own (:mod:`.framing`) for what every pod needs.
 
 nats-py connects, secures the connection, authenticates, reconnects, pings, and sends subscriptions again. When it is
-about to read, the connection's protocol is replaced: what arrives goes to the parser at once, without a task, and
-messages of :meth:`Client.listen` to their listeners. Everything else goes to nats-py, in order. What
-:meth:`Client.send` is given waits in nats-py's buffer, and is written once in a turn of the event loop.
+about to read, :mod:`.connection_reader` takes over: messages of :meth:`Client.listen` go to their listeners, without a
+task, everything else to nats-py, in order. What :meth:`Client.send` is given waits in nats-py's buffer, and is written
+once in a turn of the event loop.
 
 A connection without TCP (WebSocket) is read by nats-py, with the same listeners.
 """
@@ -12,7 +12,6 @@ import asyncio
 import json
 import logging
 import ssl
-from collections import deque
 from importlib.metadata import version
 from typing import Any
 
@@ -24,22 +23,17 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
 
+from deviceshare_bus.connection_reader import ConnectionReader
 from deviceshare_bus.credentials import ANONYMOUS, Credentials
-from deviceshare_bus.framing import Listener, Malformed, Other, Parser, Received, encode_headers, publication
+from deviceshare_bus.framing import Listener, Malformed, Other, Received, encode_headers, publication
 from deviceshare_bus.requests import Requests
 from deviceshare_bus.tasks import heed_cancellation
 from deviceshare_bus.transport import NatsTransport
 
 log = logging.getLogger("deviceshare.connection")
 
-CHUNK = 1 << 20
-"""Bytes that are read at once before the protocol is replaced."""
-MOST_OTHERS = 10_000
-"""Lines and messages for nats-py that may wait; then nothing is read from the connection until it has taken them."""
 PENDING_BYTES = 64 * 1024 * 1024
 """Bytes that may wait for a server that does not read; beyond them nothing is sent, and the sender hears of it."""
-READ_AT_ONCE_BYTES = 1 << 14
-"""Bytes after which the next read does not wait (:attr:`Client.read_interval`)."""
 _DENIALS = ("authorization violation", "authentication expired", "authentication revoked")
 """Errors with which the server denies a connection, or ends one that it had accepted."""
 _PRIVATE = (
@@ -231,7 +225,7 @@ class Client(NatsClient):
             self._transport = NatsTransport(self._transport)
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
-        """Ping after what waits: the ping of nats-py is written at once, and a flush ends before what it is to flush."""
+        """Ping after what waits: nats-py writes a ping at once, and a flush would end too early."""
         self._pongs.append(asyncio.get_running_loop().create_future() if future is None else future)
         self._write(PING_PROTO)
 
@@ -244,9 +238,9 @@ class Client(NatsClient):
         if not isinstance(transport, NatsTransport):
             await super()._read_loop()
             return
-        reading = _Reading(self, transport)
+        reader = ConnectionReader(self, self._listeners, transport)
         try:
-            await reading.run()
+            await reader.run()
         except asyncio.CancelledError:
             return
         except Malformed as error:
@@ -259,7 +253,7 @@ class Client(NatsClient):
             log.exception("a line of nats-server cannot be handled")
             await self._process_op_err(error)
         finally:
-            reading.ended = True
+            reader.ended = True
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         listener = self._listeners.get(sid)
@@ -313,101 +307,3 @@ class Listening:
     def end(self) -> None:
         """Hear nothing any more."""
         self._client.silence(self._sid)
-
-
-class _Reading(asyncio.Protocol):
-    """Reads one connection in place of nats-py's protocol, which still hears of everything but the data."""
-
-    def __init__(self, client: Client, transport: NatsTransport) -> None:
-        self._client = client
-        self._transport = transport
-        self._parser = Parser(client._listeners, client.failed)
-        self._others: deque[Other] = deque()
-        self._error: Exception | None = None
-        self._wake = asyncio.Event()
-        self._paused = False
-        """Whether too much waits for nats-py to read more."""
-        self._read_delayed = False
-        """Whether the next read waits for :attr:`Client.read_interval`."""
-        self.ended = False
-
-    async def run(self) -> None:
-        """Read until cancelled. Raises Malformed, OSError or UnexpectedEOF when the connection has ended."""
-        data = b" " * CHUNK
-        while len(data) == CHUNK:  # what nats-py has read beyond the answer to CONNECT
-            data = await self._transport.read(CHUNK)
-            if not data:
-                raise nats.errors.UnexpectedEOF
-            self._others.extend(self._parser.feed(data))
-        stream = self._transport.stream
-        if self._transport.ended:
-            raise nats.errors.UnexpectedEOF
-        self._inner: Any = stream.get_protocol()
-        stream.set_protocol(self)
-        while True:
-            while self._others:
-                await self._client.take(self._others.popleft())
-            if self._error is not None:
-                raise self._error
-            if self._paused:
-                self._paused = False
-                self._read_on()
-            self._wake.clear()
-            await self._wake.wait()
-
-    def data_received(self, data: bytes) -> None:
-        """Parse."""
-        if self.ended or self._error is not None:
-            return
-        try:
-            others = self._parser.feed(data if type(data) is bytes else bytes(data))
-        except Malformed as error:
-            self._end(error)
-            return
-        if others:
-            self._others.extend(others)
-            self._wake.set()
-            if len(self._others) > MOST_OTHERS and not self._paused:
-                self._paused = True
-        interval = self._client.read_interval
-        if interval and len(data) < READ_AT_ONCE_BYTES and not self._read_delayed:
-            self._read_delayed = True
-            asyncio.get_running_loop().call_later(interval, self._resume_after_delay)
-        if self._paused or self._read_delayed:
-            self._transport.stream.pause_reading()
-
-    def _resume_after_delay(self) -> None:
-        self._read_delayed = False
-        self._read_on()
-
-    def _read_on(self) -> None:
-        stream = self._transport.stream
-        if not (self._paused or self._read_delayed or self.ended or stream.is_closing()):
-            stream.resume_reading()
-
-    def eof_received(self) -> None:
-        """End with an error; the transport closes itself."""
-        self._inner.eof_received()
-        self._end(nats.errors.UnexpectedEOF())
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """End with an error."""
-        self._end(error if isinstance(error, OSError) else nats.errors.UnexpectedEOF())
-        self._inner.connection_lost(error)
-
-    def pause_writing(self) -> None:
-        """Hear that the server does not read as fast as it is sent to."""
-        self._inner.pause_writing()
-        if not self.ended:
-            self._client.hold_back(True)
-
-    def resume_writing(self) -> None:
-        """Hear that it has caught up."""
-        self._inner.resume_writing()
-        if not self.ended:
-            self._client.hold_back(False)
-
-    def _end(self, error: Exception) -> None:
-        if self._error is None:
-            self._error = error
-            self._wake.set()

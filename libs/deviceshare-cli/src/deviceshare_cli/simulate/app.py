@@ -129,10 +129,11 @@ def trace(
     """
     from deviceshare_cli.output import indented_json
     from deviceshare_cli.plots import write
+    from deviceshare_cli.simulate.options import parse_names, parse_seeds
     from deviceshare_cli.simulate.trace import churn_report, command, report
 
-    names = command.parse_names(workload, command.known_workloads(directory), "--workload")
-    chosen = command.parse_seeds(seeds), command.policies(policy), orders, jobs
+    names = parse_names(workload, command.known_workloads(directory), "--workload")
+    chosen = parse_seeds(seeds), command.policies(policy), orders, jobs
     if churn:
         options = command.Options(directory, names, 0.95 if load is None else load, *chosen)
         runs = command.simulate_churn(options)

@@ -1,37 +1,43 @@
-"""Runs of a simulation on several cores, with a progress bar on a terminal."""
+"""Runs of a simulation on several cores."""
 
 import multiprocessing
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from deviceshare_cli.simulate.progress import RUNS, progress_bar
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def run_all(run: Callable[[T], R], tasks: Sequence[T], jobs: int | None) -> list[R]:
-    """Return the result of each task, in order; ``jobs`` at the same time, None: one for each core."""
-    results = _results(run, tasks, min(jobs or os.cpu_count() or 1, len(tasks)))
-    if not sys.stderr.isatty():
-        return list(results)
-    columns = TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        return list(progress.track(results, total=len(tasks)))
+def run_all(
+    run: Callable[[T], R], tasks: Sequence[T], jobs: int | None, described: Callable[[T], str] = lambda _task: RUNS
+) -> list[R]:
+    """Return the result of each task, in order; ``jobs`` at the same time, None: one for each core.
+
+    ``described``: what the progress bar says when a task ends.
+    """
+    results: dict[int, R] = {}
+    with progress_bar(len(tasks), RUNS) as progress:
+        for number, result in _results(run, tasks, min(jobs or os.cpu_count() or 1, len(tasks))):
+            results[number] = result
+            progress(len(results), described(tasks[number]))
+    return [results[number] for number in range(len(tasks))]
 
 
-def _results(run: Callable[[T], R], tasks: Sequence[T], jobs: int) -> Iterator[R]:
+def _results(run: Callable[[T], R], tasks: Sequence[T], jobs: int) -> Iterator[tuple[int, R]]:
+    """Yield the number and the result of each task when it ends."""
     if jobs <= 1:
-        yield from map(run, tasks)
+        yield from enumerate(map(run, tasks))
         return
     # A new interpreter for each worker: the command may have threads.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        numbers = {pool.submit(run, task): number for number, task in enumerate(tasks)}
         try:
-            yield from pool.map(run, tasks)
+            for done in as_completed(numbers):
+                yield numbers[done], done.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

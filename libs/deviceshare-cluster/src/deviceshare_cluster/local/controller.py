@@ -20,6 +20,7 @@ from deviceshare_cluster.local.kubelets import Kubelets
 from deviceshare_cluster.local.store import BATCHES
 from deviceshare_cluster.local.volume_controller import KINDS as VOLUME_KINDS
 from deviceshare_cluster.local.volume_controller import VolumeController
+from deviceshare_cluster.local.warn_once import WarnOnce
 from deviceshare_cluster.local.workloads import CONTROLLER_HASH, FOLLOWS_PODS, WORKLOADS, Owned, PodState, desired
 from deviceshare_cluster.local.writer import Action, Applied
 
@@ -33,7 +34,6 @@ _CONTROLLED = ("Pod", "PodGroup", *WORKLOADS)
 _REVISION = f'"{CONTROLLER_HASH}"'.encode()
 _RETRY_SECONDS = 0.5
 _MOST_LOST = 10_000
-_MOST_REPORTED = 1000
 _UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
 """Raised for an object of an unexpected form: admission does not know all fields."""
 _JOBS_AT_ONCE = 8
@@ -107,7 +107,7 @@ class Controller:
         self._listed = False
         self._acting = 0
         self._changes: asyncio.Queue[list[Change | Listed]] = asyncio.Queue(maxsize=BATCHES)
-        self._reported: set[str] = set()
+        self._warnings = WarnOnce()
         self.observers: list[Callable[[list[Change | Listed]], None]] = []
         """Called with each batch of changes that the controllers receive."""
         self.observers += [self._kubelets.take, self._volumes.take]
@@ -155,7 +155,7 @@ class Controller:
         try:
             decoded = (_decode_pod_head if key.kind == "Pod" else _decode_head)(raw)
         except msgspec.MsgspecError as error:
-            self._warn(f"{key}: is not read: {error}")
+            self._warnings.warn(f"{key}: is not read: {error}")
             self._gone(key)
             self._heads[key] = _Metadata(key.name, "", key.namespace)
             return
@@ -287,7 +287,7 @@ class Controller:
                 try:
                     await (self._sync_job(workload) if key.kind == VOLCANO_JOB else self._sync(key, workload))
                 except _UNEXPECTED as error:
-                    self._warn(f"{key}: is not reconciled: {type(error).__name__}: {error}")
+                    self._warnings.warn(f"{key}: is not reconciled: {type(error).__name__}: {error}")
 
         for result in await asyncio.gather(*(one(key) for key in keys), return_exceptions=True):
             if isinstance(result, BaseException):
@@ -328,7 +328,9 @@ class Controller:
         results = await self._cluster.make(found.updated, update=True)
         for obj in found.created:
             if "ownerReferences" in obj["metadata"] and self._is_of_another(key_of(obj), owned):
-                self._warn(f"{key}: {key_of(obj)} is not made: it exists, and belongs to another owner or to none")
+                self._warnings.warn(
+                    f"{key}: {key_of(obj)} is not made: it exists, and belongs to another owner or to none"
+                )
         if missing := [obj for obj in found.created if key_of(obj) not in self._heads]:
             made = await self._cluster.make(missing)
             if any(result.action is Action.UNCHANGED and result.kind in _CONTROLLED for result in made):
@@ -364,15 +366,7 @@ class Controller:
             )
         for result in results:
             if result.problem is not None:
-                self._warn(str(result.problem))
-
-    def _warn(self, text: str) -> None:
-        """Log a problem once."""
-        if text not in self._reported:
-            if len(self._reported) == _MOST_REPORTED:
-                self._reported.clear()
-            self._reported.add(text)
-            log.warning("%s", text)
+                self._warnings.warn(str(result.problem))
 
 
 def _owner_key(owner: _Owner, owned: Key) -> Key:

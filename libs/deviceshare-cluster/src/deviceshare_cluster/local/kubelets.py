@@ -12,11 +12,11 @@ from deviceshare_cluster.interface import Change, ChangeType, ClusterError, List
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.kinds import Key
 from deviceshare_cluster.local.stages import MARK, StageProblem, next_stage
+from deviceshare_cluster.local.warn_once import WarnOnce
 
 log = logging.getLogger("deviceshare.local_cluster")
 
 _RETRY_SECONDS = 0.5
-_MOST_INVALID = 1000
 _STAGES_AT_ONCE = 64
 
 
@@ -33,7 +33,7 @@ class Kubelets:
         self._times: dict[Key, float] = {}
         """The time of the valid entry of each pod."""
         self._changed = asyncio.Event()
-        self._reported: set[str] = set()
+        self._warnings = WarnOnce()
 
     def take(self, batch: Iterable[Change | Listed]) -> None:
         """Note the stages of changed pods."""
@@ -50,11 +50,7 @@ class Kubelets:
         try:
             stage = next_stage(pod)
         except StageProblem as problem:
-            if str(problem) not in self._reported:
-                if len(self._reported) == _MOST_INVALID:
-                    self._reported.clear()
-                self._reported.add(str(problem))
-                log.warning("%s: %s", key, problem)
+            self._warnings.warn(str(problem), str(key))
             stage = None
         if stage is None:
             self._times.pop(key, None)

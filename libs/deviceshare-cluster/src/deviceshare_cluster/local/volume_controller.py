@@ -20,13 +20,13 @@ from deviceshare_cluster.local.volume_rules import (
     Remove,
     VolumeRules,
 )
+from deviceshare_cluster.local.warn_once import WarnOnce
 
 log = logging.getLogger("deviceshare.local_cluster")
 
 KINDS = (CLASS, VOLUME, CLAIM, NODE)
 """The kinds that it follows."""
 _RETRY_SECONDS = 0.5
-_MOST_REPORTED = 1000
 _UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
 """Raised for an object of an unexpected form: admission does not know all fields."""
 
@@ -43,7 +43,7 @@ class VolumeController:
         self._listed = False
         self._changed = asyncio.Event()
         self._acting = False
-        self._reported: set[str] = set()
+        self._warnings = WarnOnce()
 
     @property
     def open(self) -> int:
@@ -65,7 +65,7 @@ class VolumeController:
                 try:
                     self._rules.put(change.kind, change.namespace, change.name, obj)
                 except _UNEXPECTED as error:
-                    self._warn(f"{change.kind} {change.name}: is not read: {type(error).__name__}: {error}")
+                    self._warnings.warn(f"{change.kind} {change.name}: is not read: {type(error).__name__}: {error}")
         if self._listed and self._rules.dirty:
             self._changed.set()
 
@@ -92,7 +92,7 @@ class VolumeController:
         try:
             return self._rules.actions(kind, key)
         except _UNEXPECTED as error:
-            self._warn(f"{kind} {'/'.join(filter(None, key))}: is not bound: {type(error).__name__}: {error}")
+            self._warnings.warn(f"{kind} {'/'.join(filter(None, key))}: is not bound: {type(error).__name__}: {error}")
             return []
 
     async def _act(self, action: Action) -> bool:
@@ -101,16 +101,9 @@ class VolumeController:
             case Create(obj=obj):
                 for result in await self._cluster.make([obj]):
                     if result.problem is not None:
-                        self._warn(str(result.problem))
+                        self._warnings.warn(str(result.problem))
             case Remove(name=name):
                 await self._cluster.delete(VOLUME, "", name)
             case Patch(kind=kind, namespace=namespace, name=name, revision=revision, body=body):
                 return await self._cluster.merge(Key(kind, namespace, name), revision, body)
         return True
-
-    def _warn(self, text: str) -> None:
-        if text not in self._reported:
-            if len(self._reported) == _MOST_REPORTED:
-                self._reported.clear()
-            self._reported.add(text)
-            log.warning("%s", text)

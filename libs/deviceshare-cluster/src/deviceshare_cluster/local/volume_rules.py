@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from deviceshare.model import HOSTNAME, StorageClassFact, VolumeClaimFact, VolumeFact, matches_labels
+from deviceshare.model import HOSTNAME, StorageClassFact, VolumeClaimFact
 from deviceshare.objects import (
     BIND_COMPLETED,
     SELECTED_NODE,
@@ -24,7 +24,6 @@ from deviceshare_cluster.changes import BOUND_BY_CONTROLLER, merged, reservation
 from deviceshare_cluster.interface import Object
 
 CLAIM, VOLUME, CLASS, NODE = "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "Node"
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 """The annotation of a volume that was made for a claim, with its provisioner."""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -185,7 +184,7 @@ class VolumeRules:
             if found is not None:
                 yield from _bind(claim, found)
                 return
-        if of_class is not None and raw is not None and of_class.provisioner not in ("", NO_PROVISIONER):
+        if of_class is not None and raw is not None and of_class.provisions:
             yield from self._provision(claim, fact, raw, of_class)
 
     def _matching(self, claim: VolumeClaimFact) -> Object | None:
@@ -193,7 +192,7 @@ class VolumeRules:
         found: list[tuple[int, str, Object]] = []
         for (_, name), obj in self.objects[VOLUME].items():
             volume = decode_volume(json.dumps(obj).encode())
-            if volume.available and not volume.claim and not volume.terminating and _suits(volume, claim):
+            if volume.matches(claim) and not volume.claim:
                 found.append((volume.capacity, name, obj))
         return min(found, key=lambda each: each[:2])[2] if found else None
 
@@ -263,16 +262,6 @@ def _is_empty_removal(obj: Object, body: Object) -> bool:
     removed = (body.get("metadata") or {}).get("annotations") or {}
     return body.keys() == {"metadata"} and all(
         value is None and not _annotation(obj, name) for name, value in removed.items()
-    )
-
-
-def _suits(volume: VolumeFact, claim: VolumeClaimFact) -> bool:
-    return (
-        volume.storage_class == claim.storage_class
-        and volume.capacity >= claim.requested
-        and volume.block == claim.block
-        and set(claim.access_modes) <= set(volume.access_modes)
-        and (claim.selector is None or matches_labels(claim.selector, dict(volume.labels)))
     )
 
 

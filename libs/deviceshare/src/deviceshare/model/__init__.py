@@ -5,8 +5,8 @@ Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions),
 :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities), :mod:`.shared_uids` (pods with one
 uid), :mod:`.bounded` (numbers in messages), :mod:`.requirements` and :mod:`.pod_topology` (selectors of labels,
 inter-pod constraints), :mod:`.policies` (the choice among nodes and cards), :mod:`.signatures` (HMAC of device
-annotations), :mod:`.fences` (claims that must not be bound any more), :mod:`.traces` (ids of traces), :mod:`.backoff`
-(pauses between retries).
+annotations), :mod:`.revisions` (of objects, as numbers), :mod:`.fences` (claims that must not be bound any more),
+:mod:`.traces` (ids of traces), :mod:`.backoff` (pauses between retries).
 """
 
 from deviceshare.model.backoff import Backoff
@@ -115,6 +115,7 @@ from deviceshare.model.quantities import (
     to_amount,
 )
 from deviceshare.model.requirements import Labels, Preference, Requirement, Taint, Toleration
+from deviceshare.model.revisions import revision_number
 from deviceshare.model.shared_uids import alias, object_uid
 from deviceshare.model.signatures import (
     ADMISSION,
@@ -256,6 +257,7 @@ __all__ = [
     "object_uid",
     "parse_quantity",
     "read_keys",
+    "revision_number",
     "shown",
     "sign",
     "sign_admission",

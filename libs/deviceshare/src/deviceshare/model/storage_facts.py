@@ -18,12 +18,15 @@ from deviceshare.model.facts import (
     QueueFact,
     Synced,
 )
-from deviceshare.model.pod_topology import Selector
+from deviceshare.model.pod_topology import Selector, matches_labels
 from deviceshare.model.problems import Problem
 from deviceshare.model.requirements import Labels, Requirement
 
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 """The access mode of a volume that one pod of the whole cluster may use at a time."""
+
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+"""The provisioner of a StorageClass for which volumes are not made."""
 
 NodeTerms = tuple[tuple[Requirement, ...], ...]
 """A required node affinity: all requirements of at least one term."""
@@ -89,6 +92,24 @@ class VolumeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="volum
     """The driver's name for it."""
     problems: tuple[Problem, ...] = ()
 
+    def can_hold(self, claim: VolumeClaimFact) -> bool:
+        """Return whether it can be bound to a claim that it is reserved for: by its size and volume mode.
+
+        Source, also of :meth:`matches`: FindMatchingVolume of kubernetes
+        component-helpers/storage/volume/pv_helpers.go.
+        """
+        return self.capacity >= claim.requested and self.block == claim.block and not self.terminating
+
+    def matches(self, claim: VolumeClaimFact) -> bool:
+        """Return whether it can be bound to a claim that it is not reserved for, if no other claim has it."""
+        return (
+            self.available
+            and self.storage_class == claim.storage_class
+            and self.can_hold(claim)
+            and (claim.selector is None or matches_labels(claim.selector, dict(self.labels)))
+            and set(claim.access_modes) <= set(self.access_modes)
+        )
+
 
 class StorageClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="storageclass"):
     """A StorageClass."""
@@ -100,6 +121,11 @@ class StorageClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag=
     topologies: NodeTerms = ()
     """``allowedTopologies``: volumes can be made where all requirements of one term are met; (): everywhere."""
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def provisions(self) -> bool:
+        """Whether volumes are made for its claims."""
+        return self.provisioner not in ("", _NO_PROVISIONER)
 
 
 class VolumeLimitsFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="volumelimits"):

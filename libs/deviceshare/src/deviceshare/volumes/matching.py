@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deviceshare.model import VolumeClaimFact, matches_labels
+from deviceshare.model import VolumeClaimFact
 from deviceshare.volumes.catalog import Catalog
 from deviceshare.volumes.node_labels import Ints, NodeLabels
 from deviceshare.volumes.reasons import Bools
-
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class Candidate(NamedTuple):
@@ -109,21 +107,15 @@ class Unbound:
 def _candidates(claim: VolumeClaimFact, catalog: Catalog, labels: NodeLabels) -> list[Candidate]:
     """Return the volumes for a claim in the order in which they are tried."""
     reserved, others = [], []
-    modes = set(claim.access_modes)
     for volume in catalog.of_class(claim.storage_class):
         owner, uid = catalog.owner(volume)
         is_reserved = owner == claim.key and uid in ("", claim.uid)
         if owner and not is_reserved:
             continue
-        if volume.capacity < claim.requested or volume.block != claim.block or volume.terminating:
-            continue
         if is_reserved:
-            reserved.append(volume)
-        elif (
-            volume.available
-            and (claim.selector is None or matches_labels(claim.selector, dict(volume.labels)))
-            and modes <= set(volume.access_modes)
-        ):
+            if volume.can_hold(claim):
+                reserved.append(volume)
+        elif volume.matches(claim):
             others.append(volume)
     others.sort(key=lambda volume: volume.capacity)
     return [
@@ -148,6 +140,6 @@ def _smallest(candidates: Iterable[Candidate], row: int, taken: set[str]) -> str
 def _provisioned(claim: VolumeClaimFact, catalog: Catalog, labels: NodeLabels) -> Bools | None:
     """Return the nodes for which a volume can be made, None if it cannot be made."""
     found = catalog.storage_class(claim.storage_class)
-    if found is None or found.provisioner in ("", NO_PROVISIONER):
+    if found is None or not found.provisions:
         return None
     return labels.matching(found.topologies or None)

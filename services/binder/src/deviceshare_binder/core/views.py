@@ -4,7 +4,16 @@ from collections.abc import Mapping
 
 import msgspec
 from deviceshare.allocation import CORDONED, tolerates
-from deviceshare.model import DEFAULT_QUEUE, Card, ContainerGrant, NodeTerms, PodRequest, fence_entry, fenced_claims
+from deviceshare.model import (
+    DEFAULT_QUEUE,
+    Card,
+    ContainerGrant,
+    NodeTerms,
+    PodRequest,
+    fence_entry,
+    fenced_claims,
+    revision_number,
+)
 from msgspec.structs import replace
 
 
@@ -68,11 +77,6 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
         if view.node or revision_number(self.revision) <= revision_number(view.revision):
             return view
         return replace(view, revision=self.revision, fenced=self.fenced)
-
-
-def revision_number(revision: str) -> int:
-    """Return a revision as a number: the API server's are numbers that grow, and so are the local cluster's."""
-    return int(revision) if revision.isdecimal() else 0
 
 
 class PodUsage(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):

@@ -10,11 +10,11 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from deviceshare.allocation import Rule, matches
-from deviceshare.model import Claim, NodeFact, VolumeBinding
+from deviceshare.model import Claim, NodeFact, VolumeBinding, revision_number
 from msgspec.structs import replace
 
 from deviceshare_binder.core.bind_task import BindTask
-from deviceshare_binder.core.views import NodeView, VolumeClaimView, VolumeView, revision_number
+from deviceshare_binder.core.views import NodeView, VolumeClaimView, VolumeView
 
 
 class Progress(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import Fact, Gone
+from deviceshare.model import Fact, Gone, revision_number
 from deviceshare_bus.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.core import Command, Count, Log, WriteAnswer, WriteRefused, Written
 from deviceshare_bus.messages import encode
@@ -22,8 +22,6 @@ WRITES = 1000
 _REVISION_FIELD = msgspec.msgpack.encode("revision")
 _FIRST_FIELDS = 64
 """Bytes of a message that hold its first fields: the kind, and the revision if it is not longer than usual."""
-_LONGEST_REVISION = 20
-"""Digits of 2**64."""
 
 
 class OpenSubject(NamedTuple):
@@ -247,5 +245,4 @@ def _content(fact: Fact, data: bytes = b"") -> _Content:
     else:
         digest.update(data[:at])
         digest.update(data[at + len(field) :])
-    revision = int(fact.revision) if fact.revision.isdecimal() and len(fact.revision) <= _LONGEST_REVISION else 0
-    return _Content(digest.digest(), revision, isinstance(fact, Gone))
+    return _Content(digest.digest(), revision_number(fact.revision), isinstance(fact, Gone))

@@ -17,6 +17,7 @@ from deviceshare.model import (
     VolumeClaimFact,
     VolumeFact,
     VolumeLimitsFact,
+    revision_number,
 )
 from deviceshare_bus.subjects import fact as fact_subject
 from msgspec.structs import replace
@@ -123,7 +124,9 @@ class Storage:
             if fact is not None and self._concerns(subject, fact):
                 self._published.add(subject)
                 deleted = self._withdrawn.get(subject, 0)
-                yield subject, fact if _revision(fact) >= deleted else replace(fact, revision=str(deleted + 1))
+                if revision_number(fact.revision) < deleted:
+                    fact = replace(fact, revision=str(deleted + 1))
+                yield subject, fact
             elif subject in self._published:
                 self._published.discard(subject)
                 if fact is not None:
@@ -183,10 +186,6 @@ class Storage:
 
 def _place(subject: str) -> int:
     return _ORDER.index(subject.split(".", 2)[1])
-
-
-def _revision(fact: StorageFact) -> int:
-    return int(fact.revision) if fact.revision.isdecimal() else 0
 
 
 def _index(index: defaultdict[str, set[str]], key: str, subject: str, *, add: bool) -> None:

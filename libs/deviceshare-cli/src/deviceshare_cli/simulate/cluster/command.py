@@ -1,9 +1,7 @@
 """``deviceshare simulate cluster``: reads the cluster and the pods, and simulates each policy."""
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +21,6 @@ from deviceshare_bus.plugins import load_families
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import Manifests
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read
@@ -41,7 +37,8 @@ from deviceshare_cli.simulate.cluster.objects import ObjectMaker, copies, only_k
 from deviceshare_cli.simulate.cluster.player import Player
 from deviceshare_cli.simulate.cluster.results import Result, result, usage
 from deviceshare_cli.simulate.cluster.volumes import with_phases
-from deviceshare_cli.simulate.trace.command import parse_names
+from deviceshare_cli.simulate.options import parse_names
+from deviceshare_cli.simulate.progress import Progressed, progress_bar
 from deviceshare_cli.whatif.manifests import Candidate, node_warnings, only_on
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 
@@ -58,10 +55,6 @@ def policies(text: str) -> tuple[str, ...]:
     return POLICIES if text == "all" else parse_names(text, (CONFIGURED, *POLICIES), "--policy")
 
 
-Progressed = Callable[[int, str], None]
-"""Shows how many pods are decided, and the policy under which."""
-
-
 class Options(NamedTuple):
     """What is simulated. ``directory``: that of a local cluster; None: a running system, or a snapshot of one."""
 
@@ -73,7 +66,7 @@ class Options(NamedTuple):
     conf: Path | None = None
 
 
-class Cluster(NamedTuple):
+class InitialCluster(NamedTuple):
     """A cluster before the simulation, and how the facts of further objects are made of manifests.
 
     ``own``: the pods to place that the directory holds, if these are what is asked about.
@@ -105,7 +98,7 @@ async def simulate_cluster(options: Options, *, json: bool, plot: Path | None) -
     return REJECTED_STATUS if cluster.rejected else 0
 
 
-def simulate(cluster: Cluster, options: Options, conf: ConfigFact | None) -> list[Result]:
+def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None) -> list[Result]:
     """Return the result of each policy. Raises CommandError."""
     player = Player(cluster.stored, cluster.now)
     asked: dict[str, Fact] = {}
@@ -120,7 +113,7 @@ def simulate(cluster: Cluster, options: Options, conf: ConfigFact | None) -> lis
     if not uids:
         raise CommandError("there are no pods to place: --pods names the files or directories of further ones")
     results = []
-    with _progress(len(uids) * len(options.policies)) as progress:
+    with progress_bar(len(uids) * len(options.policies), "pods") as progress:
         for number, policy in enumerate(options.policies):
             if number:
                 player = Player(cluster.stored, cluster.now)
@@ -159,7 +152,7 @@ def _read_conf(path: Path) -> ConfigFact:
     return fact
 
 
-def _of_directory(directory: Path, conf: ConfigFact | None) -> Cluster:
+def _of_directory(directory: Path, conf: ConfigFact | None) -> InitialCluster:
     """Return the cluster that ``up`` would make of a directory."""
     now = time.time()
     maker, inventory = _maker(now, (), makes_queues=True), Inventory(SCHEDULERS, conf)
@@ -174,10 +167,10 @@ def _of_directory(directory: Path, conf: ConfigFact | None) -> Cluster:
     def add(manifests: Manifests, _player: Player) -> dict[str, Fact]:
         return inventory.created(_created(maker, manifests, SCHEDULERS, printed))
 
-    return Cluster(messages({**facts, SYNCED: Synced()}), now, add, own, len(maker.rejected))
+    return InitialCluster(messages({**facts, SYNCED: Synced()}), now, add, own, len(maker.rejected))
 
 
-async def _of_system(source: Source) -> Cluster:
+async def _of_system(source: Source) -> InitialCluster:
     """Return the cluster of a running system or a snapshot."""
     async with opened(source) as reader:
         stored = await reader.messages(PLACEMENT_STREAMS)
@@ -201,7 +194,7 @@ async def _of_system(source: Source) -> Cluster:
             printed,
         )
 
-    return Cluster(stored, now, add, frozenset(), 0)
+    return InitialCluster(stored, now, add, frozenset(), 0)
 
 
 def _maker(now: float, classes: Sequence[Object], *, makes_queues: bool) -> ObjectMaker:
@@ -248,15 +241,3 @@ def _print_limited(lines: Sequence[str]) -> None:
         to_stderr(line)
     if len(lines) > MOST_SHOWN:
         to_stderr(f"and {len(lines) - MOST_SHOWN} more lines")
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Progressed]:
-    """Show a progress bar while pods are placed, if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _name: None
-        return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("pods", total=total)
-        yield lambda done, name: progress.update(task, completed=done, description=name)

@@ -127,7 +127,7 @@ def allocated(device: api.Device) -> float:
     return min(1.0, device.slots_used / device.slots_total) if device.slots_total else 0.0
 
 
-def kind_of(pod: PodFact) -> str:
+def requested_devices(pod: PodFact) -> str:
     """Return the class of a pod: the devices that its containers request."""
     if not requests_devices(pod.ask):
         return NO_DEVICES
@@ -151,13 +151,13 @@ def result(policy: str, player: Player, asked: Collection[PodUid], before: Usage
             pod = each.pod
             claim = each.claim
             devices = devices_of(claim.grants) + api.whole_cards(claim.resources, claim.grants)
-            found.append(PodResult(pod.namespace, pod.name, kind_of(pod), each.node, devices, ""))
+            found.append(PodResult(pod.namespace, pod.name, requested_devices(pod), each.node, devices, ""))
     others = Counter({True: len(player.placed) - len(found)})
     for uid, (pod, reason) in player.waiting.items():
         if uid in asked:
             general = reason.replace(f"pod group {pod.podgroup}", "pod group") if pod.podgroup else reason
             general = general.removeprefix(f"Pod {pod.ref}: ")
-            found.append(PodResult(pod.namespace, pod.name, kind_of(pod), "", (), reason, general))
+            found.append(PodResult(pod.namespace, pod.name, requested_devices(pod), "", (), reason, general))
         else:
             others[False] += 1
     return Result(policy, before, after, found, others, _curve(found, before, after))

@@ -4,11 +4,11 @@ import math
 from typing import NamedTuple
 
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.simulate.options import parse_names, parse_seeds
 from deviceshare_cli.simulate.parallel import run_all
 from deviceshare_cli.simulate.partitions.arrivals import DISTRIBUTIONS
 from deviceshare_cli.simulate.partitions.clusters import CLUSTERS
 from deviceshare_cli.simulate.partitions.run import MOVING, POLICIES, Result, Task, run
-from deviceshare_cli.simulate.trace.command import parse_names, parse_seeds
 
 MOST_LOADS = 20
 LEAST_LOAD, MOST_LOAD = 0.1, 5.0

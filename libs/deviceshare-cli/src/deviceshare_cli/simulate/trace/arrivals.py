@@ -11,7 +11,8 @@ from typing import NamedTuple
 from deviceshare.traces import Trace
 
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.simulate.trace.reading import parse_number, read_text
+from deviceshare_cli.simulate.options import parse_number
+from deviceshare_cli.simulate.trace.reading import read_text
 
 _FILE = "openb_pod_list_{}_{}.txt"
 

@@ -35,7 +35,7 @@ _MOST_PODS = 5_000_000
 _MOST_COPIES = 100_000
 
 
-class Plan(NamedTuple):
+class ArrivalPlan(NamedTuple):
     """What all policies see: the arrivals, the rank of each node, and the seconds of a sample."""
 
     schedule: Schedule
@@ -73,7 +73,7 @@ class ChurnResult(NamedTuple):
     curve: list[tuple[float, Capacity]]
 
 
-def plan(trace: Trace, load: float, seed: int) -> Plan:
+def plan_arrivals(trace: Trace, load: float, seed: int) -> ArrivalPlan:
     """Draw when pods arrive, for a load, from a seed. Raises CommandError for a load that needs too many pods."""
     cycle = cycle_seconds(trace, load)
     if cycle <= 0:
@@ -90,10 +90,10 @@ def plan(trace: Trace, load: float, seed: int) -> Plan:
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     ranks = list(range(len(trace.nodes)))
     chance.shuffle(ranks)
-    return Plan(schedule(trace, cycle, until, chance.randrange), tuple(ranks), sample)
+    return ArrivalPlan(schedule(trace, cycle, until, chance.randrange), tuple(ranks), sample)
 
 
-def run_churn(trace: Trace, planned: Plan, policy: str, seed: int) -> ChurnResult:
+def run_churn(trace: Trace, planned: ArrivalPlan, policy: str, seed: int) -> ChurnResult:
     """Run a policy. Times the run without what came before."""
     simulation = Churn(trace, planned, policy, seed)
     # Seconds of CPU: runs on other cores, and other processes, do not matter.
@@ -118,7 +118,7 @@ def run_churn(trace: Trace, planned: Plan, policy: str, seed: int) -> ChurnResul
 class Churn:
     """A run. ``placed`` are arrivals (their numbers) that were placed, in this order."""
 
-    def __init__(self, trace: Trace, planned: Plan, policy: str, seed: int) -> None:
+    def __init__(self, trace: Trace, planned: ArrivalPlan, policy: str, seed: int) -> None:
         self._placer = POLICIES[policy](Run(trace, planned.ranks, seed))
         self.nodes = self._placer.nodes
         self._plan = planned
@@ -200,17 +200,17 @@ class Churn:
 
     def _count_wait(self, arrival: int, now: int) -> None:
         if self._plan.warm <= self._times[arrival] and now < self._plan.until:
-            self.waits.add(kind_of(self._pods[self._arriving[arrival]]), now - self._times[arrival])
+            self.waits.add(card_count(self._pods[self._arriving[arrival]]), now - self._times[arrival])
 
     def _count_waiting(self) -> None:
         """Count what still waits with the time until the end."""
         for queue in self.waiting.queues:
             for arrival in queue:
                 if self._plan.warm <= self._times[arrival]:
-                    kind = kind_of(self._pods[self._arriving[arrival]])
-                    self.waits.add(kind, self._plan.until - self._times[arrival])
+                    cards = card_count(self._pods[self._arriving[arrival]])
+                    self.waits.add(cards, self._plan.until - self._times[arrival])
 
 
-def kind_of(pod: TracePod) -> float:
+def card_count(pod: TracePod) -> float:
     """Return the number of cards of a pod, 0.5 for a share."""
     return 0.5 if pod.amount < CARD and pod.cards else float(pod.cards)

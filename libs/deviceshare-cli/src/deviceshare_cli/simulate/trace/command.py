@@ -1,26 +1,21 @@
-"""``deviceshare simulate trace``: all runs, on all cores, with a progress bar on a terminal."""
+"""``deviceshare simulate trace``: its options, and all runs."""
 
-import multiprocessing
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from deviceshare.traces import Trace, with_times
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.simulate.options import parse_names
+from deviceshare_cli.simulate.parallel import run_all
 from deviceshare_cli.simulate.trace.arrivals import draw, read_order
-from deviceshare_cli.simulate.trace.churn import ChurnResult, Plan, plan, run_churn
+from deviceshare_cli.simulate.trace.churn import ArrivalPlan, ChurnResult, plan_arrivals, run_churn
 from deviceshare_cli.simulate.trace.policies import POLICIES
-from deviceshare_cli.simulate.trace.reading import parse_number, read_trace, workloads
+from deviceshare_cli.simulate.trace.reading import read_trace, workloads
 from deviceshare_cli.simulate.trace.run import Result, run
 
-MOST_SEEDS = 1000
 MOST_LOAD = 10.0
 _RECORDED = "default"
 """The workload whose times count for workloads without times."""
@@ -47,33 +42,6 @@ class _Task(NamedTuple):
     seed: int
 
 
-def parse_names(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
-    """Return the names of a list, ``all`` for all that are known. Raises CommandError."""
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if names == ("all",):
-        return tuple(known)
-    if not names:
-        raise CommandError(f"{option}: {text!r}: must be names, joined by commas: {', '.join(known)}")
-    for name in names:
-        if name not in known:
-            raise CommandError(f"{option}: {name!r}: must be one of {', '.join(known)}, or all")
-    return names
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds of ``42..51``, ``42`` or ``42,44,50..51``. Raises CommandError."""
-    found: dict[int, None] = {}
-    for part in text.split(","):
-        begin, _, end = part.strip().partition("..")
-        first, last = parse_number(begin), parse_number(end or begin)
-        if first is None or last is None or first > last:
-            raise CommandError(f"--seeds: {part!r}: must be a whole number or a range such as 42..51")
-        if last - first + len(found) >= MOST_SEEDS:
-            raise CommandError(f"--seeds: {text!r}: must be at most {MOST_SEEDS} seeds")
-        found |= dict.fromkeys(range(first, last + 1))
-    return tuple(found)
-
-
 def known_workloads(directory: Path) -> list[str]:
     """Return the workloads of a directory. Raises CommandError if there is none."""
     if not directory.is_dir():
@@ -84,16 +52,7 @@ def known_workloads(directory: Path) -> list[str]:
     return found
 
 
-class _Named(Protocol):
-    @property
-    def workload(self) -> str: ...
-    @property
-    def policy(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-
-
-R = TypeVar("R", bound=_Named)
+R = TypeVar("R")
 
 
 def simulate(options: Options) -> list[Result]:
@@ -117,38 +76,7 @@ def _simulate(options: Options, run_one: Callable[[_Task], R]) -> list[R]:
         for policy in options.policies
         for seed in options.seeds
     ]
-    jobs = min(options.jobs or os.cpu_count() or 1, len(tasks))
-    results = dict(_shown(_all(tasks, jobs, run_one), len(tasks)))
-    return [results[at] for at in range(len(tasks))]
-
-
-def _all(tasks: Sequence[_Task], jobs: int, run_one: Callable[[_Task], R]) -> Iterator[tuple[int, R]]:
-    """Yield the number and the result of each run when it ends."""
-    if jobs == 1:
-        yield from ((number, run_one(task)) for number, task in enumerate(tasks))
-        return
-    # A new interpreter for each worker: the command may have threads.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        numbers = {pool.submit(run_one, task): number for number, task in enumerate(tasks)}
-        try:
-            for done in as_completed(numbers):
-                yield numbers[done], done.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _shown(results: Iterable[tuple[int, R]], total: int) -> Iterator[tuple[int, R]]:
-    """Show a progress bar while results are computed, if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield from results
-        return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("runs", total=total)
-        for number, result in results:
-            progress.update(task, advance=1, description=f"{result.workload} {result.policy} {result.seed}")
-            yield number, result
+    return run_all(run_one, tasks, options.jobs, lambda task: f"{task.workload} {task.policy} {task.seed}")
 
 
 @cache
@@ -182,8 +110,8 @@ def _timed(directory: Path, workload: str) -> Trace:
 
 
 @lru_cache(1)
-def _plan(directory: Path, workload: str, load: float, seed: int) -> Plan:
-    return plan(_timed(directory, workload), load, seed)
+def _plan(directory: Path, workload: str, load: float, seed: int) -> ArrivalPlan:
+    return plan_arrivals(_timed(directory, workload), load, seed)
 
 
 def _run_churn(task: _Task) -> ChurnResult:

@@ -15,17 +15,12 @@ from typing import NamedTuple
 from deviceshare.traces import CARD, LONGEST, Trace, TraceNode, TracePod
 
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.simulate.options import parse_number
 
 NODES = "openb_node_list_gpu_node.csv"
 _PODS = "openb_pod_list_{}.csv"
 MOST_CARDS = 64
 _MOST_AMOUNT = 10**12
-_MOST_DIGITS = 15
-
-
-def parse_number(text: str) -> int | None:
-    """Return the whole number that a text is, None for another text or more than 15 digits."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 class CsvRow(NamedTuple):
