@@ -157,3 +157,32 @@ def test_a_gang_gets_a_volume_for_each_pod_or_waits(volumes: int) -> None:
     found = settle(core)
     assert len(found) == (3 if volumes == 3 else 0)
     assert len({bindings[0].volume for _, bindings in found.values()}) == len(found)
+
+
+def retried(core: Played) -> int:
+    """Return how many waiting pods the next round tries again; then let it explain why they wait."""
+    found = len(core.core.cluster.dispatcher)
+    for _ in range(3):
+        assert not core.tick(20.0).writes
+    return found
+
+
+def test_a_pod_whose_volumes_are_bound_makes_only_pods_with_claims_be_tried_again() -> None:
+    data = unbound("data")
+    core = begin(data, unbound("late"), disk("pv", "b"))
+    core.put(using("p", "data"))
+    assert settle(core) == {"p": ("b", (reserved("data", "pv"),))}
+    core.put(pod("large", ask(container(cpu=1_000_000))))
+    core.put(using("q", "late"))
+    retried(core)
+    assert retried(core) == 0
+    core.put(replace(disk("pv", "b", claim="ns/data", claim_uid="uid-data"), available=False))
+    assert retried(core) == 1
+    core.put(replace(disk("pv", "b", claim="ns/data", claim_uid="uid-data"), available=False, revision="7"))
+    assert retried(core) == 0, "nothing has changed but the revision"
+    core.put(replace(data, volume="pv", bound=True))
+    assert retried(core) == 1
+    core.put(using("p", "data", node="b"))
+    assert retried(core) == 1
+    core.put(place("d"))
+    assert retried(core) == 2

@@ -135,6 +135,10 @@ class ClusterState:
             self.accounts.hold(uid)
         elif pod is None or not (pod.claims or pod.fact.node):
             self.accounts.release(uid)
+        if before is not None and after is not None and before.tenant.bindings != after.tenant.bindings:
+            # The volumes of the pod are bound: of no use for pods without claims.
+            self.made_room(ROOM_FOR_VOLUMES)
+            before = replace(before, tenant=replace(before.tenant, bindings=after.tenant.bindings))
         if before is not None and after != before:
             # The pod may hold less, or other pods may share a card with it now.
             self.made_room()

@@ -93,7 +93,8 @@ class Facts:
                 self._cluster.set_queue(fact)
                 count_if_selected(self._cluster, fact.policies)
             case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
-                self._cluster.set_storage(fact)
+                if before is None or replace(before, revision=fact.revision) != fact:
+                    self._cluster.set_storage(fact)
             case ConfigFact() if self._effective.take(fact):
                 self._configure()
         self._facts[subject] = fact
