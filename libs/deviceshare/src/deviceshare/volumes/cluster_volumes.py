@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from deviceshare.kernels import Changes
 from deviceshare.model import NodeFact, StorageClassFact, StorageFact, Tenant, VolumeClaimFact, VolumeFact
 from deviceshare.volumes.catalog import Catalog
+from deviceshare.volumes.matching import LastUnbound
 from deviceshare.volumes.node_labels import NodeLabels
 from deviceshare.volumes.placed_volumes import PlacedVolumes
 
@@ -27,6 +28,7 @@ class ClusterVolumes:
         self.catalog = Catalog()
         self.placed = PlacedVolumes(self.catalog)
         self.labels = NodeLabels(facts, nodes)
+        self.unbound = LastUnbound(self.catalog, self.labels)
 
     @property
     def static_version(self) -> tuple[int, int]:
