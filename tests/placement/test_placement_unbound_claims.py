@@ -13,6 +13,7 @@ from deviceshare.model import (
     VolumeBinding,
     VolumeClaimFact,
     VolumeFact,
+    VolumeLimitsFact,
     VolumeUse,
 )
 from deviceshare_bus import subjects
@@ -167,22 +168,72 @@ def retried(core: Played) -> int:
     return found
 
 
-def test_a_pod_whose_volumes_are_bound_makes_only_pods_with_claims_be_tried_again() -> None:
-    data = unbound("data")
-    core = begin(data, unbound("late"), disk("pv", "b"))
+def begin_waiting(*facts) -> Played:
+    """Pod p has the only volume; wait: a pod without claims that is too large, and q for a volume."""
+    core = begin(unbound("data"), unbound("late"), disk("pv", "b"), *facts)
     core.put(using("p", "data"))
     assert settle(core) == {"p": ("b", (reserved("data", "pv"),))}
     core.put(pod("large", ask(container(cpu=1_000_000))))
     core.put(using("q", "late"))
     retried(core)
     assert retried(core) == 0
-    core.put(replace(disk("pv", "b", claim="ns/data", claim_uid="uid-data"), available=False))
-    assert retried(core) == 1
-    core.put(replace(disk("pv", "b", claim="ns/data", claim_uid="uid-data"), available=False, revision="7"))
-    assert retried(core) == 0, "nothing has changed but the revision"
-    core.put(replace(data, volume="pv", bound=True))
-    assert retried(core) == 1
+    return core
+
+
+def test_a_pod_whose_volumes_are_bound_makes_no_others_be_tried_again() -> None:
+    core, taken = begin_waiting(), replace(disk("pv", "b", claim="ns/data", claim_uid="uid-data"), available=False)
+    core.put(taken)
+    assert retried(core) == 0
+    core.put(replace(unbound("data"), volume="pv"))
+    core.put(replace(unbound("data"), volume="pv", bound=True))
+    assert retried(core) == 0
     core.put(using("p", "data", node="b"))
-    assert retried(core) == 1
+    assert retried(core) == 0
     core.put(place("d"))
     assert retried(core) == 2
+
+
+@pytest.mark.parametrize(
+    ("fact", "also"),
+    [
+        (disk("other", "c"), True),
+        (replace(disk("pv", "c"), terminating=True), True),
+        (replace(LOCAL, provisioner="disk.example.com"), True),
+        (VolumeLimitsFact(name="a", drivers=(("disk.example.com", 1),)), True),
+        (replace(disk("pv", "b", claim="ns/late", claim_uid="uid-late"), available=False), False),
+        (unbound("late", size=2), False),
+    ],
+)
+def test_what_may_help_a_pod_that_waits_for_a_volume(fact, *, also: bool) -> None:
+    """``also``: it may help other pods with claims; else only the pods of one claim."""
+    core = begin_waiting(unbound("another"))
+    core.put(using("r", "another"))
+    retried(core)
+    core.put(fact)
+    dispatcher = core.core.cluster.dispatcher
+    again = {group.removeprefix("pod/uid-") for group in core.core.cluster.candidates}
+    assert (len(dispatcher), again) == ((2, set()) if also else (0, {"q"}))
+
+
+def test_a_volume_for_the_claim_of_two_waiting_pods() -> None:
+    core = begin(unbound("data"))
+    for name in "pq":
+        core.put(using(name, "data"))
+    assert settle(core) == {}
+    retried(core)
+    core.put(disk("pv", "b", claim="ns/data", claim_uid="uid-data"))
+    assert {name: node for name, (node, _) in settle(core).items()} == {"p": "b", "q": "b"}
+
+
+def test_limits_that_a_claim_of_another_pod_no_longer_reaches() -> None:
+    """The claim is lost: its volume is not attached to the node any more."""
+    made_by = {"driver": "disk.example.com", "node_terms": disk("x", "a").node_terms}
+    of_pods = [VolumeFact(name=f"pv-{name}", handle=name, claim=f"ns/{name}", **made_by) for name in ("one", "two")]
+    claims = [replace(unbound(name), volume=f"pv-{name}", bound=True) for name in ("one", "two")]
+    core = begin(*of_pods, *claims, VolumeLimitsFact(name="a", drivers=(("disk.example.com", 1),)))
+    core.put(using("p", "one", node="a"))
+    core.put(using("q", "two"))
+    assert settle(core) == {}
+    retried(core)
+    core.remove("volumeclaim", "ns/one")
+    assert settle(core) == {"q": ("a", ())}

@@ -118,6 +118,10 @@ class Catalog:
         """Return a class, or None."""
         return self._classes.get(name)
 
+    def claims_naming(self, volume: str) -> Iterable[str]:
+        """Return the claims (``namespace/name``) whose ``spec.volumeName`` is a volume."""
+        return self._claims_of_volume.get(volume, ())
+
     def of_class(self, name: str) -> Iterable[VolumeFact]:
         """Return the volumes of a class ('': those without a class)."""
         return self._of_class.get(name, {}).values()
