@@ -237,3 +237,24 @@ def test_limits_that_a_claim_of_another_pod_no_longer_reaches() -> None:
     retried(core)
     core.remove("volumeclaim", "ns/one")
     assert settle(core) == {"q": ("a", ())}
+
+
+def test_a_volume_that_is_no_longer_reserved_for_a_claim() -> None:
+    """While a volume is reserved for it, no other is bound to it."""
+    mine = disk("mine", "nowhere", claim="ns/data", claim_uid="uid-data")
+    core = begin(unbound("data"), mine, disk("free", "b"))
+    core.put(using("p", "data"))
+    assert settle(core) == {}
+    retried(core)
+    core.put(replace(mine, claim="ns/other", claim_uid="uid-other"))
+    assert settle(core) == {"p": ("b", (reserved("data", "free"),))}
+
+
+def test_a_bound_volume_that_can_be_used_on_other_nodes() -> None:
+    volume = disk("pv", "nowhere", claim="ns/other", claim_uid="uid-other")
+    core = begin(replace(unbound("data"), volume="pv", bound=True), volume)
+    core.put(using("p", "data"))
+    assert settle(core) == {}
+    retried(core)
+    core.put(replace(volume, node_terms=disk("pv", "c").node_terms))
+    assert settle(core) == {"p": ("c", ())}
