@@ -178,3 +178,43 @@ async def test_a_binder_that_is_restarted_waits_for_the_volumes(
         assert not await scene.node_of("late")
         scene.controllers.working = True
         assert await scene.until_bound("late") == "n1"
+
+
+@pytest.mark.parametrize("how", ["deleted", "taken"])
+async def test_a_reserved_volume_that_is_lost_is_replaced(
+    scene: Volumes, apiserver: ApiServer, nats_url: str, how: str
+) -> None:
+    await scene.volume("pv-1", "n1", "1Gi")
+
+    async def available() -> bool:
+        return bool((await scene.get("PersistentVolume", "pv-1"))["status"].get("phase") == "Available")
+
+    async def reserved() -> bool:
+        volume = await scene.get("PersistentVolume", "pv-1")
+        return volume["spec"].get("claimRef", {}).get("name") == "data"
+
+    await scene.until(available)
+    scene.controllers.working = False
+    await scene.claim("data", "unbound-local")
+    async with at_work("binder", binder.main, nats_url, cluster=str(apiserver.kubeconfig()), **OPTIONS):
+        await scene.use("late", "data")
+        await scene.until(reserved)
+        if how == "deleted":
+            await scene.cluster.delete("PersistentVolume", "", "pv-1")
+        else:
+            other = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": "other", "uid": "uid-other"}
+            await scene.patch("PersistentVolume", "pv-1", {"spec": {"claimRef": other}})
+        await scene.volume("pv-2", "n2", "1Gi")
+        scene.controllers.working = True
+        assert await scene.until_bound("late") == "n2"
+
+
+async def test_a_volume_that_is_being_deleted_is_not_reserved(scene: Volumes) -> None:
+    """The API server keeps it, since a finalizer protects it."""
+    scene.controllers.working = False
+    await scene.volume("pv-1", "n1", "1Gi")
+    await scene.cluster._api.request("DELETE", KINDS["PersistentVolume"].object("", "pv-1"))
+    refused = await scene.cluster.reserve_volume("pv-1", "default", "data", "uid-data")
+    assert refused is not None
+    assert (refused.value, refused.terminating) == ("", True)
+    assert "claimRef" not in (await scene.get("PersistentVolume", "pv-1"))["spec"]

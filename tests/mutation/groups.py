@@ -108,7 +108,12 @@ GROUPS = (
     Group(
         "volumes",
         (f"{_LIBRARY}/volumes",),
-        ("tests/library/test_volumes_random.py", "tests/placement/test_placement_volumes.py"),
+        (
+            "tests/library/test_volumes_random.py",
+            "tests/library/test_volumes_unbound.py",
+            "tests/placement/test_placement_unbound_claims.py",
+            "tests/placement/test_placement_volumes.py",
+        ),
     ),
     Group(
         "queueing",

@@ -13,6 +13,7 @@ from deviceshare.model import (
     VolumeBinding,
     VolumeClaimFact,
     VolumeFact,
+    VolumeLimitsFact,
     VolumeUse,
 )
 from deviceshare_bus import subjects
@@ -157,3 +158,103 @@ def test_a_gang_gets_a_volume_for_each_pod_or_waits(volumes: int) -> None:
     found = settle(core)
     assert len(found) == (3 if volumes == 3 else 0)
     assert len({bindings[0].volume for _, bindings in found.values()}) == len(found)
+
+
+def retried(core: Played) -> int:
+    """Return how many waiting pods the next round tries again; then let it explain why they wait."""
+    found = len(core.core.cluster.dispatcher)
+    for _ in range(3):
+        assert not core.tick(20.0).writes
+    return found
+
+
+def begin_waiting(*facts) -> Played:
+    """Pod p has the only volume; wait: a pod without claims that is too large, and q for a volume."""
+    core = begin(unbound("data"), unbound("late"), disk("pv", "b"), *facts)
+    core.put(using("p", "data"))
+    assert settle(core) == {"p": ("b", (reserved("data", "pv"),))}
+    core.put(pod("large", ask(container(cpu=1_000_000))))
+    core.put(using("q", "late"))
+    retried(core)
+    assert retried(core) == 0
+    return core
+
+
+def test_a_pod_whose_volumes_are_bound_makes_no_others_be_tried_again() -> None:
+    core, taken = begin_waiting(), replace(disk("pv", "b", claim="ns/data", claim_uid="uid-data"), available=False)
+    core.put(taken)
+    assert retried(core) == 0
+    core.put(replace(unbound("data"), volume="pv"))
+    core.put(replace(unbound("data"), volume="pv", bound=True))
+    assert retried(core) == 0
+    core.put(using("p", "data", node="b"))
+    assert retried(core) == 0
+    core.put(place("d"))
+    assert retried(core) == 2
+
+
+@pytest.mark.parametrize(
+    ("fact", "also"),
+    [
+        (disk("other", "c"), True),
+        (replace(disk("pv", "c"), terminating=True), True),
+        (replace(LOCAL, provisioner="disk.example.com"), True),
+        (VolumeLimitsFact(name="a", drivers=(("disk.example.com", 1),)), True),
+        (replace(disk("pv", "b", claim="ns/late", claim_uid="uid-late"), available=False), False),
+        (unbound("late", size=2), False),
+    ],
+)
+def test_what_may_help_a_pod_that_waits_for_a_volume(fact, *, also: bool) -> None:
+    """``also``: it may help other pods with claims; else only the pods of one claim."""
+    core = begin_waiting(unbound("another"))
+    core.put(using("r", "another"))
+    retried(core)
+    core.put(fact)
+    dispatcher = core.core.cluster.dispatcher
+    again = {group.removeprefix("pod/uid-") for group in core.core.cluster.candidates}
+    assert (len(dispatcher), again) == ((2, set()) if also else (0, {"q"}))
+
+
+def test_a_volume_for_the_claim_of_two_waiting_pods() -> None:
+    core = begin(unbound("data"))
+    for name in "pq":
+        core.put(using(name, "data"))
+    assert settle(core) == {}
+    retried(core)
+    core.put(disk("pv", "b", claim="ns/data", claim_uid="uid-data"))
+    assert {name: node for name, (node, _) in settle(core).items()} == {"p": "b", "q": "b"}
+
+
+def test_limits_that_a_claim_of_another_pod_no_longer_reaches() -> None:
+    """The claim is lost: its volume is not attached to the node any more."""
+    made_by = {"driver": "disk.example.com", "node_terms": disk("x", "a").node_terms}
+    of_pods = [VolumeFact(name=f"pv-{name}", handle=name, claim=f"ns/{name}", **made_by) for name in ("one", "two")]
+    claims = [replace(unbound(name), volume=f"pv-{name}", bound=True) for name in ("one", "two")]
+    core = begin(*of_pods, *claims, VolumeLimitsFact(name="a", drivers=(("disk.example.com", 1),)))
+    core.put(using("p", "one", node="a"))
+    core.put(using("q", "two"))
+    assert settle(core) == {}
+    retried(core)
+    core.remove("volumeclaim", "ns/one")
+    assert settle(core) == {"q": ("a", ())}
+
+
+def test_a_volume_that_is_no_longer_reserved_for_a_claim() -> None:
+    """While a volume is reserved for it, no other is bound to it."""
+    mine = disk("mine", "nowhere", claim="ns/data", claim_uid="uid-data")
+    core = begin(unbound("data"), mine, disk("free", "b"))
+    core.put(using("p", "data"))
+    assert settle(core) == {}
+    retried(core)
+    core.put(replace(mine, claim="ns/other", claim_uid="uid-other"))
+    assert settle(core) == {"p": ("b", (reserved("data", "free"),))}
+
+
+def test_a_bound_volume_that_can_be_used_on_other_nodes() -> None:
+    volume = disk("pv", "nowhere", claim="ns/other", claim_uid="uid-other")
+    core = begin(replace(unbound("data"), volume="pv", bound=True), volume)
+    core.put(using("p", "data"))
+    assert settle(core) == {}
+    retried(core)
+    core.put(replace(volume, node_terms=disk("pv", "c").node_terms))
+    assert settle(core) == {"p": ("c", ())}

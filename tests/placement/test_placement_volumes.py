@@ -164,11 +164,14 @@ def test_pods_without_a_limit_are_not_counted_where_the_plugin_is_off() -> None:
     assert settle(core) == {"p": "a"}
 
 
-def test_objects_of_storage_wake_only_jobs_with_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_of_storage_wake_only_jobs_that_they_may_help(monkeypatch: pytest.MonkeyPatch) -> None:
     core = Played(node("a", cpu=50))
     for fact in (bound("data"), VolumeFact(name="pv-data")):
         core.put(fact)
     core.put(using("with", "data"))
+    core.put(using("beside", "third"))
+    core.put(bound("third"))
+    core.put(VolumeFact(name="pv-third"))
     core.put(pod("without", CPU))
     settle(core)
     dispatcher, decided = core.core.cluster.dispatcher, []
@@ -181,7 +184,17 @@ def test_objects_of_storage_wake_only_jobs_with_claims(monkeypatch: pytest.Monke
     monkeypatch.setattr(type(dispatcher), "_decide_job", counting)
     core.put(bound("other"))
     core.tick()
+    assert decided == []
+    core.put(bound("data", access_modes=ONCE))
+    core.tick()
     assert set(decided) == {"with"}
+    decided.clear()
+    core.put(VolumeFact(name="pv-data", claim="ns/data"))
+    core.tick()
+    assert set(decided) == {"with"}
+    core.put(VolumeFact(name="free"))
+    core.tick()
+    assert set(decided) == {"with", "beside"}
     core.put(node("a", cpu=60))
     core.tick()
-    assert set(decided) == {"with", "without"}
+    assert set(decided) == {"with", "beside", "without"}

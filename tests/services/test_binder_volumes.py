@@ -26,6 +26,7 @@ CLAIM = Claim(id="c1", uid="u1", namespace="ml", name="a", bindings=(STATIC, MAD
 DATA = VolumeClaimView(key="ml/data", uid="uid-data", revision="5")
 CACHE = VolumeClaimView(key="ml/cache", uid="uid-cache", revision="6")
 DISK = VolumeView(name="pv", revision="7")
+RESERVED = replace(DISK, claim="ml/data", claim_uid="uid-data", revision="8")
 
 
 def there(host: str) -> tuple[tuple[Requirement, ...], ...]:
@@ -122,7 +123,8 @@ def test_other_pods_of_the_node_do_not_wait() -> None:
         (replace(CACHE, selected_node="", revision="10"), "its provisioner rejected node n1"),
         (replace(DISK, revision="9"), "PersistentVolume pv is not reserved for PersistentVolumeClaim ml/data any more"),
         (replace(DISK, claim="ml/other", revision="9"), "PersistentVolume pv is not reserved for"),
-        (replace(DISK, node_terms=there("n2")), "node affinity of PersistentVolume pv does not match node n1"),
+        (replace(RESERVED, terminating=True), "PersistentVolume pv is being deleted"),
+        (replace(RESERVED, node_terms=there("n2")), "node affinity of PersistentVolume pv does not match node n1"),
     ],
 )
 def test_why_volumes_cannot_be_bound(fact: VolumeClaimView | VolumeView, reason: str) -> None:
@@ -132,7 +134,16 @@ def test_why_volumes_cannot_be_bound(fact: VolumeClaimView | VolumeView, reason:
     assert reason in core.refusal(1.0)
 
 
-@pytest.mark.parametrize("fact", [CACHE, DISK, replace(CACHE, selected_node="", revision="8")])
+@pytest.mark.parametrize(
+    "fact",
+    [
+        CACHE,
+        DISK,
+        replace(CACHE, selected_node="", revision="8"),
+        replace(DISK, node_terms=there("n2")),
+        replace(DISK, terminating=True),
+    ],
+)
 def test_facts_older_than_the_requests_change_nothing(fact: VolumeClaimView | VolumeView) -> None:
     core = Scene()
     core.all_requested()
@@ -165,12 +176,97 @@ def test_claims_that_are_not_bound_in_time(timeout: int, seconds: float) -> None
     assert core.refusal(seconds) == f"PersistentVolumeClaims were not bound within {seconds:g} s: ml/cache"
 
 
-def test_a_claim_that_is_deleted_is_waited_for_in_vain() -> None:
+def test_a_claim_that_is_deleted_is_refused_at_once() -> None:
     core = Scene()
     core.all_requested()
     core.claim(None, "ml/cache")
-    assert core.take(1.0) == []
+    assert core.refusal(1.0) == "PersistentVolumeClaim ml/cache was deleted"
+
+
+def test_a_claim_that_never_appears_is_waited_for_in_vain() -> None:
+    core = Scene()
+    core.claim(None, "ml/cache")
+    assert core.take(0.0) == []
     assert core.refusal(12.0) == "there is no PersistentVolumeClaim ml/cache"
+
+
+@pytest.mark.parametrize("claim", [STATIC, MADE])
+def test_a_claim_that_is_created_again_before_its_deletion_is_known(claim: VolumeBinding) -> None:
+    """The binder's facts are older than those of placement: it reads the deletion of the claim's predecessor."""
+    core = Scene(replace(CLAIM, bindings=(replace(claim, uid="uid-new"),)))
+    assert core.take(0.0) == []
+    core.claim(None, claim.claim)
+    assert core.take(1.0) == []
+    core.claim(VolumeClaimView(key=claim.claim, uid="uid-new", revision="12"))
+    (request,) = core.take(2.0)
+    assert isinstance(request, BindVolumes)
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_older_facts_of_the_node_and_its_volumes_are_waited_for(*, labelled: bool) -> None:
+    """The volume of this name could not be used on the node until one of the two was changed."""
+    core = Scene(replace(CLAIM, bindings=(STATIC,)))
+    core.volume(replace(DISK, node_terms=there("n1-new")))
+    assert core.take(0.0) == []
+    assert core.take(9.0) == []
+    if labelled:
+        core.node("n1", NodeView(name="n1", labels={HOSTNAME: "n1-new"}))
+    else:
+        core.volume(replace(DISK, node_terms=there("n1"), revision="9"))
+    assert core.take(9.5) == [BindVolumes("c1", (STATIC,))]
+
+
+@pytest.mark.parametrize(
+    ("fact", "reason"),
+    [
+        (replace(DATA, uid="another"), "its uid is another"),
+        (replace(DISK, node_terms=there("n2")), "node affinity of PersistentVolume pv does not match node n1"),
+    ],
+)
+def test_facts_that_object_are_waited_for_no_longer_than_others(
+    fact: VolumeClaimView | VolumeView, reason: str
+) -> None:
+    core = Scene()
+    (core.volume if isinstance(fact, VolumeView) else core.claim)(fact)
+    assert core.take(0.0) == []
+    core.claim(replace(CACHE, revision="7"))
+    assert core.take(9.0) == []
+    assert core.next_due() == 10.0
+    assert reason in core.refusal(10.0)
+
+
+@pytest.mark.parametrize("reserved", [True, False])
+@pytest.mark.parametrize("problem", ["there is no PersistentVolume pv", "PersistentVolume pv belongs to another claim"])
+def test_a_volume_that_vanishes_is_requested_again(problem: str, *, reserved: bool) -> None:
+    """Its fact is deleted if it was deleted, or if a claim that no known pod uses has it: the cluster knows."""
+    core = Scene()
+    core.all_requested()
+    if reserved:
+        core.volume(RESERVED)
+        assert core.take(0.5) == []
+    core.volume(None)
+    assert core.take(1.0) == [BindVolumes("c1", (STATIC, MADE))]
+    core.requested(problem)
+    assert core.refusal(1.5) == problem
+
+
+def test_a_volume_that_vanishes_while_it_is_requested_is_requested_once_more() -> None:
+    core = Scene()
+    core.take(0.0)
+    core.volume(None)
+    assert core.take(0.1) == []
+    core.requested(pv="8", **{"ml/cache": "9"})
+    assert core.take(0.2) == [BindVolumes("c1", (STATIC, MADE))]
+    core.requested(pv="8", **{"ml/cache": "9"})
+    assert core.take(0.3) == [], "it exists: no fact of it is needed"
+    core.volume(None)
+    assert core.take(0.4) == [], "nothing changed"
+    core.claim(replace(DATA, volume="pv", bound=True, revision="10"))
+    core.claim(replace(CACHE, selected_node="n1", volume="pvc-1", bound=True, revision="12"))
+    core.volume(RESERVED)
+    core.volume(VolumeView(name="pvc-1"))
+    (bind,) = core.take(0.5)
+    assert isinstance(bind, BindPod)
 
 
 def test_a_request_that_failed_is_repeated() -> None:

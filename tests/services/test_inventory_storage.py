@@ -3,10 +3,11 @@
 import json
 from itertools import permutations
 
-from deviceshare.model import Gone
+from deviceshare.model import Gone, PodFact, PodRequest, PodVolume, StorageClassFact, VolumeClaimFact, VolumeFact
 from deviceshare_bus.messages import decode_fact
 from deviceshare_cluster.interface import Change, ChangeType, Listed
-from deviceshare_inventory.core.storage import KINDS
+from deviceshare_inventory.core.storage import KINDS, Storage
+from msgspec.structs import replace
 from support.inventory import started, work_off
 
 
@@ -223,3 +224,28 @@ def test_the_order_of_objects_does_not_matter() -> None:
             driver.deliver([each._replace(revision=21 + number)])
             work_off(driver, bus)
         assert volumes(bus) == {"free"}
+
+
+def test_a_claim_that_changes_while_it_waits_changes_no_volumes() -> None:
+    storage = Storage(frozenset({"volcano"}))
+    waiting = VolumeClaimFact(key="ml/data", storage_class="local")
+    storage.use(
+        PodFact(
+            uid="a", namespace="ml", name="a", scheduler="volcano", ask=PodRequest(volumes=(PodVolume("v", "data"),))
+        )
+    )
+    storage.put("cluster.storageclass.local", StorageClassFact(name="local", waits=True))
+    for name in ("one", "two"):
+        storage.put(f"cluster.volume.{name}", VolumeFact(name=name, storage_class="local", available=True))
+    storage.put("cluster.volumeclaim.ml.data", waiting)
+    everything = {subject for subject, fact in storage.take(1) if fact is not None}
+    volumes = {"cluster.volume.one", "cluster.volume.two"}
+    assert volumes < everything
+    storage.put("cluster.volumeclaim.ml.data", replace(waiting, selected_node="n1"))
+    assert [subject for subject, _ in storage.take(2)] == ["cluster.volumeclaim.ml.data"]
+    storage.put("cluster.volumeclaim.ml.data", replace(waiting, storage_class="other"))
+    assert {subject for subject, fact in storage.take(3) if fact is None} == volumes
+    storage.put("cluster.volumeclaim.ml.data", waiting)
+    assert volumes < {subject for subject, fact in storage.take(4) if fact is not None}
+    storage.put("cluster.volumeclaim.ml.data", None)
+    assert volumes < {subject for subject, fact in storage.take(5) if fact is None}

@@ -15,9 +15,11 @@ from deviceshare.model import (
     PodGroupFact,
     Problem,
     Synced,
+    VolumeBinding,
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import encode
+from deviceshare_cli.explaining import explanation_text
 from deviceshare_cli.tables import pods_table
 from deviceshare_metrics.core import build_snapshot
 from deviceshare_metrics.core.card_rows import card_rows
@@ -27,6 +29,7 @@ from support.metrics_messages import (
     CARD,
     claim,
     events,
+    explain,
     explanation,
     grants,
     ledger,
@@ -272,3 +275,27 @@ def test_an_overcommitted_card_is_a_problem_of_its_node_and_pods():
     assert [row.problems for row in card_rows(core.store)] == [1]
     core = read(node(), pod(node="n1"), pod("b"), ledger(claim()))
     assert [each.problems for each in (*snapshot_of(core).nodes, *snapshot_of(core).pods)] == [(), (), ()]
+
+
+def test_a_claimed_pod_whose_volumes_are_bound_first():
+    bindings = (VolumeBinding("default/data", "1", volume="pv"), VolumeBinding("default/cache", "2", node="n1"))
+    core = read(node(), pod(), pod("plain"), ledger(claim(bindings=bindings), claim("plain")))
+    shown = {each.name: (each.state, each.reason) for each in snapshot_of(core).pods}
+    reason = (
+        "its PersistentVolumeClaims are bound first: default/data to PersistentVolume pv, "
+        "default/cache to a volume that is made on node n1"
+    )
+    assert shown == {"a": ("Claimed", reason), "plain": ("Claimed", None)}
+    answer = explain(core, "default", "a")
+    assert answer is not None
+    assert reason in explanation_text("default/a", answer, {})
+    assert "deviceshare_pods_binding_volumes 1.0" in exposed(core)
+    read(pod(node="n1"), into=core)
+    assert snapshot_of(core).pods[0].reason is None
+    assert "deviceshare_pods_binding_volumes 0.0" in exposed(core)
+
+
+def test_a_pod_whose_claim_was_refused_binds_no_volumes():
+    bindings = (VolumeBinding("default/data", "1", volume="pv"),)
+    core = read(node(), pod(), ledger(claim(bindings=bindings)), outcome("refused"))
+    assert snapshot_of(core).binding_volumes == 0

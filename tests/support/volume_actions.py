@@ -6,7 +6,7 @@ from support.admission_actions import NAMESPACE, RBAC, Action, annotated
 
 SELECTED_NODE, BOUND_BY_CONTROLLER = "volume.kubernetes.io/selected-node", "pv.kubernetes.io/bound-by-controller"
 CLAIMS, VOLUMES = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", "/api/v1/persistentvolumes"
-WAITING, SELECTED = f"{CLAIMS}/waiting", f"{CLAIMS}/selected"
+WAITING, SELECTED, NAMED = f"{CLAIMS}/waiting", f"{CLAIMS}/selected", f"{CLAIMS}/named"
 FREE, TAKEN, RESERVED = (f"{VOLUMES}/admission-{name}" for name in ("free", "taken", "reserved"))
 POLICY = "deviceshare-binder-volumes"
 AMOUNT = {"storage": "1Gi"}
@@ -19,6 +19,10 @@ def claim(name: str, **annotations: str) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {"mine": "x", **annotations}},
         "spec": {"storageClassName": "c", "accessModes": ["ReadWriteOnce"], "resources": {"requests": AMOUNT}},
     }
+
+
+def naming(found: dict[str, Any], name: str) -> dict[str, Any]:
+    return found | {"spec": {**found["spec"], "volumeName": name}}
 
 
 def reference(name: str = "waiting", **more: str) -> dict[str, Any]:
@@ -49,6 +53,7 @@ def reserve(name: str = "waiting", **more: Any) -> dict[str, Any]:
 OBJECTS = [
     (CLAIMS, claim("waiting")),
     (CLAIMS, claim("selected", **{SELECTED_NODE: "n1"})),
+    (CLAIMS, naming(claim("named"), "v")),
     (VOLUMES, volume("free")),
     (VOLUMES, volume("taken", reference("other", uid="v"))),
     (VOLUMES, volume("reserved", reference())),
@@ -80,6 +85,29 @@ DENIED = [
         {"spec": {"persistentVolumeReclaimPolicy": "Delete", **reserve()["spec"]}},
     ),
     Action("binder", "change another annotation of a volume", POLICY, "PATCH", FREE, annotated("mine", "y")),
+    *(
+        Action("binder", f"mark a {name} volume", POLICY, "PATCH", path, annotated(BOUND_BY_CONTROLLER, "yes"))
+        for name, path in (("free", FREE), ("taken", TAKEN), ("reserved", RESERVED))
+    ),
+    Action(
+        "binder",
+        "mark a volume that names the claim while it is reserved",
+        POLICY,
+        "PATCH",
+        RESERVED,
+        {**annotated(BOUND_BY_CONTROLLER, "yes"), **reserve()},
+    ),
+    Action(
+        "binder",
+        "mark a volume in another way",
+        POLICY,
+        "PATCH",
+        FREE,
+        {**annotated(BOUND_BY_CONTROLLER, "no"), **reserve()},
+    ),
+    Action(
+        "binder", "select the node of a claim with a volume", POLICY, "PATCH", NAMED, annotated(SELECTED_NODE, "n1")
+    ),
     Action("binder", "select a node for a volume", POLICY, "PATCH", FREE, annotated(SELECTED_NODE, "n1")),
     Action("binder", "change a label of a volume", POLICY, "PATCH", FREE, {"metadata": {"labels": {"a": "b"}}}),
     Action("binder", "delete a volume", RBAC, "DELETE", FREE),

@@ -84,11 +84,13 @@ class PodState(NamedTuple):
 class VolumeRequest(NamedTuple):
     """The claim (by its uid) that a PersistentVolume is reserved for, or the node that is selected for a claim.
 
-    ``value`` is '' for nothing; ``revision`` is that of the object after the call.
+    ``value`` is '' for nothing; ``revision`` is that of the object after the call; ``terminating``: the
+    PersistentVolume is being deleted, and no claim can be bound to it any more.
     """
 
     value: str
     revision: str
+    terminating: bool = False
 
 
 TRACE_ID = "deviceshare.io/trace-id"
@@ -264,9 +266,10 @@ class Cluster(Protocol):
         ...
 
     async def reserve_volume(self, name: str, namespace: str, claim: str, uid: str) -> VolumeRequest | None:
-        """Reserve a PersistentVolume for a claim with this uid (``spec.claimRef``), unless another claim has it.
+        """Reserve a PersistentVolume for a claim with this uid (``spec.claimRef``), unless another claim has it or it
+        is being deleted.
 
-        Returns the uid of the claim ``namespace/claim`` that has it after the call ('': another claim has it), None if
+        Returns the uid of the claim ``namespace/claim`` that has it after the call ('': it does not have it), None if
         there is no such volume.
 
         Raises:

@@ -75,7 +75,9 @@ class Patching(ABC):
             return None
         known = volume["spec"].get("claimRef") or {}
         same = (known.get("namespace"), known.get("name")) == (namespace, claim)
-        return VolumeRequest(known.get("uid", "") if same else "", volume["metadata"]["resourceVersion"])
+        metadata = volume["metadata"]
+        terminating = bool(metadata.get("deletionTimestamp"))
+        return VolumeRequest(known.get("uid", "") if same else "", metadata["resourceVersion"], terminating)
 
     async def select_node(self, namespace: str, claim: str, uid: str, node: str) -> VolumeRequest | None:
         """Select the node on which a volume is made for a claim. Raises ClusterError."""

@@ -222,6 +222,8 @@ class ClusterSide:
                 volume = await self._cluster.reserve_volume(binding.volume, namespace, name, binding.uid)
                 if volume is None:
                     return VolumesRequested(command.claim, f"there is no PersistentVolume {binding.volume}")
+                if volume.terminating:
+                    return VolumesRequested(command.claim, f"PersistentVolume {binding.volume} is being deleted")
                 if volume.value != binding.uid:
                     reason = f"PersistentVolume {binding.volume} belongs to another claim"
                     return VolumesRequested(command.claim, reason)

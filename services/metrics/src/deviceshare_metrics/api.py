@@ -118,7 +118,7 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod; ``reason`` is the reason why it is pending, if known.
+    """A pod; ``reason`` is the reason why it is pending, if known, or how the volumes of a claimed pod are bound first.
 
     The state ``OtherScheduler``: it waits, requests devices, and its ``spec.schedulerName`` is not served.
 

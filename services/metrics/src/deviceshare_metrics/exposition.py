@@ -102,6 +102,8 @@ def _counts(snapshot: Snapshot) -> Iterator[Metric]:
     yield _with_samples(family, [((), min(opened))] if opened else [])
     text = "Claims with the outcome bound whose pod is not bound in the cluster."
     yield GaugeMetricFamily("deviceshare_claims_unconfirmed", text, value=snapshot.unconfirmed)
+    text = "Claimed pods whose PersistentVolumeClaims are bound before them."
+    yield GaugeMetricFamily("deviceshare_pods_binding_volumes", text, value=snapshot.binding_volumes)
 
 
 def _by_state(name: str, text: str, states: Iterable[str], counts: Counter[str]) -> Metric:

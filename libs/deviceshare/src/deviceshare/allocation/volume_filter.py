@@ -16,10 +16,10 @@ class VolumeFilter:
         self._volumes = volumes
         self._restrictions = Restrictions(request, catalog, placed) if enabled.volume_restrictions else None
         self._limits = Limits(request, catalog, placed) if enabled.volume_limits else None
-        self._binding = Binding(request, catalog, volumes.labels) if enabled.volume_binding else None
+        self._binding = Binding(request, catalog, volumes.labels, volumes.unbound) if enabled.volume_binding else None
         self._zones = Zones(request, catalog, volumes.labels) if enabled.volume_zone else None
         self._static: Sequence[Excluded] = ()
-        self._version: tuple[int, int] | None = None
+        self._version: tuple[int, int, int] | None = None
         """That of ``_static``: what the binding of volumes and zones exclude."""
 
     def rejection(self) -> Refusal | None:
@@ -46,7 +46,10 @@ class VolumeFilter:
 
     def excluded(self) -> Sequence[Excluded]:
         """Return the excluded nodes; a node may have several reasons."""
-        rows, version = self._volumes.labels.rows, self._volumes.static_version
+        rows, assumed = self._volumes.labels.rows, 0
+        if self._binding is not None and self._binding.delayed:
+            assumed = self._volumes.catalog.assumed_version
+        version = (*self._volumes.static_version, assumed)
         if self._version != version:
             of_binding = self._binding.excluded() if self._binding is not None else ()
             of_zones = self._zones.excluded() if self._zones is not None else ()

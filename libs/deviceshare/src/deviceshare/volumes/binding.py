@@ -10,7 +10,7 @@ import numpy as np
 
 from deviceshare.model import PodRequest, VolumeBinding, VolumeClaimFact, VolumeUse
 from deviceshare.volumes.catalog import Catalog
-from deviceshare.volumes.matching import Unbound
+from deviceshare.volumes.matching import LastUnbound
 from deviceshare.volumes.node_labels import NodeLabels
 from deviceshare.volumes.reasons import (
     NO_VOLUME,
@@ -32,12 +32,15 @@ class VolumeChoice(NamedTuple):
 
 
 class Binding:
-    """The claims of one pod class."""
+    """The claims of one pod class; ``unbound`` is shared by all classes of a cluster."""
 
-    def __init__(self, request: PodRequest, catalog: Catalog, labels: NodeLabels) -> None:
+    def __init__(
+        self, request: PodRequest, catalog: Catalog, labels: NodeLabels, unbound: LastUnbound | None = None
+    ) -> None:
         self._uses = request.claims
         self._catalog = catalog
         self._labels = labels
+        self._unbound = unbound if unbound is not None else LastUnbound(catalog, labels)
 
     def rejection(self) -> Rejection | None:
         """Return why no node is feasible, whatever node it is, or None."""
@@ -80,7 +83,7 @@ class Binding:
         if conflict.any():
             found.append(Excluded(NODE_CONFLICT, conflict))
         if delayed := self.delayed:
-            fits = Unbound(delayed, self._catalog, self._labels).nodes()
+            fits = self._unbound.of(delayed).nodes()
             if not fits.all():
                 found.append(Excluded(NO_VOLUME, ~fits))
         if gone.any():
@@ -106,7 +109,7 @@ class Binding:
 
     def choice(self, row: int) -> VolumeChoice | None:
         """Return what is bound on a node that fits; None if it does not fit."""
-        found = Unbound(self.delayed, self._catalog, self._labels).on_row(row, self._labels.names()[row])
+        found = self._unbound.of(self.delayed).on_row(row, self._labels.names()[row])
         return None if found is None else VolumeChoice(tuple(found[0]), tuple(found[1]))
 
     def bindings(self, row: int) -> tuple[VolumeBinding, ...]:

@@ -15,10 +15,15 @@ class Attachment(NamedTuple):
 
 
 class Catalog:
-    """The objects by their names. ``version`` changes with each of them."""
+    """The objects by their names.
+
+    ``version`` changes with each of them, ``assumed_version`` with each decided binding, on which only claims that are
+    not bound depend.
+    """
 
     def __init__(self) -> None:
         self.version = 0
+        self.assumed_version = 0
         self._claims: dict[str, VolumeClaimFact] = {}
         self._volumes: dict[str, VolumeFact] = {}
         self._classes: dict[str, StorageClassFact] = {}
@@ -81,7 +86,7 @@ class Catalog:
             del bindings[binding]
         if not bindings:
             del self._assumed[name]
-        self.version += 1
+        self.assumed_version += 1
 
     # Lookups
 
@@ -112,6 +117,10 @@ class Catalog:
     def storage_class(self, name: str) -> StorageClassFact | None:
         """Return a class, or None."""
         return self._classes.get(name)
+
+    def claims_naming(self, volume: str) -> Iterable[str]:
+        """Return the claims (``namespace/name``) whose ``spec.volumeName`` is a volume."""
+        return self._claims_of_volume.get(volume, ())
 
     def of_class(self, name: str) -> Iterable[VolumeFact]:
         """Return the volumes of a class ('': those without a class)."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from deviceshare.kernels import Changes
 from deviceshare.model import NodeFact, StorageClassFact, StorageFact, Tenant, VolumeClaimFact, VolumeFact
 from deviceshare.volumes.catalog import Catalog
+from deviceshare.volumes.matching import LastUnbound
 from deviceshare.volumes.node_labels import NodeLabels
 from deviceshare.volumes.placed_volumes import PlacedVolumes
 
@@ -27,37 +28,44 @@ class ClusterVolumes:
         self.catalog = Catalog()
         self.placed = PlacedVolumes(self.catalog)
         self.labels = NodeLabels(facts, nodes)
+        self.unbound = LastUnbound(self.catalog, self.labels)
 
     @property
     def static_version(self) -> tuple[int, int]:
         """Changes with what the objects of storage, and the nodes, decide by themselves."""
         return self.catalog.version, self._facts.now
 
-    def put(self, fact: StorageFact) -> None:
-        """Add or update an object."""
+    def put(self, fact: StorageFact) -> bool:
+        """Add or update an object; return whether nodes may have room for volumes that they had none for.
+
+        True for a volume without a claim, a class, a limit, and what is attached to nodes with limits. All else only
+        matters to the pods that use a claim: that of the object, or :meth:`.Catalog.claims_naming` it.
+        """
         match fact:
             case VolumeClaimFact():
-                self._reattach(self.catalog.set_claim(fact.key, fact))
+                return self._reattach(self.catalog.set_claim(fact.key, fact))
             case VolumeFact():
-                self._reattach(self.catalog.set_volume(fact.name, fact))
+                return self._reattach(self.catalog.set_volume(fact.name, fact)) or not fact.claim
             case StorageClassFact():
                 self._reattach(self.catalog.set_class(fact.name, fact))
             case _:
                 self._limits[fact.name] = fact.drivers
                 self._set_limits(fact.name)
+        return True
 
-    def drop(self, fact: StorageFact) -> None:
-        """Remove an object."""
+    def drop(self, fact: StorageFact) -> bool:
+        """Remove an object; return whether nodes may have room for volumes that they had none for (:meth:`put`)."""
         match fact:
             case VolumeClaimFact():
-                self._reattach(self.catalog.set_claim(fact.key, None))
+                return self._reattach(self.catalog.set_claim(fact.key, None))
             case VolumeFact():
-                self._reattach(self.catalog.set_volume(fact.name, None))
+                return self._reattach(self.catalog.set_volume(fact.name, None))
             case StorageClassFact():
                 self._reattach(self.catalog.set_class(fact.name, None))
             case _:
                 self._limits.pop(fact.name, None)
                 self._set_limits(fact.name)
+        return True
 
     def add_node(self, name: str) -> None:
         """Apply what is known of a node that has a row now."""
@@ -82,6 +90,9 @@ class ClusterVolumes:
             self.placed.grow(len(self._nodes))
             self.placed.set_limits(row, self._limits.get(name, ()))
 
-    def _reattach(self, claims: Iterable[str]) -> None:
+    def _reattach(self, claims: Iterable[str]) -> bool:
+        """Count the volumes of claims again; return whether other volumes are attached to nodes with limits now."""
+        changed = False
         for claim in claims:
-            self.placed.reattach(claim)
+            changed |= self.placed.reattach(claim)
+        return changed

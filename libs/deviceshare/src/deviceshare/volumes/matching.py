@@ -104,6 +104,27 @@ class Unbound:
         return static, provision
 
 
+class LastUnbound:
+    """The unbound claims that were looked up last: one decision needs them for all nodes, then for one.
+
+    One is kept, since there may be as many pod classes as claims, and each has the volumes of a StorageClass.
+    """
+
+    def __init__(self, catalog: Catalog, labels: NodeLabels) -> None:
+        self._catalog = catalog
+        self._labels = labels
+        self._key: tuple[object, ...] = ()
+        self._found: Unbound | None = None
+
+    def of(self, claims: Iterable[VolumeClaimFact]) -> Unbound:
+        """Return the unbound claims of a pod."""
+        catalog, claims = self._catalog, tuple(claims)
+        key = (claims, catalog.version, catalog.assumed_version, self._labels.version)
+        if self._found is None or self._key != key:
+            self._key, self._found = key, Unbound(claims, catalog, self._labels)
+        return self._found
+
+
 def _candidates(claim: VolumeClaimFact, catalog: Catalog, labels: NodeLabels) -> list[Candidate]:
     """Return the volumes for a claim in the order in which they are tried."""
     reserved, others = [], []

@@ -56,6 +56,11 @@ class NodeLabels:
         """How many rows ``_matching`` has."""
 
     @property
+    def version(self) -> int:
+        """Changes with the nodes."""
+        return self._facts.now
+
+    @property
     def rows(self) -> int:
         """The number of rows."""
         return self._facts.rows

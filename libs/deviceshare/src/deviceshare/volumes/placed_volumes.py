@@ -82,16 +82,18 @@ class PlacedVolumes:
                 del self._uses[use.claim]
                 self._attached.pop(use.claim, None)
 
-    def reattach(self, claim: str) -> None:
-        """Count the volume of a claim again, which may be another one now."""
+    def reattach(self, claim: str) -> bool:
+        """Count the volume of a claim again; return whether it is another one now, of a driver with limits."""
         uses = self._uses.get(claim)
-        if uses is None or self._attached.get(claim) == self._catalog.attachment(claim):
-            return
+        before, after = self._attached.get(claim), self._catalog.attachment(claim)
+        if uses is None or before == after:
+            return False
         for row in uses:
             self._attach(claim, row, -1)
         self._attached.pop(claim, None)
         for row in uses:
             self._attach(claim, row, 1)
+        return any(each is not None and each.driver in self._limits for each in (before, after))
 
     def _attach(self, claim: str, row: int, sign: int) -> None:
         """Count (1) or no longer count (-1) the volume of a claim on a node."""

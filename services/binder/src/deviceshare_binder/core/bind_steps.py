@@ -121,7 +121,9 @@ class BindSteps:
                 task.volumes_bound, task.deadline = True, None
             return True
         task.volumes_bound = False
-        if found.failed:
+        if found.failed and found.doubtful and (until := task.grace(now.monotonic, GRACE)) is not None:
+            self._tasks.sleep(task, State.WAITING, until)
+        elif found.failed:
             self.fence(task, Verdict(REFUSED, found.failed, sure=False))
         elif found.unknown:
             if (until := task.grace(now.monotonic, GRACE)) is not None:
@@ -132,7 +134,9 @@ class BindSteps:
             names = ", ".join(binding.claim for binding in found.open)
             reason = f"PersistentVolumeClaims were not bound within {self._facts.volume_timeout:g} s: {names}"
             self.fence(task, Verdict(REFUSED, reason, sure=False))
-        elif task.volume_revisions is None:
+        elif task.volume_revisions is None or found.vanished:
+            # A volume that vanished may have been deleted, or another claim has it: the cluster knows.
+            self._facts.volumes.requested(claim.id)
             self._request(task, State.BINDING_VOLUMES, BindVolumes(claim.id, found.open))
         else:
             task.deadline = None

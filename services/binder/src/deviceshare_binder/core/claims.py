@@ -249,7 +249,7 @@ class ClaimBinder:
         if answer.problem and not task.dropped:
             self._steps.fence(task, Verdict(REFUSED, answer.problem, sure=False))
         else:
-            task.volume_revisions = answer.revisions
+            task.volume_revisions = {**(task.volume_revisions or {}), **answer.revisions}
             self._tasks.enqueue(task)
 
     def failed(self, claim: str, now: Now, jitter: float, *, final: bool) -> Claim | None:

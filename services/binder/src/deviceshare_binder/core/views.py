@@ -139,6 +139,7 @@ class VolumeView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     v: int = 1
     revision: str = ""
     name: str
+    terminating: bool = False
     claim: str = ""
     claim_uid: str = ""
     node_terms: NodeTerms | None = None

@@ -79,7 +79,6 @@ class Storage:
                 case VolumeClaimFact():
                     if each.volume:
                         self._name(fact_subject("volume", each.volume), subject, add=add)
-                    self._set_waiting(subject, each, waits=add)
                 case VolumeFact():
                     _index(self._of_class, each.storage_class, subject, add=add)
                     if each.claim:
@@ -87,6 +86,8 @@ class Storage:
                 case StorageClassFact():
                     for volume in self._of_class.get(each.name, ()):
                         self._mark(volume)
+        claims = [each if isinstance(each, VolumeClaimFact) else None for each in (before, fact)]
+        self._set_waiting(subject, *claims)
         self._mark(subject)
 
     def use(self, pod: PodFact) -> None:
@@ -152,23 +153,27 @@ class Storage:
             return False
         return fact_subject("volumeclaim", volume.claim) in self._users if volume.claim else volume.available
 
-    def _set_waiting(self, subject: str, claim: VolumeClaimFact, *, waits: bool) -> None:
-        """Apply that a claim exists, or is used, or not; if it is the first or the last one of its class: the volumes
-        of the class are published or not.
+    def _set_waiting(self, subject: str, before: VolumeClaimFact | None, after: VolumeClaimFact | None) -> None:
+        """Apply that a claim exists, has changed, or is used, or not; if it is the first or the last one of its class:
+        the volumes of the class are published or not.
         """
-        of_class = claim.storage_class
-        before = of_class in self._waiting
-        _index(self._waiting, of_class, subject, add=waits and not claim.volume and subject in self._users)
-        if before != (of_class in self._waiting):
-            for volume in self._of_class.get(of_class, ()):
-                self._mark(volume)
+        classes = {each.storage_class: each.storage_class in self._waiting for each in (before, after) if each}
+        if before is not None:
+            _index(self._waiting, before.storage_class, subject, add=False)
+        if after is not None:
+            waits = not after.volume and subject in self._users
+            _index(self._waiting, after.storage_class, subject, add=waits)
+        for of_class, waited in classes.items():
+            if waited != (of_class in self._waiting):
+                for volume in self._of_class.get(of_class, ()):
+                    self._mark(volume)
 
     def _touch(self, claim: str) -> None:
         """Look again whether a claim, its volume and those reserved for it are published."""
         self._mark(claim)
         fact = self._facts.get(claim)
         if isinstance(fact, VolumeClaimFact):
-            self._set_waiting(claim, fact, waits=True)
+            self._set_waiting(claim, None, fact)
             if fact.volume:
                 self._mark(fact_subject("volume", fact.volume))
         for volume in self._reserved.get(claim, ()):

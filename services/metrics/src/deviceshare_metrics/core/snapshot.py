@@ -6,14 +6,22 @@ from itertools import groupby
 from typing import NamedTuple
 
 from deviceshare.formats import vgpu
-from deviceshare.model import DEVICE_PROBLEMS, PENDING, ContainerGrant, OtherPodFact, Problem, Resources
+from deviceshare.model import (
+    DEVICE_PROBLEMS,
+    PENDING,
+    ContainerGrant,
+    OtherPodFact,
+    Problem,
+    Resources,
+    VolumeBinding,
+)
 from deviceshare.state import PODS
 from deviceshare_bus.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
-from deviceshare_metrics.core.states import OTHER, Outcomes, best_claims, claim_state, outcomes_of, pod_state
+from deviceshare_metrics.core.states import OTHER, Outcomes, Placed, best_claims, claim_state, outcomes_of, pod_state
 from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
 from deviceshare_metrics.core.whole_cards import WHOLE, whole_cards, whole_count
 
@@ -26,6 +34,7 @@ class Snapshot(NamedTuple):
     their minMember. ``unschedulable`` is the number of pending pods by the codes of the reasons why they wait: a pod
     counts for each of its reasons. ``oldest_pending`` is by queue the creation of the oldest pending pod, in unix
     seconds. ``unconfirmed`` is the number of claims with the outcome bound whose pod is not bound in the cluster.
+    ``binding_volumes`` is the number of claimed pods whose PersistentVolumeClaims are bound before them.
     """
 
     nodes: tuple[api.Node, ...]
@@ -42,6 +51,7 @@ class Snapshot(NamedTuple):
     unschedulable: Mapping[str, int]
     oldest_pending: Mapping[str, float]
     unconfirmed: int
+    binding_volumes: int
 
     @property
     def registered(self) -> list[api.Device]:
@@ -57,7 +67,8 @@ def build_snapshot(store: StateStore) -> Snapshot:
     usage = cards.usage(held)
     devices = _Devices(cards)
     registered = tuple(cards_of(store, cards, usage))
-    found = (*_pods(store, devices, outcomes, registered), *map(_other, store.others.values()))
+    best = best_claims(store, outcomes)
+    found = (*_pods(store, devices, best, registered), *map(_other, store.others.values()))
     pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     nodes = tuple(nodes_of(store, held, cards, usage, registered))
     return Snapshot(
@@ -73,6 +84,7 @@ def build_snapshot(store: StateStore) -> Snapshot:
         unschedulable=_unschedulable(store, pods),
         oldest_pending=_oldest_pending(store, pods),
         unconfirmed=_unconfirmed(store, outcomes),
+        binding_volumes=_binding_volumes(store, best),
     )
 
 
@@ -219,12 +231,13 @@ def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterato
             )
 
 
-def _pods(store: StateStore, known: _Devices, outcomes: Outcomes, cards: Iterable[api.Device]) -> Iterator[api.Pod]:
+def _pods(
+    store: StateStore, known: _Devices, best: Mapping[str, Placed], cards: Iterable[api.Device]
+) -> Iterator[api.Pod]:
     of_cards: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for card in cards:
         for ref in card.pods if overcommitted(card) else ():
             of_cards[card.node, ref].append(_overcommitted_text(card))
-    best = best_claims(store, outcomes)
     on_node = {(each.node, claim.uid): claim.grants for each in store.ledgers.values() for claim in each.claims}
     queues = {group.key: group.queue for group in store.groups.values()}
     for pod in store.pods.values():
@@ -248,7 +261,7 @@ def _pods(store: StateStore, known: _Devices, outcomes: Outcomes, cards: Iterabl
             node=node or None,
             state=state,
             devices=devices,
-            reason=_reason(store, pod, state),
+            reason=_reason(store, pod, state, placed),
             queue=queues.get(pod.group, "") or pod.queue or "default",
             group=pod.group,
             problems=(
@@ -266,9 +279,11 @@ def _other(pod: OtherPodFact) -> api.Pod:
     )  # fmt: skip
 
 
-def _reason(store: StateStore, pod: PodSeen, state: api.PodState) -> str | None:
+def _reason(store: StateStore, pod: PodSeen, state: api.PodState, placed: Placed | None) -> str | None:
     if state == "Gated":
         return f"waits for scheduling gates: {', '.join(pod.gates)}"
+    if state == "Claimed" and placed is not None and placed.claim.bindings:
+        return f"its PersistentVolumeClaims are bound first: {', '.join(map(_binding_text, placed.claim.bindings))}"
     if state != "Pending":
         return None
     history = store.histories.get(pod.uid)
@@ -276,6 +291,11 @@ def _reason(store: StateStore, pod: PodSeen, state: api.PodState) -> str | None:
     if explanation is not None and explanation.decision == PENDING and explanation.message:
         return explanation.message
     return str(pod.problems[0]) if pod.problems else None
+
+
+def _binding_text(binding: VolumeBinding) -> str:
+    how = f"PersistentVolume {binding.volume}" if binding.volume else f"a volume that is made on node {binding.node}"
+    return f"{binding.claim} to {how}"
 
 
 def _gangs_pending(store: StateStore, pods: Iterable[api.Pod]) -> int:
@@ -321,6 +341,15 @@ def _unconfirmed(store: StateStore, outcomes: Outcomes) -> int:
         and claim_state(claim, outcomes.get((claim.id, claim.uid))) == "bound"
         for ledger in store.ledgers.values()
         for claim in ledger.claims
+    )
+
+
+def _binding_volumes(store: StateStore, best: Mapping[str, Placed]) -> int:
+    return sum(
+        (placed := best.get(pod.uid)) is not None
+        and bool(placed.claim.bindings)
+        and pod_state(pod, placed) == "Claimed"
+        for pod in store.pods.values()
     )
 
 

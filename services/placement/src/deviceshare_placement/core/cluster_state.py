@@ -20,12 +20,15 @@ from deviceshare.model import (
     PriorityClassFact,
     QueueFact,
     StorageFact,
+    VolumeClaimFact,
+    VolumeFact,
     with_made,
 )
 from deviceshare.queueing import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, Dispatcher, EnqueueAction, Queues
-from deviceshare.state import with_resized
+from deviceshare.state import Holding, with_resized
 from msgspec.structs import replace
 
+from deviceshare_placement.core.claim_users import ClaimUsers
 from deviceshare_placement.core.inherited_policies import InheritedPolicies
 from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
 
@@ -53,6 +56,7 @@ class ClusterState:
         self.ledgers: dict[str, LedgerRecord] = {}
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
+        self.claim_users = ClaimUsers()
         self.candidates: set[GroupKey] = set()
         """Groups to check in the next round: whether they can be decided."""
         self.too_wide: set[GroupKey] = set()
@@ -135,6 +139,14 @@ class ClusterState:
             self.accounts.hold(uid)
         elif pod is None or not (pod.claims or pod.fact.node):
             self.accounts.release(uid)
+        self._of_holding_changed(before, after, bound=pod is not None and bool(pod.fact.node))
+
+    def _of_holding_changed(self, before: Holding | None, after: Holding | None, *, bound: bool) -> None:
+        """Retry the groups that may have room since a pod, ``bound`` or not, holds something else on a node."""
+        if before is not None and after is not None and before.tenant.bindings != after.tenant.bindings:
+            if not bound:  # else its volumes are bound, which frees none of them
+                self.made_room(ROOM_FOR_VOLUMES)
+            before = replace(before, tenant=replace(before.tenant, bindings=after.tenant.bindings))
         if before is not None and after != before:
             # The pod may hold less, or other pods may share a card with it now.
             self.made_room()
@@ -271,10 +283,26 @@ class ClusterState:
             self._new_terms = True
             self.made_room()
 
-    def set_storage(self, fact: StorageFact, *, gone: bool = False) -> None:
-        """Add or update a claim, a volume, a class, or the limits of a node; or remove it."""
-        (self.allocator.volumes.drop if gone else self.allocator.volumes.put)(fact)
-        self.made_room(ROOM_FOR_VOLUMES)
+    def set_storage(self, before: StorageFact | None, after: StorageFact | None) -> None:
+        """Apply a claim, a volume, a class, or the limits of a node as it was and as it is now; None: there is none.
+
+        What concerns one claim makes only the pods be tried again that use it.
+        """
+        volumes, claims = self.allocator.volumes, set[str]()
+        freed = False
+        if after is not None:
+            freed = volumes.put(after)
+        elif before is not None:
+            freed = volumes.drop(before)
+        for each in (before, after):
+            if isinstance(each, VolumeClaimFact):
+                claims.add(each.key)
+            elif isinstance(each, VolumeFact):
+                claims |= {each.claim, *volumes.catalog.claims_naming(each.name)}
+        for uid in self.claim_users.of(claims):
+            self.reconsider_pod(uid)
+        if freed:
+            self.made_room(ROOM_FOR_VOLUMES)
 
     def remove_node(self, name: str) -> None:
         """Remove a node."""

@@ -93,7 +93,9 @@ class Facts:
                 self._cluster.set_queue(fact)
                 count_if_selected(self._cluster, fact.policies)
             case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
-                self._cluster.set_storage(fact)
+                known = before if isinstance(before, type(fact)) else None
+                if known is None or replace(known, revision=fact.revision) != fact:
+                    self._cluster.set_storage(known, fact)
             case ConfigFact() if self._effective.take(fact):
                 self._configure()
         self._facts[subject] = fact
@@ -193,6 +195,7 @@ class Facts:
         else:
             count_if_selected(self._cluster, fact.ask.policies)
         record.fact, record.pod_class = fact, pod_class
+        self._cluster.claim_users.put(fact)
         if before.group != fact.group:
             left = self._cluster.group(before.group)
             left.members.discard(fact.uid)
@@ -238,7 +241,7 @@ class Facts:
             case NamespaceFact():
                 self._cluster.set_namespace(fact.name, None)
             case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
-                self._cluster.set_storage(fact, gone=True)
+                self._cluster.set_storage(fact, None)
             case QueueFact():
                 self._work.queue_changed(fact, None, self._sequence)
                 self._cluster.remove_queue(fact.name)
@@ -256,6 +259,7 @@ class Facts:
         # As it was: without its last pod it has no queue.
         before = GroupRecord(group.key, group.fact or PodGroupFact(key=group.key, queue=self._work.queue(group)))
         record = self._cluster.pods.pop(fact.uid)
+        self._cluster.claim_users.drop(fact.uid)
         self._cluster.impose(record.fact, None)
         waited = RecordTrace(
             fact.uid, fact.namespace, fact.name, (record.seen_at, now.wall), root=True,
