@@ -86,7 +86,7 @@ def test_characters_that_the_terminal_lacks_are_escaped(directory: Path, monkeyp
     ],
 )
 def test_an_invalid_option_is_one_line(directory: Path, arguments: list[str], says: str) -> None:
-    done = deviceshare("up", *(argument.format(directory=directory) for argument in arguments))
+    done = deviceshare("up", "--metrics-port", "0", *(argument.format(directory=directory) for argument in arguments))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert says in done.stderr
 

@@ -70,7 +70,8 @@ async def test_one_of_three_servers_is_killed_during_bindings(tmp_path: Path) ->
 @pytest.mark.timeout(400 + PODS // 4)
 async def test_all_keys_and_certificates_are_replaced_under_load(tmp_path: Path) -> None:
     async with SecuredSystem(tmp_path, servers=1) as system:
-        await system.cluster.load([node(number) for number in range(NODES)])
+        # Pods are created until the last step: the slower the machine, the more.
+        await system.cluster.load([node(number) for number in range(10 * NODES)])
         pids = {name: system.pid(name) for name in (SETUP, *SERVICES, *system.servers)}
         old = {name: (system.credentials / name / "seed.nk").read_text() for name in SERVICES}
         stop = asyncio.Event()
