@@ -42,7 +42,7 @@ cdef class NodeFragmentation:
     cdef double steps_by(self, Py_ssize_t row, long long cpu) except? -1.0
     cdef double steps_unserved(self, Py_ssize_t row, long long cpu) except? -1.0
     @cython.locals(number=cython.longlong, typical=Typical)
-    cdef long long usable(self, Py_ssize_t row, Py_ssize_t column, long long size) except? -1
+    cdef Py_ssize_t usable(self, Py_ssize_t row, Py_ssize_t column, Py_ssize_t size) except? -1
     @cython.locals(column=cython.Py_ssize_t, number=cython.longlong, typical=Typical)
     cdef bint begin(self, Py_ssize_t row, long long cpu) except -1
     @cython.locals(after=cython.longlong, before=cython.longlong, typical=Typical)

@@ -10,7 +10,7 @@ from deviceshare.kernels.arrays import Floats, Ints, Mask
 
 CARD = 1000
 """A whole card: parts of cards are counted in thousandths."""
-LEAST_SHARE = 0.01
+LEAST_SHARE = 0.05
 """The share of typical pods from which on an amount counts in ``usable``: parts are not kept free for rarer ones."""
 
 
