@@ -237,7 +237,7 @@ class CardSelector:
         return True
 
     def steps_of_pick(self, row: int) -> float:
-        """Return by how many steps the pick makes a row less fragmented, or for parts of fixed size how well it fits."""
+        """Return by how many steps the pick makes a row less fragmented; of parts of fixed size, how well it fits."""
         assert self.fragmentation is not None
         self.fragmentation.lost_now(row)
         for at in range(self.count):
