@@ -27,7 +27,7 @@ from support.builders import (
     whole,
     whole_cards,
 )
-from support.mig import DOCS, mig_card
+from support.mig import A30, DOCS, mig_card
 from support.plain_traces import random_trace, ranks_of
 from support.simulated import simulated
 
@@ -115,6 +115,16 @@ def test_an_instance_that_wastes_capacity_counts_as_lost():
     assert take(made, vgpu(1, 19000), "half").node == "a"
     # Both nodes stay usable for whole cards as long as possible.
     assert take(made, vgpu(1, None), "whole").node == "b"
+
+
+def test_an_instance_that_is_larger_than_needed_costs_nothing_if_no_expected_pod_needs_the_rest():
+    # A half of an A100 serves 20,000 MiB, and so does a whole A30 with 24,000, which no pod of 40,000 can use.
+    whole, half = vgpu(1, 40000), vgpu(1, 20000)
+    for requests, expected in (((whole, half), "small"), ((whole, half, vgpu(1, 23000)), "large")):
+        large = node("large", [mig_card(at, node="large") for at in range(2)])
+        made = learning(large, node("small", [mig_card(0, node="small", model=A30)]))
+        expect(made, *requests)
+        assert made.place(half).node == expected, requests
 
 
 REQUESTS = {

@@ -2,7 +2,7 @@
 
 The measure is the free capacity that the expected pods could not use (:meth:`~.allocator.Allocator.fragmentation`),
 and what devices have beyond the requests of their pods. Both count the same, while the policy ``fragmentation``, which
-chooses the places, counts the latter twice for instances (:mod:`deviceshare.kernels.instances`). Amounts are
+chooses the places, compares instances by how well they fit (:mod:`deviceshare.kernels.instances`). Amounts are
 thousandths of a card.
 """
 

@@ -22,7 +22,7 @@ cdef class CardSelector:
     cdef public bint filling, spreading, fullest_first, emptiest_first, whole_node, restricted, preferring
     cdef public long long[::1] capacity, taken
     cdef public NodeFragmentation fragmentation
-    cdef public bint scoring_fragmentation, least_fragmented_first, keys_break_ties, takes_amounts
+    cdef public bint scoring_fragmentation, least_fragmented_first, keys_break_ties, takes_amounts, fitting
     cdef public long long taken_cores, taken_cpu
     cdef public double steps
     cdef public unsigned char[:, ::1] allowed, preferred
@@ -61,7 +61,7 @@ cdef class CardSelector:
     cdef double steps_of_pick(self, Py_ssize_t row) except? -1.0
     @cython.locals(kind=cython.longlong)
     cdef void charge(self, Py_ssize_t row, Py_ssize_t column, long long detail, long long sign) noexcept
-    cdef double wasted(self, Py_ssize_t row) except? -1.0
+    cdef double misfit(self, Py_ssize_t row, Py_ssize_t at) except? -1.0
     @cython.locals(total=cython.double, at=cython.Py_ssize_t)
     cdef double score(self) noexcept
     @cython.locals(at=cython.Py_ssize_t)

@@ -69,6 +69,9 @@ class CardSelector:
         """Whether of equally fragmented cards the one with the smallest key goes first; else the first one."""
         self.takes_amounts = True
         """Whether a pick is charged by ``taken`` MiB and cores alone."""
+        self.fitting = False
+        """Whether a pod gets a part of fixed size of a card (a MIG instance, a template): then a pick is scored by how
+        well the part fits (:meth:`misfit`), and by the part of the fragmentation that is for want of a model or CPU."""
         self.taken: Ints = _NO_CAPACITY
         """int64[kinds]: the MiB that the pod takes of a card."""
         self.taken_cores = 0
@@ -197,7 +200,7 @@ class CardSelector:
         assert self.fragmentation is not None
         best = -1
         top = 0.0
-        plain = self.takes_amounts and self.fragmentation.begin(row, self.taken_cpu)
+        plain = self.takes_amounts and not self.fitting and self.fragmentation.begin(row, self.taken_cpu)
         for column in range(len(self.keys)):
             if self.keys[column] == INFEASIBLE or self.is_known(row, column):
                 continue
@@ -234,12 +237,17 @@ class CardSelector:
         return True
 
     def steps_of_pick(self, row: int) -> float:
-        """Return by how many steps the pick makes a row less fragmented."""
+        """Return by how many steps the pick makes a row less fragmented; of parts of fixed size, how well it fits."""
         assert self.fragmentation is not None
         self.fragmentation.lost_now(row)
         for at in range(self.count):
             self.charge(row, self.columns[at], self.details[at], 1)
-        found: float = self.fragmentation.steps_by(row, self.taken_cpu, self.wasted(row))
+        if self.fitting:
+            found = self.fragmentation.steps_unserved(row, self.taken_cpu)
+            for at in range(self.count):
+                found -= self.misfit(row, at)
+        else:
+            found = self.fragmentation.steps_by(row, self.taken_cpu)
         for at in range(self.count):
             self.charge(row, self.columns[at], self.details[at], -1)
         return found
@@ -251,8 +259,12 @@ class CardSelector:
         self.cards.block[row, CORES_USED, column] += sign * self.taken_cores
         self.cards.block[row, SLOTS_USED, column] += sign
 
-    def wasted(self, row: int) -> float:
-        """Return what the pick gives beyond the request, in thousandths of a card."""
+    def misfit(self, row: int, at: int) -> float:
+        """Return how badly a part of fixed size fits, of a picked card that is charged in the table.
+
+        It is what the part has beyond the request and an expected pod could use, with a great weight, and the free
+        share of the card.
+        """
         return 0.0
 
     def score(self) -> float:

@@ -20,5 +20,6 @@ cdef class ChipSelector(CardSelector):
     cdef void order_networks(self, Py_ssize_t row) noexcept
     @cython.locals(first=cython.Py_ssize_t)
     cdef int rate(self, Py_ssize_t row) except -1
+    cdef double misfit(self, Py_ssize_t row, Py_ssize_t at) except? -1.0
     @cython.locals(used=cython.double, size=cython.double)
     cdef double share(self, Py_ssize_t row, Py_ssize_t column) noexcept

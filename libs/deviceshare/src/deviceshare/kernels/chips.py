@@ -118,6 +118,10 @@ class ChipSelector(CardSelector):
         if self.linked and self.networks[self.cards.block[row, KIND, first]] >= 0:
             self.terms[1] = self.link_score
 
+    def misfit(self, row: int, at: int) -> float:
+        """Return the free share of a chip's memory: each template wastes the same on every chip of its kind."""
+        return 1.0 - self.share(row, self.columns[at])
+
     def share(self, row: int, column: int) -> float:
         """Return the used part of a chip's memory, 0 to 1."""
         used: float = self.cards.block[row, MEMORY_USED, column]

@@ -10,6 +10,7 @@ cdef long long _MANY
 cdef class FreeCards:
     cdef public Py_ssize_t number, parts
     cdef public long long total
+    cdef public double unserved
     cdef public long long[::1] free, more, counts, sums
 
     @cython.locals(at=cython.Py_ssize_t, free=cython.longlong, total=cython.longlong)
@@ -17,7 +18,7 @@ cdef class FreeCards:
     cpdef double lost(self, Typical typical, Py_ssize_t model, long long cpu) noexcept
     @cython.locals(
         at=cython.Py_ssize_t, total=cython.longlong, level=cython.longlong, lost=cython.double, served=cython.double,
-        was=cython.longlong, now=cython.longlong, fewer=cython.longlong, rest=cython.longlong,
+        unserved=cython.double, was=cython.longlong, now=cython.longlong, fewer=cython.longlong, rest=cython.longlong,
     )
     cdef double lost_if(
         self, Typical typical, Py_ssize_t model, long long cpu, long long before, long long after

@@ -32,6 +32,9 @@ class FreeCards:
         self.more: Ints = np.zeros(parts, dtype=np.int64)
         self.total = 0
         """The sum of all free parts, as of the last call of :meth:`count`."""
+        self.unserved = 0.0
+        """The part of the fragmentation, as of its last calculation, that is for want of a model or of CPU: it does not
+        depend on how what is free is distributed over cards."""
         self.counts: Ints = _NO_LEVELS
         self.sums: Ints = _NO_LEVELS
         """The number of cards with less than each level, and the sum of their parts with less."""
@@ -75,13 +78,16 @@ class FreeCards:
         The caller called :meth:`count`, which this saves for each card that is tried.
         """
         total = self.total - before + after
+        self.unserved = 0.0
         if total == 0:
             return 0.0
         was, now = typical.position[before], typical.position[after]
         lost = 0.0
+        unserved = 0.0
         for at in range(typical.size):
             if not typical.allowed[at, model]:
                 lost += _NO_MODEL * typical.shares[at] * total
+                unserved += _NO_MODEL * typical.shares[at] * total
                 continue
             level = typical.level[at]
             fewer, rest = self.counts[level], self.sums[level]
@@ -91,13 +97,18 @@ class FreeCards:
             if now <= level:
                 fewer += 1
                 rest += after
-            if cpu < typical.cpu[at] or self.number - fewer < typical.count[at]:
+            if cpu < typical.cpu[at]:
+                lost += typical.shares[at] * total
+                unserved += typical.shares[at] * total
+            elif self.number - fewer < typical.count[at]:
                 lost += typical.shares[at] * total
             else:
                 lost += typical.shares[at] * rest
         served = cpu * typical.cards_per_cpu
         if served < total:
             lost += _NO_CPU * (total - served)
+            unserved += _NO_CPU * (total - served)
+        self.unserved = unserved
         return lost
 
 

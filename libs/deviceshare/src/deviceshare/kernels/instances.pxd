@@ -3,15 +3,14 @@ cimport cython
 from deviceshare.kernels.card_selector cimport CardSelector
 from deviceshare.kernels.geometry_tables cimport GeometryTables
 
-cdef double _WASTE
-cdef long long CORES_USED, CUT_BITS, UNPARTITIONED, KIND, MEMORY_USED, INFEASIBLE, SLOTS_USED, _MOST_WASTE, _MOST_ORDER
+cdef long long _UNITS, CARD, CORES_USED, CUT_BITS, UNPARTITIONED, KIND, MEMORY_USED, INFEASIBLE, SLOTS_USED, _MOST_WASTE, _MOST_ORDER
 
 
 cdef class InstanceSelector(CardSelector):
     cdef public GeometryTables geometries
     cdef public long long[::1] memory, needed, fresh_detail, fresh_size, shares
     cdef public unsigned char[::1] usable
-    cdef public long long cut_field, used_field, cores, size, lost
+    cdef public long long cut_field, used_field, cores, size, lost, largest_card
     cdef public bint alone, careful, first, reused
     cdef public long long[:, ::1] own, shares_before, cores_before
 
@@ -34,10 +33,12 @@ cdef class InstanceSelector(CardSelector):
     @cython.locals(instance=cython.longlong, bit=cython.longlong)
     cdef void charge(self, Py_ssize_t row, Py_ssize_t column, long long detail, long long sign) noexcept
     @cython.locals(
-        wasted=cython.double, at=cython.Py_ssize_t, kind=cython.longlong, instance=cython.longlong,
-        number=cython.longlong, size=cython.longlong,
+        column=cython.Py_ssize_t, kind=cython.longlong, memory=cython.longlong, instance=cython.longlong,
+        number=cython.longlong, size=cython.longlong, part=cython.longlong, usable=cython.longlong,
+        waste=cython.longlong, unit=cython.longlong, used=cython.longlong, free=cython.longlong, index=cython.Py_ssize_t,
+        position=cython.longlong, share=cython.double,
     )
-    cdef double wasted(self, Py_ssize_t row) except? -1.0
+    cdef double misfit(self, Py_ssize_t row, Py_ssize_t at) except? -1.0
     @cython.locals(
         row=cython.Py_ssize_t, column=cython.Py_ssize_t, kind=cython.longlong, cut=cython.longlong, used=cython.longlong
     )

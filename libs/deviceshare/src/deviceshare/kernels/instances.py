@@ -7,9 +7,10 @@ from deviceshare.kernels.arrays import Ints, Mask
 from deviceshare.kernels.card_selector import CardSelector
 from deviceshare.kernels.constants import CORES_USED, CUT_BITS, INFEASIBLE, KIND, MEMORY_USED, SLOTS_USED, UNPARTITIONED
 from deviceshare.kernels.geometry_tables import GeometryTables
+from deviceshare.kernels.typical import CARD
 
-_WASTE = 2.0
-"""The weight of what an instance has beyond the request, under the policy fragmentation."""
+_UNITS = 64
+"""Under the policy fragmentation waste counts in such parts of the largest card, each as much as this card free."""
 _MOST_WASTE = 1 << 20
 _MOST_ORDER = 1 << 37
 """Greater differences between cards are not distinguished, so that a key fits into 64 bits."""
@@ -45,6 +46,9 @@ class InstanceSelector(CardSelector):
         self.alone = False
         self.careful = False
         self.keys_break_ties = True
+        self.fitting = True
+        self.largest_card = max(int(memory[usable].max(initial=0)), _UNITS)
+        """The MiB of the largest card that the container may use."""
         self.takes_amounts = False
         self.first = False
         """Whether it is for an init container: the pod's instances (``own`` int64[rows, columns], a bit each) are used
@@ -131,7 +135,8 @@ class InstanceSelector(CardSelector):
         for at in range(self.count):
             column = self.columns[at]
             self.look(row, column)
-            if self.careful:
+            # Under the policy fragmentation the waste is part of the score, as far as expected pods could use it.
+            if self.careful and not (self.fragmentation is not None and self.scoring_fragmentation):
                 self.waste += self.lost
             given += self.size
             if self.filling:
@@ -154,16 +159,30 @@ class InstanceSelector(CardSelector):
         self.cards.block[row, CORES_USED, column] += sign * self.taken_cores
         self.cards.block[row, SLOTS_USED, column] += sign
 
-    def wasted(self, row: int) -> float:
-        """Return the part of the instances that exceeds the request, in thousandths of a card, with its weight."""
-        wasted = 0.0
-        for at in range(self.count):
-            kind = self.cards.block[row, KIND, self.columns[at]]
-            instance = self.details[at] & ~UNPARTITIONED
-            number = self.geometries.base[kind] + (instance >> CUT_BITS)
-            size = self.geometries.sizes[number, instance & ((1 << CUT_BITS) - 1)]
-            wasted += _WASTE * 1000.0 * (size - self.needed[kind]) / max(self.memory[kind], 1)
-        return wasted
+    def misfit(self, row: int, at: int) -> float:
+        """Return how badly an instance fits: its waste that an expected pod could use, then what the card has free."""
+        assert self.fragmentation is not None
+        column = self.columns[at]
+        kind = self.cards.block[row, KIND, column]
+        memory = max(self.memory[kind], 1)
+        instance = self.details[at] & ~UNPARTITIONED
+        number = self.geometries.base[kind] + (instance >> CUT_BITS)
+        size = self.geometries.sizes[number, instance & ((1 << CUT_BITS) - 1)]
+        # Rounded up, as the amounts of typical pods are.
+        part = min((size * CARD + memory - 1) // memory, CARD)
+        usable = min(self.fragmentation.usable(row, column, part) * memory // CARD, size)
+        waste = 0
+        if usable > self.needed[kind]:
+            unit = self.largest_card // _UNITS
+            waste = (usable - self.needed[kind] + unit // 2) // unit
+        used = self.cards.block[row, self.used_field, column]
+        free = 0
+        for index in range(self.geometries.counts[number]):
+            position = self.geometries.ranked[number, index]
+            if not (used >> position) & 1:
+                free += self.geometries.sizes[number, position]
+        share: float = free
+        return waste + share / self.largest_card
 
     def show(self, found: Mask, reused: Mask, free: Ints) -> None:
         """Write what each card of a ``usable`` kind offers, [rows, columns] each.

@@ -32,13 +32,17 @@ cdef class NodeFragmentation:
     cdef public list typical
     cdef public long long[:, ::1] of
     cdef public long long[::1] seen
-    cdef public double[::1] before
+    cdef public double[::1] before, unserved
+    cdef public double unserved_part
     cdef public FreeCards free
     cdef public long long number, left
     cdef public long long[::1] index
 
     cpdef double lost_now(self, Py_ssize_t row) except? -1.0
-    cdef double steps_by(self, Py_ssize_t row, long long cpu, double waste) except? -1.0
+    cdef double steps_by(self, Py_ssize_t row, long long cpu) except? -1.0
+    cdef double steps_unserved(self, Py_ssize_t row, long long cpu) except? -1.0
+    @cython.locals(number=cython.longlong, typical=Typical)
+    cdef Py_ssize_t usable(self, Py_ssize_t row, Py_ssize_t column, Py_ssize_t size) except? -1
     @cython.locals(column=cython.Py_ssize_t, number=cython.longlong, typical=Typical)
     cdef bint begin(self, Py_ssize_t row, long long cpu) except -1
     @cython.locals(after=cython.longlong, before=cython.longlong, typical=Typical)
@@ -47,7 +51,7 @@ cdef class NodeFragmentation:
     @cython.locals(at=cython.Py_ssize_t, row=cython.Py_ssize_t)
     cpdef steps_of_rows(self, long long[:, :, ::1] block, long long[::1] rows, long long cpu)
     @cython.locals(
-        left=cython.longlong, lost=cython.double, column=cython.Py_ssize_t, number=cython.longlong, typical=Typical,
+        left=cython.longlong, lost=cython.double, unserved=cython.double, column=cython.Py_ssize_t, number=cython.longlong, typical=Typical,
     )
     cdef double lost(self, long long[:, :, ::1] block, Py_ssize_t at, Py_ssize_t row, long long cpu) except? -1.0
     @cython.locals(other=cython.Py_ssize_t, first=cython.bint)

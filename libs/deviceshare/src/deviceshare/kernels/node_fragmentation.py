@@ -59,6 +59,10 @@ class NodeFragmentation:
         self.seen: Ints = _NO_KINDS
         self.before: Floats = np.zeros(0)
         """float64[rows]: what each row loses, as of its change ``seen``."""
+        self.unserved: Floats = np.zeros(0)
+        """float64[rows]: the part of it that is for want of a model or of CPU."""
+        self.unserved_part = 0.0
+        """This part, of the last calculation."""
         self.free = FreeCards(0)
         self.number = -1
         self.left = 0
@@ -74,21 +78,37 @@ class NodeFragmentation:
         self.index = np.zeros(columns, dtype=np.int64)
         self.seen = np.full(len(of), -1, dtype=np.int64)
         self.before = np.zeros(len(of))
+        self.unserved = np.zeros(len(of))
 
     def lost_now(self, row: int) -> float:
         """Return what a row loses as it is."""
         if self.seen[row] != self.changes.times[row]:
             self.seen[row] = self.changes.times[row]
             self.before[row] = self.lost(self.cards.block, row, row, 0)
+            self.unserved[row] = self.unserved_part
         return float(self.before[row])
 
-    def steps_by(self, row: int, cpu: int, waste: float) -> float:
+    def steps_by(self, row: int, cpu: int) -> float:
         """Return by how many steps a row loses less than it did, now that its table has a further pod's cards.
 
-        ``cpu``: what the pod takes of the CPU, which is not charged yet; ``waste``: capacity that it gets without use.
-        The caller called :meth:`lost_now` before it charged the cards.
+        ``cpu``: what the pod takes of the CPU, which is not charged yet. The caller called :meth:`lost_now` before it
+        charged the cards.
         """
-        return steps(self.before[row] - self.lost(self.cards.block, row, row, cpu) - waste)
+        return steps(self.before[row] - self.lost(self.cards.block, row, row, cpu))
+
+    def steps_unserved(self, row: int, cpu: int) -> float:
+        """Return the same for the part that is for want of a model or of CPU."""
+        self.lost(self.cards.block, row, row, cpu)
+        return steps(self.unserved[row] - self.unserved_part)
+
+    def usable(self, row: int, column: int, size: int) -> int:
+        """Return what an expected pod can use at most of a part of a card, both in thousandths of the card."""
+        number = self.of[row, column]
+        if number < 0:
+            return size
+        typical = self.typical[number]
+        found: int = typical.usable[size]
+        return found
 
     def begin(self, row: int, cpu: int) -> bool:
         """Load a row to try its cards by :meth:`steps_if`; ``cpu`` is what the pod takes.
@@ -145,12 +165,15 @@ class NodeFragmentation:
         """Return what a row would lose with the cards at ``at`` in a block, and less CPU."""
         left = self.free_cpu(row) - cpu
         lost = 0.0
+        unserved = 0.0
         for column in range(block.shape[2]):
             number = self.of[row, column]
             if number >= 0 and self.is_first(row, column):
                 self.load(block, at, row, number)
                 typical = self.typical[number]
                 lost += self.free.lost(typical, 0, left)
+                unserved += self.free.unserved
+        self.unserved_part = unserved
         return lost
 
     def is_first(self, row: int, column: int) -> bool:

@@ -106,7 +106,7 @@ class NodeIndex:
         if self.fragmentation is not None and len(self.selectors) == 0:
             for at in range(count):
                 self.fragmentation.lost_now(changes.found[at])
-                changes.keys[at] = self.fragmentation.steps_by(changes.found[at], self.taken_cpu, 0.0)
+                changes.keys[at] = self.fragmentation.steps_by(changes.found[at], self.taken_cpu)
         for number in range(len(self.selectors)):
             selector = self.selectors[number]
             selector.answer(changes, count, amounts)

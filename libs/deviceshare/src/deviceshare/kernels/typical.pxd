@@ -6,5 +6,5 @@ cdef class Typical:
     cdef public Py_ssize_t size, levels
     cdef public double[::1] shares
     cdef public double cards_per_cpu
-    cdef public long long[::1] cpu, count, level, position
+    cdef public long long[::1] cpu, count, level, position, usable
     cdef public unsigned char[:, ::1] allowed

@@ -1,5 +1,6 @@
 """The pods that a cluster usually gets, as arrays."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ from deviceshare.kernels.arrays import Floats, Ints, Mask
 
 CARD = 1000
 """A whole card: parts of cards are counted in thousandths."""
+LEAST_SHARE = 0.05
+"""The share of typical pods from which on an amount counts in ``usable``: parts are not kept free for rarer ones."""
 
 
 class TypicalPod(NamedTuple):
@@ -29,6 +32,9 @@ class Typical:
 
     ``position`` int64[1001] is the number of amounts that are no more than a free amount. ``cards_per_cpu``: what pods
     with cards request of cards, per thousandth of a core that they request; 0 if they request no CPU.
+
+    ``usable`` int64[1001] is what typical pods can use at most of a part of this size that one pod gets as a whole: the
+    largest amount up to it of pods that accept the first model, 0 without one.
     """
 
     def __init__(self, pods: Sequence[TypicalPod]) -> None:
@@ -42,5 +48,13 @@ class Typical:
             len(pods), -1 if pods else 1
         )
         self.position: Ints = np.searchsorted(levels, np.arange(CARD + 1), side="right").astype(np.int64)
+        by_amount: dict[int, float] = defaultdict(float)
+        for pod in pods:
+            if pod.cards and pod.allowed[0]:
+                by_amount[pod.amount] += pod.share
+        amounts = [0, *sorted(amount for amount, share in by_amount.items() if share >= LEAST_SHARE)]
+        self.usable: Ints = np.array(amounts, dtype=np.int64)[
+            np.searchsorted(amounts, np.arange(CARD + 1), side="right") - 1
+        ]
         cpu = sum(pod.share * pod.cpu for pod in pods if pod.cards)
         self.cards_per_cpu = sum(pod.share * pod.amount * pod.cards for pod in pods) / cpu if cpu else 0.0

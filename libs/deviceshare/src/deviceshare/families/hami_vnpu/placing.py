@@ -59,6 +59,7 @@ def selector_of(demand: VnpuDemand, cards: VnpuCardDemand, codes: Codes, conf: S
         if cards.ai_cpus and chip.ai_cpus:
             selector.most_ai_cpus = chip.ai_cpus - cards.ai_cpus
     common.set_policies(selector, conf, cards, kinds, usable)
+    selector.fitting = not demand.shared
     selector.linked, selector.networks, selector.numbers = demand.linked, kinds.network, wire.NETWORKS
     return selector
 
