@@ -50,6 +50,22 @@ def test_one_side_of_the_amounts_may_be_null(given: str, other: str) -> None:
     assert admitted(obj).object["spec"]["containers"][0]["resources"] == {given: {CARDS: "2"}, other: {CARDS: "2"}}
 
 
+@pytest.mark.parametrize(
+    ("volume", "field"),
+    [
+        ({"name": "a", "ephemeral": {}}, "ephemeral.volumeClaimTemplate"),
+        ({"name": "a", "ephemeral": {"volumeClaimTemplate": {}}}, "ephemeral.volumeClaimTemplate.spec"),
+        ({"name": "A", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}, "name"),
+        (
+            {"name": "a", "ephemeral": {"volumeClaimTemplate": {"spec": {}, "metadata": {"labels": {"a": 1}}}}},
+            "ephemeral.volumeClaimTemplate.metadata.labels.a",
+        ),
+    ],
+)
+def test_ephemeral_volumes_of_which_no_claim_can_be_made(volume: dict[str, Any], field: str) -> None:
+    assert refusal(pod(volumes=[volume]))[1] == f"spec.volumes[0].{field}"
+
+
 @pytest.mark.parametrize("uid", ["a b", "a.*", ">", "a\n", 5])
 def test_a_uid_that_could_not_stand_in_a_subject(uid: Any) -> None:
     given = pod()
