@@ -1,8 +1,10 @@
 """The errors of the local API server, and its defaults."""
 
+import json
 from typing import Any
 
 import pytest
+import yaml
 from deviceshare.model import RequestError
 from deviceshare_cluster.local.admission import Admitted, Priorities, admit
 from hypothesis import given
@@ -48,6 +50,42 @@ def test_one_side_of_the_amounts_may_be_null(given: str, other: str) -> None:
     obj = pod()
     obj["spec"]["containers"][0]["resources"] = {given: {CARDS: 2}, other: None}
     assert admitted(obj).object["spec"]["containers"][0]["resources"] == {given: {CARDS: "2"}, other: {CARDS: "2"}}
+
+
+@pytest.mark.parametrize(("key", "shown"), [("no", "false"), ("on", "true"), ("~", "null")])
+def test_a_key_of_a_manifest_that_is_no_string(key: str, shown: str) -> None:
+    text = json.dumps(pod(nodeSelector={"such": "a"})).replace('"such"', key)
+    problem = refusal(yaml.safe_load(text))
+    assert problem[:3] == ("Pod default/a", "spec.nodeSelector", shown)
+    assert "a string as the key: write it in quotes" in problem[3]
+
+
+def test_a_number_as_a_key_is_its_text() -> None:
+    assert admitted(pod(nodeSelector={1: "a"})).object["spec"]["nodeSelector"] == {"1": "a"}
+
+
+@pytest.mark.parametrize("value", [".inf", "-.inf", ".nan"])
+def test_a_number_that_json_does_not_have(value: str) -> None:
+    field = f"spec.containers[0].resources.limits[{CARDS}]"
+    obj = pod({CARDS: yaml.safe_load(value)})
+    obj["metadata"]["creationTimestamp"] = None
+    assert refusal(obj) == ("Pod default/a", field, value, "a finite number")
+
+
+@pytest.mark.parametrize(
+    ("volume", "field"),
+    [
+        ({"name": "a", "ephemeral": {}}, "ephemeral.volumeClaimTemplate"),
+        ({"name": "a", "ephemeral": {"volumeClaimTemplate": {}}}, "ephemeral.volumeClaimTemplate.spec"),
+        ({"name": "A", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}, "name"),
+        (
+            {"name": "a", "ephemeral": {"volumeClaimTemplate": {"spec": {}, "metadata": {"labels": {"a": 1}}}}},
+            "ephemeral.volumeClaimTemplate.metadata.labels.a",
+        ),
+    ],
+)
+def test_ephemeral_volumes_of_which_no_claim_can_be_made(volume: dict[str, Any], field: str) -> None:
+    assert refusal(pod(volumes=[volume]))[1] == f"spec.volumes[0].{field}"
 
 
 @pytest.mark.parametrize("uid", ["a b", "a.*", ">", "a\n", 5])

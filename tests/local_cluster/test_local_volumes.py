@@ -42,7 +42,8 @@ def node(name: str, **labels: str) -> Object:
 async def bound(local: LocalCluster, name: str) -> str:
     """Return the volume of a claim that is bound, and whose volume agrees; else ''."""
     found = await local.get("PersistentVolumeClaim", "", name)
-    assert found is not None
+    if found is None:
+        return ""
     there = found["spec"].get("volumeName")
     if not there or found.get("status", {}).get("phase") != "Bound":
         return ""
@@ -149,6 +150,79 @@ async def test_a_volume_is_reserved_once(local: LocalCluster) -> None:
     assert second is not None
     assert second.value == ""
     assert await local.reserve_volume("none", "default", "one", "uid-one") is None
+
+
+def user(name: str, *volumes: str, uid: str = "") -> Object:
+    """Return a pod with generic ephemeral volumes."""
+    of_class = claim("", "now")["spec"]
+    template = {"metadata": {"labels": {"app": "db"}, "annotations": {"kept": "yes"}, "name": "not-this"}}
+    found = [{"name": each, "ephemeral": {"volumeClaimTemplate": template | {"spec": of_class}}} for each in volumes]
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name} | ({"uid": uid} if uid else {}),
+        "spec": {"containers": [{"name": "c", "image": "busybox"}], "volumes": found},
+    }  # fmt: skip
+
+
+def owner_of(local: LocalCluster, name: str, wanted: str) -> Callable[[], Awaitable[bool]]:
+    """Return whether a claim has an owner with this uid, '' for: the claim does not exist."""
+
+    async def check() -> bool:
+        found = await local.get("PersistentVolumeClaim", "default", name)
+        owners = found["metadata"].get("ownerReferences", []) if found else []
+        return [each["uid"] for each in owners] == [wanted] if found and wanted else found is None and not wanted
+
+    return check
+
+
+async def test_ephemeral_volumes_get_claims_that_go_with_their_pod(local: LocalCluster) -> None:
+    async with controlled(local):
+        await local.make([storage_class("now")])
+        # "a-b" with the volume "c" and "a" with "b-c" have a name in common: the first one owns the claim.
+        await local.apply(user("a-b", "c", uid="first"))
+        await until(owner_of(local, "a-b-c", "first"))
+        await until(is_bound(local, "a-b-c"))
+        await local.apply(user("a", "d", "b-c", uid="second"))
+        await until(owner_of(local, "a-d", "second"))
+        made = await local.get("PersistentVolumeClaim", "default", "a-d")
+        assert made is not None
+        assert made["metadata"]["labels"] == {"app": "db"}
+        assert made["metadata"]["annotations"]["kept"] == "yes"
+        assert made["spec"]["accessModes"] == ["ReadWriteOnce"]
+        assert made["spec"]["resources"] == {"requests": {"storage": "2Gi"}}
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "second"}
+        assert made["metadata"]["ownerReferences"] == [owner | {"controller": True, "blockOwnerDeletion": True}]
+        assert await owner_of(local, "a-b-c", "first")()
+        await local.delete("PersistentVolumeClaim", "default", "a-d")
+        await until(owner_of(local, "a-d", "second"))
+        await local.delete("Pod", "default", "a-b")
+        await until(owner_of(local, "a-b-c", "second"))
+        await local.delete("Pod", "default", "a")
+        await until(owner_of(local, "a-b-c", ""))
+        await until(owner_of(local, "a-d", ""))
+
+
+async def test_a_claim_of_another_owner_is_no_ephemeral_volume(local: LocalCluster) -> None:
+    await local.make([claim("a-data"), user("a", "data", "more", uid="mine")])
+    async with controlled(local):
+        await until(owner_of(local, "a-more", "mine"))
+        found = await local.get("PersistentVolumeClaim", "default", "a-data")
+        assert found is not None
+        assert "ownerReferences" not in found["metadata"]
+        # A pod of the same name gets a claim of its own: that of the former pod is deleted first.
+        await local.delete("Pod", "default", "a")
+        await local.apply(user("a", "more", uid="later"))
+        await until(owner_of(local, "a-more", "later"))
+
+
+async def test_ephemeral_volumes_of_workloads(local: LocalCluster) -> None:
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": user("", "data")["spec"]}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "db"}}, "template": template}
+    async with controlled(local):
+        await local.make([storage_class("now")])
+        await local.apply({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec})
+        await until(is_bound(local, "db-0-data"))
+        await local.delete("StatefulSet", "default", "db")
+        await until(owner_of(local, "db-0-data", ""))
 
 
 async def test_an_object_of_another_form_stops_nothing(local: LocalCluster) -> None:

@@ -287,6 +287,20 @@ def test_invalid_custom_resources_are_refused_by_field(obj: dict[str, Any], fiel
     assert caught.value.problem.field == field
 
 
+def test_fields_of_a_leader_worker_set_without_an_effect_are_named():
+    apart = {f"leaderworkerset.sigs.k8s.io/{each}exclusive-topology": "rack" for each in ("", "subgroup-")}
+    claims = [{"metadata": {"name": "data"}, "spec": {}}]
+    of_group = {"workerTemplate": template(), "volumeClaimTemplates": claims}
+    obj = custom("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", leaderWorkerTemplate=of_group)
+    obj["metadata"]["annotations"] = apart
+    found = admit(obj, uid="u", now="now", priorities=Priorities()).warnings
+    fields = [*(f"metadata.annotations[{name}]" for name in apart), "spec.leaderWorkerTemplate.volumeClaimTemplates"]
+    assert [each.field for each in found] == fields
+    for field, warning in zip(fields, found, strict=True):
+        assert warning.text.startswith(f"LeaderWorkerSet ai/run: {field} is not implemented: ")
+    assert not admit(lws(), uid="u", now="now", priorities=Priorities()).warnings
+
+
 def pods_of(kind: str, many: int) -> tuple[dict[str, Any], str]:
     """Return a workload with ten times as many pods, and the field of their number."""
     match kind:

@@ -4,6 +4,7 @@ A pure function of the object and the cluster's PriorityClasses. Invalid input r
 field, value and expected value; valid input that is probably unintended becomes a warning, as in ``kubectl``.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -137,11 +138,41 @@ def _name(root: ManifestField) -> str:
 def _copy(given: ManifestField) -> Object:
     """Return a deep copy, as JSON values."""
     try:
-        copy: Object = msgspec.json.decode(msgspec.json.encode(given.value))
+        text = msgspec.json.encode(given.value)
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        _check_json(given)
         expected = "texts, numbers, lists and mappings with texts as keys"
         raise given["object"].holding(str(error)).error(expected) from error
+    if b"null" in text:  # what an infinite number or NaN becomes
+        _check_json(given)
+    copy: Object = msgspec.json.decode(text)
     return copy
+
+
+def _check_json(field: ManifestField) -> None:
+    """Raise the error of a key that is no text, or of a number that JSON does not have."""
+    value = field.value
+    if isinstance(value, dict):
+        for key in value:
+            # Numbers as keys become texts, as in kubectl.
+            if isinstance(key, bool | tuple | None):
+                expected = (
+                    "a string as the key: write it in quotes, since YAML reads words such as no and on as booleans"
+                )
+                raise field.holding(_as_yaml(key)).error(expected)
+            _check_json(field[key] if isinstance(key, str) else field.entry(key))
+    elif isinstance(value, list):
+        for item in field.items():
+            _check_json(item)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise field.holding(_as_yaml(value)).error("a finite number")
+
+
+def _as_yaml(value: object) -> str:
+    """Return a key or a number as it stands in YAML."""
+    if isinstance(value, float):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _set_priority(spec: ManifestField, priorities: Priorities) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES
 from deviceshare_cluster.local.cluster import LocalCluster
+from deviceshare_cluster.local.ephemeral_volumes import EphemeralVolumes
 from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_cluster.local.kinds import VOLCANO_JOB, Key, key_of, known_kind
 from deviceshare_cluster.local.kubelets import Kubelets
@@ -98,6 +99,7 @@ class Controller:
         """The uids of workloads that were deleted, the latest last."""
         self._kubelets = Kubelets(cluster)
         self._volumes = VolumeController(cluster)
+        self._ephemeral = EphemeralVolumes(cluster)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         """Values of PriorityClasses by name."""
         self._heads: dict[Key, _Metadata] = {}
@@ -110,13 +112,13 @@ class Controller:
         self._warnings = WarnOnce()
         self.observers: list[Callable[[list[Change | Listed]], None]] = []
         """Called with each batch of changes that the controllers receive."""
-        self.observers += [self._kubelets.take, self._volumes.take]
+        self.observers += [self._kubelets.take, self._volumes.take, self._ephemeral.take]
 
     @property
     def open(self) -> int:
         """The amount of pending work; 0 if all observed workloads are reconciled."""
         mine = len(self._to_check) + len(self._dirty) + self._acting
-        return (not self._listed) + self._changes.qsize() + mine + self._volumes.open
+        return (not self._listed) + self._changes.qsize() + mine + self._volumes.open + self._ephemeral.open
 
     async def run(self) -> None:
         """Watch and reconcile without end. The cluster must be set up."""
@@ -132,6 +134,7 @@ class Controller:
             tasks.create_task(watch())
             tasks.create_task(self._kubelets.run())
             tasks.create_task(self._volumes.run())
+            tasks.create_task(self._ephemeral.run())
             while True:
                 if not self._listed or not (self._to_check or self._dirty):
                     self._take(await changes.get())

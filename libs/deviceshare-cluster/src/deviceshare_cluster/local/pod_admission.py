@@ -31,7 +31,24 @@ def admit_pod_spec(spec: ManifestField) -> None:
     for field in ("tolerations", "schedulingGates", "volumes"):
         for item in spec[field].items():
             item.mapping()
+    for volume in spec["volumes"].items():
+        _admit_ephemeral(volume)
     spec["affinity"].optional_mapping()
+
+
+def _admit_ephemeral(volume: ManifestField) -> None:
+    """Check what a claim is made of: the name of a generic ephemeral volume, and its template."""
+    ephemeral = volume["ephemeral"]
+    if ephemeral.value is None:
+        return
+    volume["name"].label()
+    ephemeral.mapping()
+    template = ephemeral["volumeClaimTemplate"]
+    template.mapping("the template of a PersistentVolumeClaim")
+    template["spec"].mapping("the spec of a PersistentVolumeClaim")
+    template["metadata"].optional_mapping()
+    template["metadata"]["labels"].check_labels()
+    template["metadata"]["annotations"].texts().check_keys()
 
 
 def admit_pod(pod: ManifestField) -> None:

@@ -25,6 +25,11 @@ _JOB_WITHOUT_EFFECT = (
     "podFailurePolicy",
     "successPolicy",
 )
+_EXCLUSIVE = {
+    "leaderworkerset.sigs.k8s.io/exclusive-topology": "groups",
+    "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology": "subgroups",
+}
+"""Annotations of a LeaderWorkerSet that keep its groups or subgroups apart."""
 _RESTARTS_OF_JOBS = ("Never", "OnFailure")
 _RESTARTS_OF_REPLICAS = ("Always", "OnFailure", "Never", "ExitCode")
 _SCHEDULE = re.compile(r"@\w+|\S+( +\S+){4}")
@@ -88,6 +93,8 @@ def admit_workload(kind: str, root: ManifestField) -> None:
         spec[MPI_FIELD]["Launcher"].mapping("a mapping: an MPIJob has a launcher")
     else:
         _ADMISSIONS[kind](spec)
+    if kind == "LeaderWorkerSet":
+        _warn_of_leader_worker_set(root)
     for path, form in _FIELDS.get(kind, {}).items():
         field = spec
         for step in path.split("."):
@@ -253,6 +260,17 @@ def _admit_leader_worker_set(spec: ManifestField) -> None:
     _admit_template(of_group["workerTemplate"])
     if of_group["leaderTemplate"].value is not None:
         _admit_template(of_group["leaderTemplate"])
+
+
+def _warn_of_leader_worker_set(root: ManifestField) -> None:
+    """Warn of what the operator does and the local cluster does not."""
+    annotations = root["metadata"]["annotations"]
+    for name, unit in _EXCLUSIVE.items():
+        if annotations[name].value:
+            annotations[name].warn(f"{annotations[name].path} is not implemented: {unit} may share a topology domain")
+    templates = root["spec"]["leaderWorkerTemplate"]["volumeClaimTemplates"]
+    if templates.items():
+        templates.warn(f"{templates.path} is not implemented: pods get neither these claims nor volumes of them")
 
 
 def _admit_job_set(spec: ManifestField) -> None:
