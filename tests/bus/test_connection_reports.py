@@ -188,3 +188,19 @@ async def test_failed_writes_are_counted_as_they_come(monkeypatch) -> None:
         ("bus_writes_without_room", 1),
         ("bus_writes_unacknowledged", 3),
     ]
+
+
+async def test_a_server_that_is_silent_is_reported_with_a_reason(nats_server, caplog) -> None:
+    nats_server.freeze()
+    connecting = asyncio.create_task(connect(nats_server.url, "test"))
+    try:
+        await until(lambda: any(text.startswith("waiting for") for text in texts_of_connection(caplog)))
+        waiting = next(text for text in texts_of_connection(caplog) if text.startswith("waiting for"))
+        assert waiting.removeprefix(f"waiting for {nats_server.url}: ").strip()
+    finally:
+        nats_server.thaw()
+        await end(connecting)
+
+
+def texts_of_connection(caplog) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "deviceshare.connection"]

@@ -13,8 +13,10 @@ from deviceshare_cli.chaos.minimise import minimise
 from deviceshare_cli.chaos.scenario import Scenario, Step
 from deviceshare_cli.chaos.simulation import Played
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.main import app as whole_app
 from deviceshare_cli.replicas import parse_replicas
 from deviceshare_placement.core import ledger_writes
+from typer import BadParameter
 from typer.testing import CliRunner
 
 
@@ -90,10 +92,28 @@ def test_a_fault_is_removed_with_its_end():
     assert [str(step.action) for step in shortest.scenario.steps] == ["pod", "+kill", "-kill"]
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("placement=0", "inventory, placement, binder as services and counts from 1 to 9"),
+        ("placement=1000", "inventory, placement, binder as services and counts from 1 to 9"),
+        (f"placement={'9' * 5000}", "counts from 1 to 9"),
+        ("binder=²", "counts from 1 to 9"),
+        ("web=2", "inventory, placement, binder as services"),
+        ("metrics=2", "metrics has one process, serving the page"),
+        ("placement=3,placement=2", "placement is given twice"),
+    ],
+)
+def test_wrong_replicas_are_wrong_usage(text, reason):
+    for command in (["up", "--cluster", "local:."], ["bench", "bus"], ["chaos"]):
+        done = CliRunner().invoke(whole_app, [*command, "--replicas", text])
+        assert (done.exit_code, reason in done.stderr) == (2, True), done.output
+
+
 def test_options():
     assert parse_replicas("placement=3,binder=2") == {"placement": 3, "binder": 2}
     for wrong in ("placement", "placement=0", "other=1", "binder=x"):
-        with pytest.raises(CommandError, match="--replicas"):
+        with pytest.raises(BadParameter, match="--replicas"):
             parse_replicas(wrong)
     assert parse_faults("kill,cut") == ("kill", "cut")
     assert "roll-back" in parse_faults("all")

@@ -24,6 +24,7 @@ from deviceshare_cli.chaos.real.schedule import MOST, Deck, Kind, Schedule
 from deviceshare_cli.chaos.real.system import NoEffect, System
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.supervisor import Program, Supervisor
+from typer import BadParameter
 
 NODE = manifests.node("a", "hami-core", 1)
 MIG = manifests.node("m", "mig", 2)
@@ -160,7 +161,7 @@ def test_names_of_faults_and_replicas_are_checked() -> None:
         parse_kinds("kill,flood")
     assert parse_replicas("binder=2") == {"inventory": 1, "placement": 1, "binder": 2, "metrics": 1}
     for wrong in ("binder", "binder=0", "web=2", "binder=x"):
-        with pytest.raises(CommandError, match="expected SERVICE=COUNT"):
+        with pytest.raises(BadParameter, match="expected SERVICE=COUNT"):
             parse_replicas(wrong)
 
 

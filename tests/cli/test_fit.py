@@ -13,7 +13,9 @@ from deviceshare.model import HOSTNAME, Card, NodeFact, QueueFact, Requirement, 
 from deviceshare_bus.core import Now
 from deviceshare_bus.subjects import fact
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.reading.live import open_live
 from deviceshare_cli.reading.state import placement_core
+from deviceshare_cli.runfile import Run
 from deviceshare_cli.whatif import fit as command
 from deviceshare_cli.whatif.fitting import fit
 from deviceshare_cli.whatif.manifests import candidates
@@ -212,3 +214,14 @@ def test_claims_that_no_pod_uses_yet_are_not_evaluated(wanted, monkeypatch, caps
     shown = capsys.readouterr()
     assert "Fits now: 1 of 1" in shown.out
     assert "Warning: volumes are not evaluated" in shown.err
+
+
+async def test_a_bus_that_does_not_answer_is_a_reason(nats_server):
+    run = Run(pid=1, bus=nats_server.url, cluster=nats_server.url, metrics="", directory="")
+    nats_server.freeze()
+    try:
+        async with asyncio.timeout(60), open_live(run) as reader:
+            with pytest.raises(CommandError, match=r"the bus at nats://.* does not answer within 5 s"):
+                await reader.messages(["LEDGER"])
+    finally:
+        nats_server.thaw()

@@ -142,6 +142,12 @@ def test_a_misspelt_value_is_rejected_at_every_level() -> None:
         ),
         ("bus.storage.size=1Gi", "does not match pattern"),
         ("bus.storage.size=1T", "does not match pattern"),
+        ("bus.goMemoryLimit=9GiB", "bus.goMemoryLimit=9GiB is not below bus.resources.limits.memory=1Gi"),
+        ("bus.goMemoryLimit=1048576KiB", "is not below bus.resources.limits.memory=1Gi"),
+        ("bus.resources.limits.memory=900M", "bus.goMemoryLimit=900MiB is not below bus.resources.limits.memory=900M"),
+        ("bus.resources.limits.memory=900000000", "is not below bus.resources.limits.memory=9"),
+        ("inventory.schedulerNames={default-scheduler}", "default-scheduler is the name of kube-scheduler"),
+        ("inventory.schedulerNames={a b}", '"a b" is not valid: expected lowercase letters'),
         ("configurationNamespaces={default}", "one of 'volcano-system', 'mindx-dl'"),
     ],
 )
@@ -149,6 +155,23 @@ def test_a_wrong_value_is_rejected(value: str, reason: str) -> None:
     done = charts.helm("template", "deviceshare", str(charts.CHART), "--set", value)
     assert done.returncode != 0
     assert reason in done.stderr
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "bus.goMemoryLimit=9GiB,bus.resources.limits.memory=10Gi",
+        "bus.goMemoryLimit=1023MiB",
+        "bus.resources.limits.memory=1.5G",
+        "bus.resources.limits.memory=2000000000",
+        "bus.resources.limits.memory=null",
+        "bus.resources.limits=null",
+        "inventory.schedulerNames={volcano,my-scheduler.example}",
+    ],
+)
+def test_a_right_value_is_accepted(value: str) -> None:
+    done = charts.helm("template", "deviceshare", str(charts.CHART), "--set", value)
+    assert done.returncode == 0, done.stderr
 
 
 def operator_kind(kind: str, plural: str) -> charts.Object:

@@ -20,15 +20,16 @@ from support.natsserver import NatsServer
 
 
 class Service:
-    """Placement as a process."""
+    """A service as a process, and the port that ``option`` sets."""
 
-    def __init__(self, url: str, directory: Path) -> None:
+    def __init__(self, url: str, directory: Path, name: str = "placement", option: str = "--health-port") -> None:
         self._port = free_port()
-        options = ("--bus", url, "--health-port", str(self._port), "--bus-hold", "1")
-        self.log = directory / "placement.log"
+        ports = {"--health-port": "0", option: str(self._port)}
+        options = ("--bus", url, *(word for pair in ports.items() for word in pair), "--bus-hold", "1")
+        self.log = directory / f"{name}.log"
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "deviceshare_placement", *options], stdout=log, stderr=log, env=os.environ
+                [sys.executable, "-m", f"deviceshare_{name}", *options], stdout=log, stderr=log, env=os.environ
             )
 
     def end(self) -> None:
@@ -92,6 +93,29 @@ async def test_it_is_not_healthy_while_the_bus_is_down(nats_server, service) -> 
     nats_server.start()
     await service.until("healthz", 200, within=100)
     await service.until("readyz", 200, within=100)
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+async def test_the_port_of_the_page_is_not_ready_without_the_bus(nats_server, tmp_path, suspended) -> None:
+    """The metrics service, which has the health checks on its main port as well."""
+    connection = await connect(nats_server.url, "test")
+    await make_streams(connection)
+    await connection.close()
+    metrics = Service(nats_server.url, tmp_path, "metrics", "--metrics-port")
+    try:
+        await metrics.until("readyz", 200, within=100)
+        if suspended:
+            nats_server.freeze()
+            await metrics.until("readyz", 503, "bus", within=100)
+            nats_server.thaw()
+        else:
+            nats_server.kill()
+            await metrics.until("readyz", 503, "not connected to the bus", within=100)
+            nats_server.start()
+        await metrics.until("readyz", 200, within=100)
+    finally:
+        nats_server.thaw()
+        metrics.end()
 
 
 async def test_a_server_without_room_is_reported_until_it_has_room_again(tmp_path, caplog) -> None:

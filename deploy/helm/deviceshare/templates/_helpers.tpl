@@ -22,6 +22,14 @@
 {{- div (mul 5 (.Values.bus.storage.size | trimSuffix "Gi" | int64)) 6 }}
 {{- end }}
 
+{{/* A quantity of Kubernetes, or GOMEMLIMIT, in bytes. */}}
+{{- define "deviceshare.bytes" -}}
+{{- $text := kindIs "string" . | ternary (toString .) (printf "%.0f" (float64 .)) -}}
+{{- $units := dict "" 1 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
+{{- $unit := regexReplaceAll "^[0-9.]+" $text "" | trimSuffix "B" -}}
+{{- printf "%.0f" (mulf (regexFind "^[0-9.]+" $text | float64) (get $units $unit | float64)) }}
+{{- end }}
+
 {{/* Security of a pod. fsGroup: files of Secrets can be read. */}}
 {{- define "deviceshare.podSecurity" -}}
 runAsNonRoot: true

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TypeVar
 
 import nats.errors
-from deviceshare.model import Backoff, ConfigError
+from deviceshare.model import Backoff, ConfigError, describe_error
 
 from deviceshare_bus.client import PENDING_BYTES, Client, Listening, is_denial
 from deviceshare_bus.credentials import ANONYMOUS, CA, CERTIFICATE, KEY, SEED, VARIABLES, Credentials
@@ -234,7 +234,7 @@ class Connection:
                 self._warn_unreachable(error)
                 await asyncio.sleep(RETRY.delay(failures))
             except nats.errors.Error as error:
-                expected = f"a URL such as nats://127.0.0.1:4222 ({error})"
+                expected = f"a URL such as nats://127.0.0.1:4222 ({describe_error(error)})"
                 raise ConfigError("command line", self._option, self._shown_url, expected) from error
             except BaseException:
                 await self.close()
@@ -321,7 +321,7 @@ class Connection:
         now = asyncio.get_running_loop().time()
         if now >= self._warn_at:
             self._warn_at = now + UNREACHABLE_INTERVAL
-            log.warning("waiting for %s: %s", self._shown_url, error or type(error).__name__)
+            log.warning("waiting for %s: %s", self._shown_url, describe_error(error))
 
 
 def _is_denial(error: Exception | None) -> bool:

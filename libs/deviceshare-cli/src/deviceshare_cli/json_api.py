@@ -9,6 +9,7 @@ from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
 import msgspec
+from deviceshare.model import describe_error
 from deviceshare_metrics import api
 
 from deviceshare_cli.endpoint import Endpoint
@@ -26,9 +27,7 @@ async def fetch(metrics: Endpoint, path: str, answer: type[T]) -> T:
     try:
         status, body = await asyncio.to_thread(_get, metrics, where)
     except (HTTPException, OSError) as error:
-        raise CommandError(
-            f"the metrics service at {metrics.url} does not answer: {error or type(error).__name__}"
-        ) from None
+        raise CommandError(f"the metrics service at {metrics.url} does not answer: {describe_error(error)}") from None
     try:
         if status == 200:
             return msgspec.json.decode(body, type=answer)

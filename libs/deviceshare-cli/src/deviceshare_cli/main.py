@@ -20,6 +20,7 @@ from deviceshare_cli.conformance.app import app as conformance_app
 from deviceshare_cli.credentials.app import app as credentials_app
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
+from deviceshare_cli.numbers import finite
 from deviceshare_cli.pods import SCHEDULERS
 from deviceshare_cli.reading.app import NamespaceOption, RunOption
 from deviceshare_cli.reading.app import app as reading_app
@@ -103,6 +104,7 @@ def up(
     timeout: Annotated[
         float | None,
         typer.Option(
+            callback=finite,
             metavar="SECONDS",
             min=0.0,
             help="With --until-settled: end with status 1 and the open work if not settled by then.",
@@ -135,8 +137,6 @@ def up(
         raise typer.BadParameter("--bus-servers is 1, 3 or 5")
     schedulers = tuple(scheduler_name or SCHEDULERS)
     processes = parse_replicas(replicas)
-    if processes.get("metrics", 1) != 1:
-        raise typer.BadParameter("--replicas: metrics has one process, which serves the page")
     wanted = Wanted(cluster, directory_of(cluster), conf, schedulers, metrics_port, bus_servers, processes)
     if timeout is not None and not until_settled:
         raise typer.BadParameter("--timeout goes with --until-settled")

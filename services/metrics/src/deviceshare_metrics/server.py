@@ -38,6 +38,7 @@ class Server:
     Args:
         core: the state; the service goes on applying events to it.
         connected: whether the bus can be reached.
+        obstacle: why the service cannot do its work right now, '' if it can; by default only the core is asked.
         own: returns the metrics of the service itself.
         detail: the smallest objects that have series of their own.
         access: decides who may read what; by default a server on a loopback address is assumed, open to this machine.
@@ -50,9 +51,10 @@ class Server:
         own: Callable[[], Awaitable[list[Metric]]] = _none,
         detail: Detail = "card",
         access: Access | None = None,
+        obstacle: Callable[[], str] = lambda: "",
     ) -> None:
         self._core = core
-        self._checks = HealthChecks(connected, lambda: "" if core.ready else "still reading the bus")
+        self._checks = HealthChecks(connected, lambda: obstacle() or ("" if core.ready else "still reading the bus"))
         self._own = own
         self._detail = detail
         self._scrapes = Scrapes(self._expose)

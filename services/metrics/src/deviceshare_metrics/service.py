@@ -74,6 +74,7 @@ async def main(context: Context) -> None:
         lambda: context.metrics.own_families(context),
         options.metrics_detail,
         Access(settings, context.reviews, Sessions()),
+        lambda: context.obstacle,
     )
     recording = asyncio.create_task(server.dashboard.record(lambda: real_time().wall))
     runner = await serve(server.app(), options.metrics_address, options.metrics_port)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from deviceshare_cli.exit_status import run_and_exit
+from deviceshare_cli.numbers import finite
 
 app = typer.Typer(help="Measure the system on this machine.", no_args_is_help=True)
 
@@ -21,17 +22,27 @@ def bus(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     rate: Annotated[
         float,
-        typer.Option(metavar="N", min=0.0, help="Create N pods per second. [default: as fast as they are accepted]"),
+        typer.Option(
+            callback=finite,
+            metavar="N",
+            min=0.0,
+            help="Create N pods per second. [default: as fast as they are accepted]",
+        ),
     ] = 0.0,
     floor: Annotated[bool, typer.Option(help="Also measure the floor, unless there is a rate.")] = True,
     replicas: Annotated[
         str, typer.Option(metavar="LIST", help="Processes of the services, such as placement=3,binder=2. [default: 1]")
     ] = "",
     fill: Annotated[
-        float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the nodes that are full before.")
+        float,
+        typer.Option(
+            callback=finite, metavar="SHARE", min=0.0, max=1.0, help="Share of the nodes that are full before."
+        ),
     ] = 0.0,
     queues: Annotated[int, typer.Option(metavar="N", min=0, help="Queues of the pods. [default: one]")] = 0,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit of each phase.")] = 600.0,
+    timeout: Annotated[
+        float, typer.Option(callback=finite, metavar="SECONDS", min=1.0, help="Time limit of each phase.")
+    ] = 600.0,
 ) -> None:
     """Place generated pods with the whole system, on a local cluster, and measure.
 
@@ -89,7 +100,7 @@ def kube(
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Single pods with equal requests.")] = 2000,
     in_flight: Annotated[int, typer.Option(metavar="N", min=1, help="Concurrent requests of the bare client.")] = 16,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit.")] = 600.0,
+    timeout: Annotated[float, typer.Option(callback=finite, metavar="SECONDS", min=1.0, help="Time limit.")] = 600.0,
 ) -> None:
     """Bind pods with the whole system on a new kube-apiserver, and measure.
 
@@ -122,7 +133,10 @@ def allocator(
     shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, used in turn.")] = 50,
     policy: Annotated[Literal["none", "binpack", "spread", "fragmentation"], typer.Option(help="Policy.")] = "binpack",
     prefill: Annotated[
-        float, typer.Option(metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly allocated.")
+        float,
+        typer.Option(
+            callback=finite, metavar="SHARE", min=0.0, max=1.0, help="Share of the cards that are partly allocated."
+        ),
     ] = 0.5,
     ties: Annotated[
         str, typer.Option(metavar="lowest|seed:N", help="How ties between nodes break: by name, or in a random order.")
@@ -189,7 +203,9 @@ def restart(
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Bound pods; at most 10 for each card.")] = 50_000,
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit of each phase.")] = 900.0,
+    timeout: Annotated[
+        float, typer.Option(callback=finite, metavar="SECONDS", min=1.0, help="Time limit of each phase.")
+    ] = 900.0,
 ) -> None:
     """Measure the restart of each service of a large cluster whose pods are all bound.
 
@@ -210,10 +226,14 @@ def restart(
 def ui(
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes.")] = 1250,
     cards: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
-    changes: Annotated[float, typer.Option(metavar="N", min=0.0, help="Changes of nodes per second.")] = 500.0,
-    seconds: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Duration under changes.")] = 10.0,
+    changes: Annotated[
+        float, typer.Option(callback=finite, metavar="N", min=0.0, help="Changes of nodes per second.")
+    ] = 500.0,
+    seconds: Annotated[
+        float, typer.Option(callback=finite, metavar="SECONDS", min=1.0, help="Duration under changes.")
+    ] = 10.0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1.0, help="Time limit.")] = 300.0,
+    timeout: Annotated[float, typer.Option(callback=finite, metavar="SECONDS", min=1.0, help="Time limit.")] = 300.0,
     screenshots: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Measure nothing: write the screenshots of the pages to DIR.")
     ] = None,

@@ -8,6 +8,7 @@ import typer
 from deviceshare_cli.chaos.real.options import PACE, PATIENCE, Options
 from deviceshare_cli.chaos.sizes import SIZES
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.numbers import finite
 from deviceshare_cli.replicas import parse_replicas
 
 app = typer.Typer()
@@ -28,7 +29,9 @@ def chaos(
     seed: Annotated[
         str, typer.Option(metavar="S", help="A number; or the seed of one history, as a violation names it.")
     ] = "1",
-    hours: Annotated[float, typer.Option(metavar="H", min=0.0, help="Simulated hours to play, at least.")] = 1.0,
+    hours: Annotated[
+        float, typer.Option(callback=finite, metavar="H", min=0.0, help="Simulated hours to play, at least.")
+    ] = 1.0,
     histories: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Play so many histories instead of --hours.")
     ] = None,
@@ -48,17 +51,29 @@ def chaos(
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = os.cpu_count() or 1,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the text of a single history.")] = False,
     minutes: Annotated[
-        float, typer.Option(metavar="M", min=0.0, help="Real processes: end after so many minutes, or --faults.")
+        float,
+        typer.Option(
+            callback=finite, metavar="M", min=0.0, help="Real processes: end after so many minutes, or --faults."
+        ),
     ] = 10.0,
     pace: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Real processes: time between two faults, on average.")
+        float,
+        typer.Option(
+            callback=finite, metavar="SECONDS", min=0.1, help="Real processes: time between two faults, on average."
+        ),
     ] = PACE,
     kinds: Annotated[str, typer.Option(metavar="LIST", help="Real processes: names of faults. [default: all]")] = "",
     longest: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Real processes: the longest duration of a fault.")
+        float,
+        typer.Option(
+            callback=finite, metavar="SECONDS", min=0.1, help="Real processes: the longest duration of a fault."
+        ),
     ] = 60.0,
     patience: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1.0, help="Real processes: time to settle after a group of faults.")
+        float,
+        typer.Option(
+            callback=finite, metavar="SECONDS", min=1.0, help="Real processes: time to settle after a group of faults."
+        ),
     ] = PATIENCE,
     nodes: Annotated[int, typer.Option(metavar="N", min=2, help="Real processes: nodes of each family.")] = 3,
 ) -> None:

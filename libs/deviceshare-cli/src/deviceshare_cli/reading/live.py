@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from deviceshare.model import describe_error
 from deviceshare_cluster.interface import Cluster, ClusterError, Object
 from deviceshare_metrics import api
 
@@ -64,12 +65,16 @@ class LiveReader:
         from deviceshare_bus.follower import BusWiped, Follower
 
         try:
-            async with asyncio.timeout(READ_SECONDS):
+            async with asyncio.timeout(CONNECT_SECONDS):
                 bus = await connect(self._run.bus, "deviceshare", credentials=self._run.credentials_of("reader"))
-                self._stack.push_async_callback(bus.close)
+        except TimeoutError:
+            raise CommandError(f"the bus at {self._run.bus} does not answer within {CONNECT_SECONDS:g} s") from None
+        self._stack.push_async_callback(bus.close)
+        try:
+            async with asyncio.timeout(READ_SECONDS):
                 found = [await Follower(bus, each, history=each == "EVENT").read_to_end() for each in streams]
         except (TimeoutError, BusWiped) as error:
-            raise CommandError(f"the bus at {self._run.bus} cannot be read: {error or 'no answer'}") from None
+            raise CommandError(f"the bus at {self._run.bus} cannot be read: {describe_error(error)}") from None
         return [
             StoredMessage(str(stream), message.subject, message.sequence, bytes(message.data))
             for stream, messages in zip(streams, found, strict=True)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from deviceshare_cli.numbers import finite
 from deviceshare_cli.reading.app import RunOption, ServerOption, SnapshotOption, TokenOption
 
 app = typer.Typer(help="Simulate the scheduler in virtual time.", no_args_is_help=True)
@@ -91,8 +92,9 @@ def trace(
     load: Annotated[
         float | None,
         typer.Option(
+            callback=finite,
             help="How much arriving pods request, as a share of all cards; with --churn the time average of what the "
-            "pods request that would run if none waited. By default 1.3, with --churn 0.95."
+            "pods request that would run if none waited. By default 1.3, with --churn 0.95.",
         ),
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="N..M", help="The seeds: a number, a range, or several.")] = "42",

@@ -104,6 +104,7 @@ from deviceshare.model.problems import (
     InputError,
     Problem,
     RequestError,
+    describe_error,
 )
 from deviceshare.model.quantities import (
     LARGEST,
@@ -247,6 +248,7 @@ __all__ = [
     "admission_terms",
     "alias",
     "as_text",
+    "describe_error",
     "fence_entry",
     "fenced_claims",
     "format_quantity",

@@ -34,6 +34,16 @@ class Problem(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.subject}: {self.field}: {shown!r} is not valid: expected {self.expected}"
 
 
+def describe_error(error: BaseException) -> str:
+    """Return the reason that a message shows for an error: never '', although many an error has no text of its own.
+
+    The object itself is no condition for it: ``error or "…"`` is always the error.
+    """
+    if text := str(error).strip():
+        return text
+    return "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+
+
 class DeviceshareError(Exception):
     """Base of all errors that this library raises deliberately."""
 

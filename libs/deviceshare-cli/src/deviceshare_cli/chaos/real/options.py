@@ -33,5 +33,5 @@ class Options(NamedTuple):
 
 
 def parse_replicas(text: str) -> dict[str, int]:
-    """Return the replicas of ``placement=2,binder=2``; 1 for services that are not named. Raises CommandError."""
+    """Return the replicas of ``placement=2,binder=2``; 1 for services that are not named. Raises BadParameter."""
     return dict.fromkeys(SERVICES, 1) | replicas.parse_replicas(text)
