@@ -44,8 +44,8 @@ class Volumes:
         """By claim of the ledger what it waits for."""
         self._deleted: dict[str, str] = {}
         """The uids of PersistentVolumeClaims that were deleted while claims of the ledger waited for them."""
-        self._vanished: defaultdict[str, set[str]] = defaultdict(set)
-        """By claim of the ledger the PersistentVolumes whose facts were deleted while it waited for them."""
+        self._vanished: set[str] = set()
+        """The claims of the ledger for which the fact of a PersistentVolume was deleted while they waited for it."""
 
     def put_claim(self, key: str, view: VolumeClaimView | None) -> list[str]:
         """Apply a PersistentVolumeClaim, None if it is gone; return the claims of the ledger that wait for it."""
@@ -60,21 +60,21 @@ class Volumes:
     def put_volume(self, name: str, view: VolumeView | None) -> list[str]:
         """Apply a PersistentVolume, None if it is gone; return the claims of the ledger that wait for it."""
         before = self._volumes.pop(name, None)
-        waiting = sorted(self._waiting.get(name, ()))
+        waiting = self._waiting.get(name, set())
         if view is not None:
             self._volumes[name] = view
-        for claim in waiting if view is None and before is not None else ():
-            self._vanished[claim].add(name)
-        return waiting
+        elif before is not None:
+            self._vanished |= waiting
+        return sorted(waiting)
 
     def requested(self, claim: str) -> None:
         """Note that the volumes of a claim of the ledger are requested: the answer shows which of them exist."""
-        self._vanished.pop(claim, None)
+        self._vanished.discard(claim)
 
     def forget(self, claim: str) -> None:
         """Forget a claim of the ledger, which waits no more."""
         self._wait(claim, set())
-        self._vanished.pop(claim, None)
+        self._vanished.discard(claim)
 
     def _wait(self, claim: str, names: set[str]) -> None:
         """Let a claim of the ledger wait for these claims and volumes, and for no others."""
