@@ -40,7 +40,8 @@ def test_a_run_is_that_of_a_plain_simulation(policy, trace, load, seed):
     planned = plan_arrivals(trace, load, seed)
     arrivals = list(zip(*(part.tolist() for part in (planned.schedule.times, planned.schedule.pods)), strict=True))
     arrivals = [(at, pod, left) for (at, pod), left in zip(arrivals, planned.schedule.seconds.tolist(), strict=True)]
-    expected = PlainChurn(trace, list(planned.ranks), arrivals, planned.until, policy, seed)
+    past = planned.schedule.past.tolist()
+    expected = PlainChurn(trace, list(planned.ranks), arrivals, past, planned.until, policy, seed)
     run = Churn(trace, planned, policy, seed)
     run.run()
     assert run.placed == [arrival for arrival, _ in expected.started]
@@ -97,13 +98,25 @@ def test_arrivals_are_those_of_all_copies_and_request_the_load(trace, load, seed
     cycle = cycle_seconds(trace, load)
     if not cycle:
         return
-    until = round(40 * cycle)
-    found = schedule(trace, cycle, until, random.Random(seed).randrange)
-    expected = plain_arrivals(trace, cycle, until, random.Random(seed))
+    since, until = -round(3 * cycle), round(40 * cycle)
+    found = schedule(trace, cycle, since, until, random.Random(seed).randrange)
+    expected, past = plain_arrivals(trace, cycle, since, until, random.Random(seed))
+    assert found.past.tolist() == past
     columns = zip(found.times.tolist(), found.pods.tolist(), found.seconds.tolist(), strict=True)
     assert list(columns) == expected
     requested = sum(trace.pods[pod].milli * min(left, until - at) for at, pod, left in expected)
     assert requested / until / trace.milli == pytest.approx(load, rel=0.15)
+
+
+@pytest.mark.parametrize(("before", "row"), [(0, 0), (1, 1)])
+def test_a_policy_that_learns_has_seen_the_past(before, row):
+    """A pod for one card takes the first node, but not if pods for the two cards of this node arrived before."""
+    pods = (TracePod("one", 4000, 1, 1, 1000, "", 0, 5), TracePod("two", 8000, 1, 2, 1000, "", 0, 5))
+    trace = Trace("made", (TraceNode("a", 8000, 4, 2, "T4"), TraceNode("b", 4000, 4, 1, "T4")), pods)
+    arrivals = Schedule(np.array([0]), np.array([0]), np.array([9]), 10.0, np.full(40, before))
+    run = Churn(trace, churn.ArrivalPlan(arrivals, (0, 1), sample=1), "fragmentation", 1)
+    run.run()
+    assert run.nodes.row == row
 
 
 def test_small_pods_pass_a_large_one_that_waits_until_another_ends():
@@ -114,7 +127,7 @@ def test_small_pods_pass_a_large_one_that_waits_until_another_ends():
         TracePod("other", 1, 1, 3, 1000, "", 20, 30),
     )
     trace = Trace("made", (TraceNode("n", 8000, 8000, 2, "T4"),), pods)
-    arrivals = Schedule(np.arange(4), np.array([0, 10, 20, 20]), np.array([60, 30, 10, 10]), 10.0)
+    arrivals = Schedule(np.arange(4), np.array([0, 10, 20, 20]), np.array([60, 30, 10, 10]), 10.0, np.arange(0))
     run = Churn(trace, churn.ArrivalPlan(arrivals, (0,), sample=10), "bestfit", 1)
     run.run()
     assert run.placed == [0, 2, 1]

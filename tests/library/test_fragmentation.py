@@ -222,6 +222,52 @@ def test_nodes_that_come_change_and_go_are_measured():
     assert made.place(vgpu(1, 2000)).node == "a"
 
 
+def test_pods_that_few_cards_can_serve_count_more_as_soon_as_other_nodes_come():
+    first = node("a", cards(4, memory=1000), cpu=64_000)
+    others = [node(f"b{at}", cards(1, memory=1000, node=str(at)), cpu=16_000) for at in range(28)]
+    requests = [ask(container(cpu=cpu, **{"volcano.sh/vgpu-memory": 500})) for cpu in (1000, 32_000)]
+    made, anew = learning(first), learning(first, *others)
+    expect(made, *requests)
+    expect(anew, *requests)
+    alone = made.fragmentation("a")
+    for each in others:
+        made.set_node(each)
+    # Only the first node has 32 cores: it has an eighth of the cards.
+    assert made.fragmentation("a") > alone
+    found = made.fragmentation("b0")
+    assert found == anew.fragmentation("b0") > 0
+    made.remove_node("b1")
+    assert made.fragmentation("b0") == found, "one of 32 cards does not matter"
+    made.remove_node("b2")
+    assert made.fragmentation("b0") < found
+
+
+def test_supply_is_what_empty_nodes_could_serve():
+    nodes = (
+        node("a", cards(8, memory=1000, node="a"), cpu=96_000, labels={"pool": "x"}),
+        node("b", cards(8, memory=2000, node="b", model="Tesla-P4"), cpu=64_000),
+        node("c", [card(0, memory=1000, node="c"), card(1, memory=1000, node="c", healthy=False)], cpu=16_000),
+        node("npu", [replace(card(0), mode="mindcluster")]),
+        node("none", []),
+    )
+    made = learning(*nodes)
+    wanted = {
+        vgpu(1, 1000): 1.0,
+        vgpu(2, 1000): 16 / 17,
+        vgpu(1, 1500): 8 / 17,
+        ask(container(cpu=65_000, **{"volcano.sh/vgpu-number": 8, "volcano.sh/vgpu-memory": 1000})): 8 / 17,
+        vgpu(1, 100, annotations={"nvidia.com/use-gputype": "P4"}): 8 / 17,
+        replace(vgpu(1, 100), node_selector=(("pool", "x"),)): 8 / 17,
+        vgpu(9, 100): 0.0,
+        vgpu(1, 3000): 0.0,
+    }
+    expect(made, *wanted)
+    made.place(vgpu(1, 10))
+    found = {expected_request(made._pod_classes.read(request)): share for request, share in wanted.items()}
+    learned = made._expected_pods._supplies
+    assert {request: learned[request] for request in found} == found
+
+
 def test_cards_that_most_pods_do_not_accept_are_filled_by_those_that_do():
     old, new = (
         node(name, cards(2, memory=1000, model=model, node=name))

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from operator import mul
 from pathlib import Path
 
 import numpy as np
 import pytest
 from deviceshare.kernels import MOST_EXPECTED
+from deviceshare.kernels.arrivals import HALF_LIFE
 from deviceshare.traces import (
     ExpectedPods,
     Fgd,
@@ -88,15 +90,41 @@ def test_requests_are_expected_as_often_as_they_arrived_and_old_ones_are_forgott
     assert due.index(True) == 7, "an update is due after eight arrivals"
     found = expected.typical()
     assert list(found.cpu) == [1000, 12_000]
-    assert list(found.shares) == pytest.approx([0.75, 0.25])
-    assert found.cards_per_cpu == pytest.approx((0.75 * 500 + 0.25 * 1000) / (0.75 * 1000 + 0.25 * 12_000))
-    for _ in range(20_000):
+    # Twelve pods for half a card and the prior, which counts as four pods for a whole one.
+    shares = weighted(12 * 0.5**0.5, 4)
+    assert list(found.shares) == pytest.approx(shares)
+    cards_for, cpu_for = (sum(map(mul, shares, each)) for each in ((500, 1000), (1000, 12_000)))
+    assert found.cards_per_cpu == pytest.approx(cards_for / cpu_for)
+    for _ in range(HALF_LIFE):
         expected.count(without)
     expected.typical()
     for _ in range(6):
         expected.count(cards)
-    # Twelve pods and a prior of four lost half of their weight.
-    assert list(expected.typical().shares) == pytest.approx([12 / 14, 2 / 14], rel=0.01)
+    # Both lost half of their weight.
+    assert list(expected.typical().shares) == pytest.approx(weighted(12 * 0.5**0.5, 2), rel=0.01)
+
+
+def weighted(*weights):
+    return [each / sum(weights) for each in weights]
+
+
+def test_expected_pods_have_more_weight_the_larger_they_are_and_the_fewer_cards_can_serve_them():
+    kinds = ((96_000, 8, "A"), (64_000, 8, "A"), (64_000, 8, "B"), (16_000, 1, "B"))
+    nodes = tuple(TraceNode(str(at), cpu, 1000, cards, model) for at, (cpu, cards, model) in enumerate(kinds))
+    requests = ((1, 2, 1000, "C"), (1000, 1, 250, ""), (1000, 1, 1000, "B"), (1000, 8, 1000, ""), (80_000, 8, 1000, ""))
+    pods = [TracePod(str(at), cpu, 1, *rest) for at, (cpu, *rest) in enumerate(requests)]
+    made = Trace("made", nodes, tuple(pods * 200))
+    expected = ExpectedPods(trace_nodes(made, range(4)))
+    for each in pod_classes(made):
+        expected.count(each)
+    found = expected.typical()
+    # Ordered by request. Of 25 cards none is of model C, which counts as one in a hundred, nine are of model B, 24 on
+    # nodes with eight cards, and eight on the node with 80 cores. The last weight is that of the prior.
+    supplies = (0.01, 1, 9 / 25, 24 / 25, 8 / 25)
+    cards = (2, 0.25, 1, 8, 8)
+    weights = [200 * each**0.5 / supply**0.25 for each, supply in zip(cards, supplies, strict=True)]
+    assert list(found.count) == [2, 1, 1, 8, 8, 1]
+    assert list(found.shares) == pytest.approx(weighted(*weights, 4))
 
 
 def test_the_number_of_expected_requests_is_bounded():

@@ -37,18 +37,26 @@ def random_recorded(seed: int, nodes: int, pods: int, longest: int = 300) -> Tra
     return Trace("made", found, tuple(made))
 
 
-def plain_arrivals(trace: Trace, cycle: float, until: int, draw: random.Random) -> list[tuple[int, int, int]]:
-    """Return (time, pod, seconds to run) of each arrival, from more copies than can matter."""
+def plain_arrivals(
+    trace: Trace, cycle: float, since: int, until: int, draw: random.Random
+) -> tuple[list[tuple[int, int, int]], list[int]]:
+    """Return (time, pod, seconds to run) of each arrival, and the pods that arrived in the past.
+
+    Of more copies than can matter.
+    """
     ends = max(pod.created + max(pod.deleted - pod.created, 1) for pod in trace.pods)
-    first = floor(-ends / cycle) - 1
+    first = floor(min(-ends, since - max(pod.created for pod in trace.pods)) / cycle) - 1
     starts = {copy: floor(copy * cycle) + draw.randrange(max(round(cycle), 1)) for copy in range(first, first + 2000)}
-    found = []
+    found, past = [], []
     for copy, start in starts.items():
         for number, pod in enumerate(trace.pods):
             at, lifetime = start + pod.created, max(pod.deleted - pod.created, 1)
             if at < until and at + lifetime > 0:
                 found.append((at, copy, number, lifetime))
-    return [(max(at, 0), number, seconds + min(at, 0)) for at, _, number, seconds in sorted(found)]
+            if since <= at < 0:
+                past.append((at, copy, number))
+    running = [(max(at, 0), number, seconds + min(at, 0)) for at, _, number, seconds in sorted(found)]
+    return running, [number for _, _, number in sorted(past)]
 
 
 class PlainPolicy:
@@ -81,11 +89,13 @@ class PlainPolicy:
 class PlainLearning(PlainPolicy):
     """``fragmentation``: what is expected is learned, as of the library; what it does with it is plain."""
 
-    def __init__(self, trace: Trace, ranks: list[int]) -> None:
+    def __init__(self, trace: Trace, ranks: list[int], past: list[int]) -> None:
         super().__init__(trace, ranks, "learned")
         self.classes = pod_classes(trace)
         self.expected = ExpectedPods(trace_nodes(trace, ranks))
         self._expect(self.expected.first)
+        for number in past:
+            self.arrive(trace.pods[number], number)
 
     def arrive(self, pod: TracePod, number: int) -> None:
         if self.expected.count(self.classes[number]) and (typical := self.expected.typical()) is not None:
@@ -161,9 +171,9 @@ class PlainAllocator:
         assert self.allocator.release(f"node-{placed[0]:06}", f"plain-{placed[1][-1]}")
 
 
-def plain_policy(trace: Trace, ranks: list[int], policy: str, seed: int):
+def plain_policy(trace: Trace, ranks: list[int], policy: str, seed: int, past: list[int]):
     if policy == "fragmentation":
-        return PlainLearning(trace, ranks)
+        return PlainLearning(trace, ranks, past)
     if policy == "random":
         return PlainRandom(trace, ranks, seed)
     if policy in ("binpack", "spread"):
@@ -174,8 +184,8 @@ def plain_policy(trace: Trace, ranks: list[int], policy: str, seed: int):
 class PlainChurn:
     """A run. ``started``: (arrival, when it was placed), in this order; the other fields: of each second."""
 
-    def __init__(self, trace: Trace, ranks: list[int], arrivals, until: int, policy: str, seed: int) -> None:
-        played = plain_policy(trace, ranks, policy, seed)
+    def __init__(self, trace: Trace, ranks: list[int], arrivals, past, until: int, policy: str, seed: int) -> None:
+        played = plain_policy(trace, ranks, policy, seed, past)
         running: list[tuple[int, int, int, object]] = []
         waiting: list[int] = []
         self.started: list[tuple[int, int]] = []

@@ -49,6 +49,10 @@ def random_trace(seed: int, nodes: int = 14, pods: int = 400) -> Trace:
     return Trace("made", found, tuple(TracePod(f"p{number:04}", *chance.choice(PODS)) for number in range(pods)))
 
 
+NO_CPU, NO_MODEL = 1.5, 10.0
+"""The weights of capacity that CPU cannot serve, and of a model that is not accepted: docs/policies.md."""
+
+
 class Plain:
     """The state of the nodes as lists, in the order of their ranks."""
 
@@ -153,14 +157,14 @@ class Plain:
         lost = 0.0
         for pod in requested:
             if not pod.allowed[model]:
-                lost += 10.0 * pod.share * sum(free)
+                lost += NO_MODEL * pod.share * sum(free)
             elif cpu < pod.cpu or sum(each >= pod.amount for each in free) < pod.cards:
                 lost += pod.share * sum(free)
             else:
                 lost += pod.share * sum(each for each in free if each < pod.amount)
         cards = sum(pod.share * pod.cards * pod.amount for pod in requested)
         served = cpu * (cards / sum(pod.share * pod.cpu for pod in requested))
-        return lost + 4.0 * max(sum(free) - served, 0.0) if sum(free) else 0.0
+        return lost + NO_CPU * max(sum(free) - served, 0.0) if sum(free) else 0.0
 
     def fragmentation(self, at: int, cpu: int, free: list[int]) -> float:
         model = self.codes[self.nodes[at].model]

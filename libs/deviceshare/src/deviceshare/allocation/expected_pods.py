@@ -11,12 +11,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from msgspec.structs import replace
 
+from deviceshare.allocation.card_supply import CardSupply
 from deviceshare.allocation.node_filter import NodeFilter
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import BY_NAME, FAMILIES, card_parts, types_accepted
-from deviceshare.kernels import CARD, KIND, Arrivals, Changes, NodeFragmentation, Typical, TypicalPod
+from deviceshare.kernels import CARD, KIND, Arrivals, Changes, NodeFragmentation, Typical, TypicalPod, weight
 from deviceshare.model import INIT, NodeFact
 from deviceshare.state import Bools, CardTable, Ints, ResourceTable
 
@@ -26,6 +27,10 @@ MOST_TYPICAL = 1024
 """The most different sets of typical pods; cards beyond do not count."""
 MOST_COMPARED = 65_536
 """The most pairs of a rule and a node that are evaluated to order requests: decisions wait meanwhile."""
+
+
+_GROWTH = 0.05
+"""The part of all cards that are added or removed until the weights of requests are calculated again."""
 
 
 class ExpectedRequest(NamedTuple):
@@ -107,7 +112,7 @@ class ExpectedPods:
         self._requests: WeakKeyDictionary[PodClass, tuple[int, ExpectedRequest | None]] = WeakKeyDictionary()
         """What counts of a class, as of the generation of its configuration."""
         self._frequent: list[tuple[ExpectedRequest, float]] = []
-        """The expected requests and their weights; none before the first use."""
+        """The expected requests and the number of their pods; none before the first use."""
         self._filters: list[NodeFilter] = []
         self._version = -1
         self._facts_version = -1
@@ -116,6 +121,9 @@ class ExpectedPods:
         """The number of the typical pods by kind of card (the number of the first kind that is alike) and the rules
         that admit its node."""
         self._typical: list[Typical] = []
+        self._supply = CardSupply(cluster.cards, cluster.resources, (), {})
+        self._supplies: dict[ExpectedRequest, float] = {}
+        """The share of all cards of its hardware that could serve a request."""
         self._of_rows: dict[bytes, Ints] = {}
         """The numbers of a row's cards by its kinds and the rules that admit it."""
 
@@ -140,7 +148,7 @@ class ExpectedPods:
             self._frequent = self._arrivals.expect(prior)
             if self._arrivals.due:
                 self._update()
-        if self._version == cluster.cards.version:
+        if self._version == cluster.cards.version and not self._has_grown():
             if self._facts_version != cluster.facts.now:
                 self._nodes_changed()
             return
@@ -163,12 +171,23 @@ class ExpectedPods:
         cards = sum(len(node.cards) for node in nodes)
         return sum(node.allocatable.get("cpu", 0) for node in nodes) // max(cards, 1)
 
+    def _has_grown(self) -> bool:
+        """Return whether the weights of requests were calculated with many more cards than there are, or fewer."""
+        cluster = self._cluster
+        if self._facts_version == cluster.facts.now:
+            return False
+        usable = np.asarray(cluster.cards.kinds.usable, dtype=np.bool_)
+        now = int(np.count_nonzero(usable[np.asarray(cluster.cards.block)[: len(cluster.nodes), KIND]]))
+        return abs(now - self._supply.cards) > _GROWTH * self._supply.cards
+
     # What the expected pods mean for a card
 
     def _assign_all(self, conf: SchedulerConf) -> None:
         table = self._cluster.cards
         self._numbers, self._of_rows = {}, {}
         self._kinds = self._alike()
+        self._supply = CardSupply(table, self._cluster.resources, self._cluster.nodes, self._kinds)
+        self._supplies = {}
         rows, _, columns = table.block.shape
         of = np.full((rows, columns), -1, dtype=np.int64)
         self._typical = []
@@ -228,31 +247,55 @@ class ExpectedPods:
 
     def _typical_pods(self, kind: int, by_rule: bytes) -> Typical:
         mode = self._mode(kind)
-        hardware = {"", *(family.hardware.name for family in FAMILIES if mode in family.modes)}
+        hardware = self._hardware(kind)
         kinds = self._cluster.cards.kinds
         types = {"", kinds.types.names[kinds.type[kind]]}
         requests = [
-            (request, weight)
-            for request, weight in self._frequent
+            (request, pods)
+            for request, pods in self._frequent
             if request.hardware in hardware and request.card_type in types
         ]
-        total = sum(weight for _, weight in requests) or 1.0
         accepts = {each.rule: bool(bit) for each, bit in zip(self._filters, by_rule, strict=True)}
         # Pods that need more than a whole card take other ones; of MIG cards they must not claim the smaller ones.
         partitioned = bool(self.fragmentation.parts.partitioned[kind])
-        pods = []
-        for request, weight in requests:
-            amount = self._amount(request, kind)
+        amounts = [self._amount(request, kind) for request, _ in requests]
+        weights = [
+            weight(pods, min(amount, CARD) * request.cards, self._supply_of(request))
+            for (request, pods), amount in zip(requests, amounts, strict=True)
+        ]
+        total, count = sum(weights) or 1.0, sum(pods for _, pods in requests) or 1.0
+        typical = []
+        for (request, pods), amount, weighted in zip(requests, amounts, weights, strict=True):
             served = mode in _modes(request)
-            allowed = served and self._accepts(request, kind) and (amount <= CARD or partitioned)
+            allowed = self._takes(request, kind) and (amount <= CARD or partitioned)
             allowed = allowed and (request.rule is None or accepts.get(request.rule, True))
-            pods.append(
+            typical.append(
                 TypicalPod(
-                    weight / total, request.cpu, min(amount, CARD + partitioned), request.cards if served else 0,
-                    np.array([allowed], dtype=np.uint8),
+                    weighted / total, request.cpu, min(amount, CARD + partitioned), request.cards if served else 0,
+                    np.array([allowed], dtype=np.uint8), pods / count,
                 )
             )  # fmt: skip
-        return Typical(pods)
+        return Typical(typical)
+
+    def _hardware(self, kind: int) -> set[str]:
+        """Return the names of the hardware that a kind of cards is, and '', which stands for any."""
+        mode = self._mode(kind)
+        return {"", *(family.hardware.name for family in FAMILIES if mode in family.modes)}
+
+    def _takes(self, request: ExpectedRequest, kind: int) -> bool:
+        """Return whether pods accept the mode and the model of a kind of cards."""
+        return self._mode(kind) in _modes(request) and self._accepts(request, kind)
+
+    def _supply_of(self, request: ExpectedRequest) -> float:
+        """Return the share of all cards of its hardware that could serve a request if all nodes were empty."""
+        found = self._supplies.get(request)
+        if found is None:
+            hardware = {kind for kind in self._kinds.values() if request.hardware in self._hardware(kind)}
+            serving = {kind for kind in hardware if self._takes(request, kind) and self._amount(request, kind) <= CARD}
+            admitted = next((each.admitted for each in self._filters if each.rule == request.rule), None)
+            found = self._supply.share(serving, hardware, request.cards, request.cpu, admitted)
+            self._supplies[request] = found
+        return found
 
     def _mode(self, kind: int) -> str:
         kinds = self._cluster.cards.kinds

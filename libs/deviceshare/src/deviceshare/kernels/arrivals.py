@@ -4,13 +4,13 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any, Generic, TypeVar
 
-HALF_LIFE = 20_000
+HALF_LIFE = 40_000
 """After this many arrivals a pod has half of its weight."""
 MOST_EXPECTED = 256
 """The most requests that are expected: the most frequent ones."""
 MOST_COUNTED = 4096
 """The requests that are kept from one update to the next: the most frequent ones."""
-_FIRST, _FACTOR, _SELDOM = 8, 4, 8192
+_FIRST, _FACTOR, _SELDOM = 8, 4, 2048
 """Arrivals between two updates: first, by how much the number grows each time, and at most."""
 _CHANGE = 0.05
 """The part of all arrivals by which the expected requests change at least: all scores are computed again."""

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +12,19 @@ from deviceshare.kernels.arrays import Floats, Ints, Mask
 CARD = 1000
 """A whole card: parts of cards are counted in thousandths."""
 LEAST_SHARE = 0.05
-"""The share of typical pods from which on an amount counts in ``usable``: parts are not kept free for rarer ones."""
+"""The share of the number of typical pods from which on an amount counts in ``usable``: parts are not kept free for
+rarer ones."""
+
+
+LEAST_SUPPLY = 0.01
+"""The least share of all cards that :func:`weight` counts as the supply of a request."""
 
 
 class TypicalPod(NamedTuple):
     """A frequent request, and its share of the typical pods; ``allowed`` uint8[models].
 
-    ``cpu`` in thousandths of a core, ``amount`` in thousandths of each of ``cards`` cards.
+    ``cpu`` in thousandths of a core, ``amount`` in thousandths of each of ``cards`` cards. ``frequency``: its share of
+    the number of typical pods, which ``share`` is only if they are not weighted (:func:`weight`).
     """
 
     share: float
@@ -25,6 +32,21 @@ class TypicalPod(NamedTuple):
     amount: int
     cards: int
     allowed: Mask
+    frequency: float = 0.0
+
+
+def weight(pods: float, milli: int, supply: float) -> float:
+    """Return the weight of expected pods with the same request under the policy ``fragmentation``.
+
+    Large pods and pods that few nodes can serve are rare, and find no room first: they have more weight than their
+    number.
+
+    Args:
+        pods: their number.
+        milli: what each of them requests of all its cards, in thousandths of a card.
+        supply: the share of all cards that is on nodes which could serve such a pod if they were empty, 0 to 1.
+    """
+    return pods * sqrt(milli / CARD) / sqrt(sqrt(max(supply, LEAST_SUPPLY)))
 
 
 class Typical:
@@ -51,7 +73,7 @@ class Typical:
         by_amount: dict[int, float] = defaultdict(float)
         for pod in pods:
             if pod.cards and pod.allowed[0]:
-                by_amount[pod.amount] += pod.share
+                by_amount[pod.amount] += pod.frequency
         amounts = [0, *sorted(amount for amount, share in by_amount.items() if share >= LEAST_SHARE)]
         self.usable: Ints = np.array(amounts, dtype=np.int64)[
             np.searchsorted(amounts, np.arange(CARD + 1), side="right") - 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from deviceshare.kernels import CARD, Arrivals, Typical, TypicalPod
+from deviceshare.kernels import CARD, Arrivals, Typical, TypicalPod, weight
 from deviceshare.traces.nodes import TraceNodes, TracePods
 
 _Request = tuple[int, int, int, bytes]
@@ -10,16 +10,20 @@ _Request = tuple[int, int, int, bytes]
 
 
 class ExpectedPods:
-    """Counts the arrivals on ``nodes`` by request, memory aside; pods without cards are ignored.
+    """Counts the arrivals on ``nodes``, which are empty, by request, memory aside; pods without cards are ignored.
 
     Before the first arrivals pods of one whole card are expected, with the CPU that the nodes have for each card.
     """
 
     def __init__(self, nodes: TraceNodes) -> None:
-        cpu = int(np.sum(nodes.cpu)) // max(int(np.sum(nodes.cards)), 1)
-        models = int(np.max(nodes.models, initial=0)) + 1
+        self._cpu, self._cards, self._models = np.array(nodes.cpu), np.array(nodes.cards), np.array(nodes.models)
+        self._all = int(np.sum(self._cards))
+        self._supplies: dict[_Request, float] = {}
+        """The supply of each request."""
+        cpu = int(np.sum(self._cpu)) // max(self._all, 1)
+        models = int(np.max(self._models, initial=0)) + 1
         self._arrivals: Arrivals[_Request] = Arrivals()
-        self.first = _typical(self._arrivals.expect((cpu, CARD, 1, b"\1" * models)))
+        self.first = self._typical(self._arrivals.expect((cpu, CARD, 1, b"\1" * models)))
         """What is expected before the first update."""
 
     def count(self, pods: TracePods) -> bool:
@@ -32,14 +36,22 @@ class ExpectedPods:
         frequent = self._arrivals.frequent(lambda request: request)
         if frequent is None:
             return None
-        return _typical(frequent)
+        return self._typical(frequent)
 
+    def _typical(self, frequent: list[tuple[_Request, float]]) -> Typical:
+        weights = [weight(pods, request[1] * request[2], self._supply(request)) for request, pods in frequent]
+        total, count = sum(weights), sum(pods for _, pods in frequent)
+        return Typical(
+            [
+                TypicalPod(each / total, cpu, amount, cards, np.frombuffer(allowed, dtype=np.uint8), pods / count)
+                for ((cpu, amount, cards, allowed), pods), each in zip(frequent, weights, strict=True)
+            ]
+        )
 
-def _typical(frequent: list[tuple[_Request, float]]) -> Typical:
-    total = sum(weight for _, weight in frequent)
-    return Typical(
-        [
-            TypicalPod(weight / total, cpu, amount, cards, np.frombuffer(allowed, dtype=np.uint8))
-            for (cpu, amount, cards, allowed), weight in frequent
-        ]
-    )
+    def _supply(self, request: _Request) -> float:
+        """Return the share of all cards that is on nodes which can serve a request."""
+        if request not in self._supplies:
+            cpu, _, cards, allowed = request
+            able = np.frombuffer(allowed, dtype=np.bool_)[self._models] & (self._cards >= cards) & (self._cpu >= cpu)
+            self._supplies[request] = int(np.sum(self._cards[able])) / self._all
+        return self._supplies[request]

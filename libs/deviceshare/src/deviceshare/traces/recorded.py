@@ -24,13 +24,15 @@ class Schedule(NamedTuple):
     """Arrivals in their order: ``pods`` (indices in the trace), ``times`` and ``seconds`` (to run), int64[arrivals].
 
     Pods that would already run at time 0 arrive then, in the order in which they were created, with the rest of their
-    lifetimes. ``cycle``: the mean time between the copies of the trace.
+    lifetimes. ``cycle``: the mean time between the copies of the trace. ``past`` int64[pods]: the pods that arrived in
+    the cycles before time 0, whether or not they still run.
     """
 
     pods: Ints
     times: Ints
     seconds: Ints
     cycle: float
+    past: Ints
 
 
 def lifetime(pod: TracePod) -> int:
@@ -71,24 +73,27 @@ def arrivals_until(trace: Trace, cycle: float, until: float) -> float:
     return sum((lifetime(pod) + until) / cycle for pod in trace.pods)
 
 
-def schedule(trace: Trace, cycle: float, until: int, draw: Callable[[int], int]) -> Schedule:
-    """Return the arrivals before a time.
+def schedule(trace: Trace, cycle: float, since: int, until: int, draw: Callable[[int], int]) -> Schedule:
+    """Return the arrivals before a time, and the past ones from ``since``, which is before time 0.
 
     The copies start once in each cycle, at times that ``draw`` chooses: it returns a whole number below its argument.
     """
     created = np.array([pod.created for pod in trace.pods], dtype=np.int64)
     seconds = np.array([lifetime(pod) for pod in trace.pods], dtype=np.int64)
-    # The first copy whose last pod may still run at time 0, and the last one whose first pod arrives in time.
-    first = floor(-int(np.max(created + seconds)) / cycle) - 1
+    # The first copy whose last pod may still run at time 0, or arrives late enough for the past, and the last one whose
+    # first pod arrives in time.
+    first = floor(min(-int(np.max(created + seconds)), since - int(np.max(created))) / cycle) - 1
     last = ceil((until - int(np.min(created))) / cycle)
     width = max(round(cycle), 1)
     parts: list[Sequence[Ints]] = []
     for copy in range(first, last + 1):
         times = floor(copy * cycle) + draw(width) + created
-        pods = np.flatnonzero((times < until) & (times + seconds > 0))
+        pods = np.flatnonzero((times < until) & ((times + seconds > 0) | (times >= since)))
         parts.append((times[pods], np.full(len(pods), copy, dtype=np.int64), pods))
     times, copies, pods = (np.concatenate([part[at] for part in parts]) for at in range(3))
     order = np.lexsort((pods, copies, times))
     times, pods = times[order], pods[order]
+    past = pods[(times >= since) & (times < 0)]
     left = seconds[pods] + np.minimum(times, 0)
-    return Schedule(pods, np.maximum(times, 0), left, cycle)
+    runs = left > 0
+    return Schedule(pods[runs], np.maximum(times, 0)[runs], left[runs], cycle, past)

@@ -27,8 +27,8 @@ from deviceshare_cli.simulate.trace.meter import Capacity, Meter, Waits
 from deviceshare_cli.simulate.trace.policies import POLICIES
 from deviceshare_cli.simulate.trace.runs import Run
 
-WARM_UP, MEASURED = 4, 8
-"""Cycles before and during the measurement."""
+PAST, WARM_UP, MEASURED = 4, 4, 8
+"""Cycles before time 0 whose arrivals a policy has seen, cycles before the measurement, and cycles of it."""
 _SAMPLES = 10
 """Samples in a cycle."""
 _MOST_PODS = 5_000_000
@@ -90,7 +90,8 @@ def plan_arrivals(trace: Trace, load: float, seed: int) -> ArrivalPlan:
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     ranks = list(range(len(trace.nodes)))
     chance.shuffle(ranks)
-    return ArrivalPlan(schedule(trace, cycle, until, chance.randrange), tuple(ranks), sample)
+    since = -PAST * _SAMPLES * sample
+    return ArrivalPlan(schedule(trace, cycle, since, until, chance.randrange), tuple(ranks), sample)
 
 
 def run_churn(trace: Trace, planned: ArrivalPlan, policy: str, seed: int) -> ChurnResult:
@@ -119,7 +120,7 @@ class Churn:
     """A run. ``placed`` are arrivals (their numbers) that were placed, in this order."""
 
     def __init__(self, trace: Trace, planned: ArrivalPlan, policy: str, seed: int) -> None:
-        self._placer = POLICIES[policy](Run(trace, planned.ranks, seed))
+        self._placer = POLICIES[policy](Run(trace, planned.ranks, seed, planned.schedule.past.tolist()))
         self.nodes = self._placer.nodes
         self._plan = planned
         self._pods = trace.pods

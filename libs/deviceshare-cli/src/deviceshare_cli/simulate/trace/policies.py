@@ -47,15 +47,21 @@ class _Scored:
 class _Learning(_Scored):
     """The policy ``fragmentation``, which learns the expected pods from the arrivals."""
 
-    def __init__(self, trace: Trace, nodes: TraceNodes) -> None:
+    def __init__(self, run: Run) -> None:
+        nodes = trace_nodes(run.trace, run.ranks)
         self._expected = ExpectedPods(nodes)
         self._fragmentation = Fragmentation(nodes, self._expected.first)
-        super().__init__(trace, self._fragmentation)
+        super().__init__(run.trace, self._fragmentation)
+        for pod in run.past:
+            self._count(pod)
 
     def place(self, pod: int) -> bool:
+        self._count(pod)
+        return self.retry(pod)
+
+    def _count(self, pod: int) -> None:
         if self._expected.count(self._classes[pod]) and (typical := self._expected.typical()) is not None:
             self._fragmentation.expect(typical)
-        return self.retry(pod)
 
 
 class _Random(_Scored):
@@ -92,7 +98,7 @@ def _fgd(run: Run) -> Placer:
 
 
 POLICIES: dict[str, Callable[[Run], Placer]] = {
-    "fragmentation": lambda run: _Learning(run.trace, trace_nodes(run.trace, run.ranks)),
+    "fragmentation": _Learning,
     "fgd": _fgd,
     "binpack": lambda run: AllocatorPlacer(run, "binpack"),
     "spread": lambda run: AllocatorPlacer(run, "spread"),

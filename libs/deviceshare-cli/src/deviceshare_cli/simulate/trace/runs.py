@@ -26,8 +26,12 @@ class Placer(Protocol):
 
 
 class Run(NamedTuple):
-    """What a policy is made of: the trace, the ranks of the nodes, and the seed of random choices."""
+    """What a policy is made of: the trace, the ranks of the nodes, and the seed of random choices.
+
+    ``past``: pods that arrived before the run, by index in the trace, which a policy that learns has counted.
+    """
 
     trace: Trace
     ranks: Sequence[int]
     seed: int
+    past: Sequence[int] = ()
