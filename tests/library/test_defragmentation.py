@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from deviceshare.allocation import Movable, defragmentation, plan
+from deviceshare.allocation import Movable, defragmentation, measure, plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.builders import node, vgpu
@@ -116,6 +116,8 @@ def test_each_move_is_feasible_in_its_turn_and_the_plan_changes_nothing(seed, bu
         assert move.gain > defragmentation.LEAST_GAIN
     fresh = scene.copy(copy)
     assert content(fresh) == content(copy)
+    assert measure(scene.cluster, moves) == pytest.approx((lost(scene.cluster), lost(fresh)), abs=1e-6)
+    assert content(scene.cluster) == before
     assert sum(move.gain for move in moves) == pytest.approx(start - lost(fresh) - waste(fresh), abs=1e-6)
 
 
@@ -163,15 +165,27 @@ def test_a_card_is_emptied_for_the_pods_that_need_a_whole_one():
     assert made.place(vgpu(1, 40000)).node == move.source
 
 
-def test_only_restartable_pods_of_nodes_that_are_not_reserved_are_moved():
+def test_only_restartable_pods_are_moved():
     made = spread_out()
     (move,) = plan(made, (), 5, [Movable("small-b", "b", vgpu(1, 5000))])
     assert move.pod.uid == "small-b"
     assert plan(made, (), 5, []) == ()
     assert plan(made, (), 5, [Movable("unknown", "b", vgpu(1, 5000)), Movable("small-b", "c", vgpu(1, 5000))]) == ()
+
+
+def test_pods_leave_reserved_nodes_and_none_is_moved_there():
+    made = spread_out()
     made.set_reserved("b", reserved=True)
-    assert plan(made, (), 5, [Movable("small-b", "b", vgpu(1, 5000))]) == ()
+    (move,) = plan(made, (), 5, [Movable(f"small-{name}", name, vgpu(1, 5000)) for name in "ab"])
+    assert (move.pod.uid, move.placement.node) == ("small-b", "a")
     assert made.is_reserved("b")
+    assert not made.is_reserved("a")
+
+
+def test_pods_of_nodes_that_are_gone_stay():
+    made = spread_out()
+    made.remove_node("b")
+    assert plan(made, (), 5, [Movable("small-b", "b", vgpu(1, 5000))]) == ()
 
 
 def test_all_pods_of_a_card_are_moved_together_if_the_budget_suffices():

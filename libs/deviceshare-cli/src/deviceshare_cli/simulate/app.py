@@ -182,6 +182,23 @@ def cluster(
         Path | None,
         typer.Option(metavar="FILE", help="A volcano-scheduler.conf, instead of the configuration of the cluster."),
     ] = None,
+    defragment: Annotated[
+        bool,
+        typer.Option(
+            "--defragment",
+            help="Print a plan: which placed pods to restart elsewhere so that the expected pods, those of the cluster "
+            "and of --pods, can use more of what is free. Nothing is moved.",
+        ),
+    ] = False,
+    moves: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=100_000,
+            help="The most pods that the plan moves; by default 1 % of the placed pods with cards, at least one.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write the curve of allocated cards to this directory: cluster.svg."),
@@ -196,18 +213,27 @@ def cluster(
 
     The scheduler's code decides, with queues, gangs, priorities and the bindings that follow; nothing is created or
     changed. Pods of the cluster that wait are decided first. docs/commands.md states what is not simulated.
+
+    With --defragment it shows which placed pods to restart elsewhere, and which waiting pods are placed then.
     """
     from deviceshare_cli.backing import directory_of
     from deviceshare_cli.exit_status import run_and_exit
     from deviceshare_cli.reading.opening import Source
     from deviceshare_cli.simulate.cluster import command
 
-    if target is None and not pods:
+    if target is None and not pods and not defragment:
         raise typer.BadParameter("give local:DIR, or --pods with the pods to place in the running system")
     if target is not None and (run or snapshot):
         raise typer.BadParameter("local:DIR excludes --run and --snapshot")
     if copies > 1 and not pods:
         raise typer.BadParameter("--copies goes with --pods")
+    if moves is not None and not defragment:
+        raise typer.BadParameter("--moves goes with --defragment")
+    if defragment and plot is not None:
+        raise typer.BadParameter("--defragment excludes --plot")
+    policies = command.policies(policy)
+    if defragment and len(policies) > 1:
+        raise typer.BadParameter(f"--policy {policy}: --defragment plans for one policy")
     directory = directory_of(target, "") if target is not None else None
     if target is not None and directory is None:
         raise typer.BadParameter(f"{target}: expected local:DIR, or nothing for the running system")
@@ -216,8 +242,10 @@ def cluster(
         Source(run, snapshot, server, token),
         tuple(pods or ()),
         copies,
-        command.policies(policy),
+        policies,
         conf,
+        defragment,
+        moves,
     )
     run_and_exit(command.simulate_cluster(options, json=json, plot=plot))
 

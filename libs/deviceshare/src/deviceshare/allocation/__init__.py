@@ -10,7 +10,7 @@ and :mod:`.node_filter` (which nodes a pod may use), :mod:`.node_scores`, :mod:`
 
 from deviceshare.allocation.allocator import Allocator, Placement, Unplaceable
 from deviceshare.allocation.claim_check import ClaimCheck
-from deviceshare.allocation.defragmentation import Movable, Move, plan
+from deviceshare.allocation.defragmentation import LEAST_GAIN, Movable, Move, measure, plan
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_scores import counted
 from deviceshare.allocation.pod_class import PodClass
@@ -19,6 +19,7 @@ from deviceshare.allocation.ties import Ties, parse_ties
 
 __all__ = [
     "CORDONED",
+    "LEAST_GAIN",
     "Allocator",
     "ClaimCheck",
     "InterPod",
@@ -32,6 +33,7 @@ __all__ = [
     "Unplaceable",
     "counted",
     "matches",
+    "measure",
     "parse_ties",
     "plan",
     "tolerates",

@@ -53,9 +53,9 @@ def plan(
     """Return the moves that free the most capacity, in the order in which each of them is feasible.
 
     Greedy: of the single pods, and of all pods of each card, the set is moved that gains most for each of its pods,
-    then the next one. A pod moves once, and to another node; its place there is the one that the allocator's policy
-    chooses. A card is emptied only if all of its pods may be moved. The placed pods and the cards of ``cluster`` are
-    the same afterwards.
+    then the next one. A pod moves once, and to another node, which is not reserved; its place there is the one that the
+    allocator's policy chooses. A card is emptied only if all of its pods may be moved. The placed pods and the cards
+    of ``cluster`` are the same afterwards.
 
     Args:
         cluster: nodes and placed pods.
@@ -81,6 +81,21 @@ def plan(
     return tuple(moves)
 
 
+def measure(cluster: Allocator, moves: Sequence[Move]) -> tuple[float, float]:
+    """Return the fragmentation of all nodes before and after the moves of a plan, in thousandths of a card.
+
+    The placed pods and the cards of ``cluster`` are the same afterwards.
+    """
+    planner = _Planner(cluster, [move.pod for move in moves])
+    before = planner.fragmentation()
+    for move in moves:
+        planner.apply(move)
+    after = planner.fragmentation()
+    for move in reversed(moves):
+        planner.undo(move)
+    return before, after
+
+
 class _Planner:
     """Tries moves in the cluster, and takes them back."""
 
@@ -91,6 +106,10 @@ class _Planner:
         for pod in sorted(movable, key=lambda pod: pod.uid):
             if (held := cluster.holding(pod.node, pod.uid)) is not None and held.grants:
                 self._pods[pod.uid], self._held[pod.uid] = pod, held
+
+    def fragmentation(self) -> float:
+        """Return the fragmentation of all nodes."""
+        return sum(self._cluster.fragmentation(name) for name in sorted(self._cluster.node_names))
 
     def best(self, most: int) -> list[Move]:
         """Return the set of at most ``most`` moves that gains most for each pod, none without a sufficient one."""
@@ -140,8 +159,9 @@ class _Planner:
     def _tried(self, pods: Sequence[Movable]) -> list[Move]:
         """Return the moves of a set of pods of one node, each with its part of the gain; none if one of them fails."""
         cluster, node = self._cluster, pods[0].node
-        if cluster.is_reserved(node):
+        if cluster.node(node) is None:
             return []
+        reserved = cluster.is_reserved(node)
         nodes = {node}
         before = {node: cluster.fragmentation(node)}
         found: list[tuple[Movable, Placement]] = []
@@ -164,7 +184,7 @@ class _Planner:
         for pod, placement in reversed(found):
             cluster.release(placement.node, pod.uid)
             self._restore(pod)
-        cluster.set_reserved(node, reserved=False)
+        cluster.set_reserved(node, reserved=reserved)
         if len(found) < len(pods):
             return []
         return [Move(pod, placement, gain / len(pods)) for pod, placement in found]

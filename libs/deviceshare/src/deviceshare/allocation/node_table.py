@@ -146,6 +146,11 @@ class NodeTable:
         """The number of nodes."""
         return len(self._rows)
 
+    @property
+    def node_names(self) -> Collection[str]:
+        """The names of the nodes."""
+        return self._rows.keys()
+
     # Holdings
 
     def hold(

@@ -15,18 +15,20 @@ def count_arrival(cluster: ClusterState, pod: PodFact) -> None:
 
 def count_if_selected(cluster: ClusterState, policies: Policies) -> None:
     """Begin to count if a pod, PodGroup or queue has the policy."""
-    if FRAGMENTATION in (policies.node, policies.card) and not cluster.allocator.learns:
-        _learn(cluster)
+    if FRAGMENTATION in (policies.node, policies.card):
+        begin_to_count(cluster)
 
 
 def count_if_configured(cluster: ClusterState) -> None:
     """Begin to count if the configuration has the policy now."""
-    if cluster.allocator.conf.policy == FRAGMENTATION and not cluster.allocator.learns:
-        _learn(cluster)
+    if cluster.allocator.conf.policy == FRAGMENTATION:
+        begin_to_count(cluster)
 
 
-def _learn(cluster: ClusterState) -> None:
-    """Begin to count the pods that arrive, with those that are known."""
+def begin_to_count(cluster: ClusterState) -> None:
+    """Count the pods that are known and those that arrive from now on, unless pods are counted already."""
+    if cluster.allocator.learns:
+        return
     cluster.allocator.learn()
     for pod in cluster.pods.values():
         cluster.allocator.arrived(pod.fact.ask)

@@ -1,7 +1,7 @@
 """``deviceshare simulate cluster``: reads the cluster and the pods, and simulates each policy."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +31,8 @@ from deviceshare_cli.pods import SCHEDULERS, other_schedulers
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import StoredMessage
 from deviceshare_cli.reading.state import PLACEMENT_STREAMS
-from deviceshare_cli.simulate.cluster import report
+from deviceshare_cli.simulate.cluster import plan_report, report
+from deviceshare_cli.simulate.cluster.defragmentation import Defragmentation, PodObjects, defragmentation
 from deviceshare_cli.simulate.cluster.facts import ADDED, Inventory, decoded, messages
 from deviceshare_cli.simulate.cluster.objects import ObjectMaker, copies, only_kinds
 from deviceshare_cli.simulate.cluster.player import Player
@@ -64,18 +65,23 @@ class Options(NamedTuple):
     copies: int = 1
     policies: tuple[str, ...] = (CONFIGURED,)
     conf: Path | None = None
+    defragment: bool = False
+    moves: int | None = None
+    """The most moves of a plan, None for one percent of the placed pods with cards."""
 
 
 class InitialCluster(NamedTuple):
     """A cluster before the simulation, and how the facts of further objects are made of manifests.
 
-    ``own``: the pods to place that the directory holds, if these are what is asked about.
+    ``own``: the pods to place that the directory holds, if these are what is asked about; ``pods``: the objects of its
+    pods.
     """
 
     stored: list[StoredMessage]
     now: float
     add: Callable[[Manifests, Player], dict[str, Fact]]
     own: frozenset[PodUid]
+    pods: PodObjects
     rejected: int
 
 
@@ -89,7 +95,11 @@ async def simulate_cluster(options: Options, *, json: bool, plot: Path | None) -
     if options.directory is not None:
         cluster = _of_directory(options.directory, conf)
     else:
-        cluster = await _of_system(options.source)
+        cluster = await _of_system(options.source, with_pods=options.defragment)
+    if options.defragment:
+        planned = defragment(cluster, options, conf)
+        print(indented_json(plan_report.as_json(planned)) if json else plan_report.as_text(planned))
+        return REJECTED_STATUS if cluster.rejected else 0
     found = simulate(cluster, options, conf)
     if plot is not None:
         for name, each in report.plots(found):
@@ -101,14 +111,9 @@ async def simulate_cluster(options: Options, *, json: bool, plot: Path | None) -
 def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None) -> list[Result]:
     """Return the result of each policy. Raises CommandError."""
     player = Player(cluster.stored, cluster.now)
-    asked: dict[str, Fact] = {}
+    asked = _asked(cluster, options, player)
     uids = cluster.own
     if options.pods:
-        manifests = read(options.pods)
-        if manifests.problems:
-            raise CommandError("; ".join(map(str, manifests.problems)))
-        for copy in copies(manifests, options.copies, player.names):
-            asked |= cluster.add(copy, player)
         uids = frozenset(fact.uid for fact in asked.values() if isinstance(fact, PodFact))
     if not uids:
         raise CommandError("there are no pods to place: --pods names the files or directories of further ones")
@@ -117,19 +122,64 @@ def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None)
         for number, policy in enumerate(options.policies):
             if number:
                 player = Player(cluster.stored, cluster.now)
-            player.configure(conf, "" if policy == CONFIGURED else policy)
+            _configure(player, conf, policy)
             name = _name(policy, player.conf)
             if options.pods:
                 player.settle()
             before = usage(player.stored(), cluster.now)
             own = len(player.placed)
-            player.create(asked)
-            # What was created may be another configuration.
-            player.configure(None, "" if policy == CONFIGURED else policy)
+            _create(player, asked, policy)
             player.settle(partial(_show, progress, name, number * len(uids) - own))
             progress((number + 1) * len(uids), name)
             results.append(result(name, player, uids, before, cluster.now))
     return results
+
+
+def defragment(cluster: InitialCluster, options: Options, conf: ConfigFact | None) -> Defragmentation:
+    """Return a plan of moves for the cluster, and which of its waiting pods and those of ``--pods`` it places.
+
+    Raises CommandError.
+    """
+    (policy,) = options.policies
+    unsettled = Player(cluster.stored, cluster.now)
+    _configure(unsettled, conf, policy)
+    asked = _asked(cluster, options, unsettled)
+
+    def settled() -> Player:
+        player = Player(cluster.stored, cluster.now)
+        _configure(player, conf, policy)
+        player.settle()
+        return player
+
+    return defragmentation(
+        settled,
+        lambda player: _create(player, asked, policy),
+        cluster.pods,
+        _name(policy, unsettled.conf),
+        options.moves,
+    )
+
+
+def _asked(cluster: InitialCluster, options: Options, player: Player) -> dict[str, Fact]:
+    """Return the facts of ``--pods``, with names that no object of the player has. Raises CommandError."""
+    asked: dict[str, Fact] = {}
+    if options.pods:
+        manifests = read(options.pods)
+        if manifests.problems:
+            raise CommandError("; ".join(map(str, manifests.problems)))
+        for copy in copies(manifests, options.copies, player.names):
+            asked |= cluster.add(copy, player)
+    return asked
+
+
+def _configure(player: Player, conf: ConfigFact | None, policy: str) -> None:
+    player.configure(conf, "" if policy == CONFIGURED else policy)
+
+
+def _create(player: Player, asked: Mapping[str, Fact], policy: str) -> None:
+    """Create what is asked about, which may be another configuration."""
+    player.create(asked)
+    _configure(player, None, policy)
 
 
 def _show(progress: Progressed, name: str, offset: int, placed: int) -> None:
@@ -167,15 +217,17 @@ def _of_directory(directory: Path, conf: ConfigFact | None) -> InitialCluster:
     def add(manifests: Manifests, _player: Player) -> dict[str, Fact]:
         return inventory.created(_created(maker, manifests, SCHEDULERS, printed))
 
-    return InitialCluster(messages({**facts, SYNCED: Synced()}), now, add, own, len(maker.rejected))
+    pods = _pod_objects((obj for obj in maker.objects.values() if obj["kind"] == "Pod"), SCHEDULERS)
+    return InitialCluster(messages({**facts, SYNCED: Synced()}), now, add, own, pods, len(maker.rejected))
 
 
-async def _of_system(source: Source) -> InitialCluster:
-    """Return the cluster of a running system or a snapshot."""
+async def _of_system(source: Source, *, with_pods: bool) -> InitialCluster:
+    """Return the cluster of a running system or a snapshot; ``with_pods``: with the objects of its pods."""
     async with opened(source) as reader:
         stored = await reader.messages(PLACEMENT_STREAMS)
         classes = await reader.objects("PriorityClass")
         served, now = reader.target.schedulers, reader.now
+        pods = _pod_objects(await reader.objects("Pod") if with_pods else (), served)
     maker = _maker(now, classes, makes_queues=False)
     printed: set[str] = set()
 
@@ -194,7 +246,11 @@ async def _of_system(source: Source) -> InitialCluster:
             printed,
         )
 
-    return InitialCluster(stored, now, add, frozenset(), 0)
+    return InitialCluster(stored, now, add, frozenset(), pods, 0)
+
+
+def _pod_objects(pods: Iterable[Object], schedulers: Sequence[str]) -> PodObjects:
+    return PodObjects({PodUid(pod["metadata"].get("uid", "")): pod for pod in pods}, schedulers)
 
 
 def _maker(now: float, classes: Sequence[Object], *, makes_queues: bool) -> ObjectMaker:

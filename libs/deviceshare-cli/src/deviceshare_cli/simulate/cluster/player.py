@@ -3,8 +3,20 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from deviceshare.allocation import Move
 from deviceshare.conf import SCHEDULER, SchedulerConf
-from deviceshare.model import PENDING, Claim, ConfigFact, Fact, NodeLedger, PodFact, PodUid, VolumeBinding
+from deviceshare.model import (
+    PENDING,
+    Claim,
+    ConfigFact,
+    Fact,
+    Gone,
+    GroupKey,
+    NodeLedger,
+    PodFact,
+    PodUid,
+    VolumeBinding,
+)
 from deviceshare.volumes import Catalog
 from deviceshare_bus.core import (
     CaughtUp,
@@ -28,7 +40,8 @@ from deviceshare_bus.subjects import ledger as ledger_subject
 from deviceshare_bus.validation import InvalidMessageError
 from deviceshare_cluster.local.kinds import Key
 from deviceshare_placement.core import FactReceived, PlacementCore, build_core
-from deviceshare_placement.core.arrivals import count_if_configured
+from deviceshare_placement.core.arrivals import begin_to_count, count_if_configured
+from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.service import decode
 from msgspec.structs import replace
 
@@ -40,6 +53,8 @@ WAIT_SECONDS = 5.0
 """Virtual seconds in which placement may do what it does later by itself, such as deciding a refused claim again."""
 MOST_TICKS = 100_000
 """Ticks in which everything has to be decided."""
+MOVED = "-moved"
+"""Ends the uid of a pod that was deleted and created again."""
 WEIGHT = 10
 """The weight of a policy that is compared, if the configuration has none."""
 
@@ -106,6 +121,33 @@ class Player:
             effective = self.conf
             self._core.cluster.configure(replace(effective, policy=policy, weight=effective.weight or WEIGHT))
             count_if_configured(self._core.cluster)
+
+    def count_arrivals(self) -> None:
+        """Count the pods of the cluster as arrived, whatever the policy: plans of moves expect more of the same."""
+        begin_to_count(self._core.cluster)
+
+    def move(self, moves: Iterable[Move]) -> None:
+        """Delete pods, and create each of them again, already bound where a plan places it."""
+        for move in moves:
+            pod, placement = self._pods.pop(move.pod.uid), move.placement
+            self._changed.pop(pod.uid, None)
+            uid = PodUid(f"{pod.uid}{MOVED}")
+            bound = replace(
+                pod,
+                uid=uid,
+                node=placement.node,
+                group=pod.group if pod.podgroup else GroupKey(f"pod/{uid}"),
+                held=placement.grants,
+                signed=True,
+                unserved=(),
+                until_running=(),
+            )
+            self.create({fact_subject("pod", pod.uid): Gone(), fact_subject("pod", uid): bound})
+
+    @property
+    def cluster(self) -> ClusterState:
+        """The state by which it decides."""
+        return self._core.cluster
 
     @property
     def conf(self) -> SchedulerConf:

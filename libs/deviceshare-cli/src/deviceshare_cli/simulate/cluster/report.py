@@ -59,7 +59,7 @@ def as_text(results: Sequence[Result]) -> str:
     """Return the tables: the policies side by side, classes and models, then pods or reasons of each policy."""
     first = results[0]
     cards = first.after.total.cards
-    parts = [f"{_count(len(first.pods), 'pod')} on {_count(first.after.nodes, 'node')} with {_count(cards, 'card')}."]
+    parts = [f"{count(len(first.pods), 'pod')} on {count(first.after.nodes, 'node')} with {count(cards, 'card')}."]
     if first.others.total():
         others = first.others
         parts[0] += f" Other pods of the cluster came first: {others[True]} placed, {others[False]} wait."
@@ -77,7 +77,7 @@ def as_text(results: Sequence[Result]) -> str:
         of_models = table(("MODEL", "MODE", "CARDS", *names), models)
         parts.append(f"Allocated part of the cards, of the models that these pods get:\n{of_models}")
     if len(results) == 1 and first.placed:
-        parts.append("\n".join(_pods([each for each in first.pods if each.node])))
+        parts.append("\n".join(placed_pods([each for each in first.pods if each.node])))
     if any(each.reasons for each in results):
         parts.append("\n".join(_waiting(results, names)))
     return "\n\n".join(parts)
@@ -100,7 +100,8 @@ def _change(result: Result, model: tuple[str, str]) -> str:
     return f"{result.before.of(model).percent:.1f}% -> {result.after.of(model).percent:.1f}%"
 
 
-def _pods(placed: Sequence[PodResult]) -> Iterator[str]:
+def placed_pods(placed: Sequence[PodResult]) -> Iterator[str]:
+    """Yield the lines of a table of placed pods."""
     rows = [(pod.namespace, pod.name, pod.node, shown_devices(pod.devices) or NONE) for pod in placed[:MOST_PODS]]
     yield from table(("NAMESPACE", "NAME", "NODE", "DEVICES"), rows).splitlines()
     if len(placed) > MOST_PODS:
@@ -117,7 +118,7 @@ def _classes(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
     yield "Placed pods by what they request:"
     yield from table(("REQUEST", "PODS", *names), rows).splitlines()
     if len(classes) > MOST_CLASSES:
-        yield f"and {_count(len(classes) - MOST_CLASSES, 'other request')}; --json lists all"
+        yield f"and {count(len(classes) - MOST_CLASSES, 'other request')}; --json lists all"
 
 
 def _waiting(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
@@ -131,10 +132,11 @@ def _waiting(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
     rows = [(*(str(reasons.get(reason, 0)) for reasons in found), reason or NONE) for reason in shown]
     yield from table((*names, "REASON"), rows).splitlines()
     if len(most) > len(shown):
-        yield f"and {_count(len(most) - len(shown), 'other reason')}; --json lists all"
+        yield f"and {count(len(most) - len(shown), 'other reason')}; --json lists all"
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """Return ``1 pod``, ``2 pods``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -142,4 +144,4 @@ def plots(results: Sequence[Result]) -> Iterator[tuple[str, Plot]]:
     """Yield the plot by its name: allocated part of the cards by placed pods, a curve for each policy."""
     curves = [Curve(each.policy, each.curve) for each in results]
     pods = len(results[0].pods)
-    yield "cluster", Plot(f"{_count(pods, 'pod')} arrive", "placed pods", "allocated, percent of all cards", curves)
+    yield "cluster", Plot(f"{count(pods, 'pod')} arrive", "placed pods", "allocated, percent of all cards", curves)

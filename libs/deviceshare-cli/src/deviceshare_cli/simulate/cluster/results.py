@@ -12,7 +12,7 @@ from deviceshare_metrics.core import build_snapshot
 from deviceshare_cli.pods import devices_of
 from deviceshare_cli.reading.reader import StoredMessage
 from deviceshare_cli.reading.state import metrics_store
-from deviceshare_cli.simulate.cluster.player import Player
+from deviceshare_cli.simulate.cluster.player import Placed, Player
 
 NO_DEVICES = "no devices"
 """The class of pods that request none."""
@@ -142,16 +142,17 @@ def requested_devices(pod: PodFact) -> str:
     return " + ".join(filter(None, containers))
 
 
+def placed_pod(placed: Placed) -> PodResult:
+    """Return the result for a pod that was placed."""
+    pod, node, claim = placed
+    devices = devices_of(claim.grants) + api.whole_cards(claim.resources, claim.grants)
+    return PodResult(pod.namespace, pod.name, requested_devices(pod), node, devices, "")
+
+
 def result(policy: str, player: Player, asked: Collection[PodUid], before: Usage, now: float) -> Result:
     """Return the result of a player that has settled; ``asked``: the pods that were asked about."""
     after = usage(player.stored(), now)
-    found = []
-    for each in player.placed.values():
-        if each.pod.uid in asked:
-            pod = each.pod
-            claim = each.claim
-            devices = devices_of(claim.grants) + api.whole_cards(claim.resources, claim.grants)
-            found.append(PodResult(pod.namespace, pod.name, requested_devices(pod), each.node, devices, ""))
+    found = [placed_pod(each) for each in player.placed.values() if each.pod.uid in asked]
     others = Counter({True: len(player.placed) - len(found)})
     for uid, (pod, reason) in player.waiting.items():
         if uid in asked:
