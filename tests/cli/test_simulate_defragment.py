@@ -107,7 +107,8 @@ def test_a_plan_for_further_pods(tmp_path: Path) -> None:
 def test_more_of_the_pods_of_the_cluster_are_expected_under_each_policy(tmp_path: Path, size: int) -> None:
     # All that is free is of use to pods of 2,000 MiB, and of none to pods with whole cards.
     pods = [placed(f"p{at:02}", f"{'ab'[at % 2]}-0", 2000) for at in range(4)]
-    pods += [placed(f"full-{at:02}", f"full-{at}", size, owner=None) for at in range(12)]
+    on_card = MEMORY // size
+    pods += [placed(f"full-{at:02}", f"full-{at // on_card}", size, owner=None) for at in range(12 * on_card)]
     objects = [node("a"), node("b"), node("full", 12), *pods]
     found = planned(tmp_path / "c", objects, "--policy", "binpack", "--moves", "2")
     assert bool(found["moves"]) == (size == MEMORY)

@@ -91,7 +91,7 @@ def test_requests_are_expected_as_often_as_they_arrived_and_old_ones_are_forgott
     found = expected.typical()
     assert list(found.cpu) == [1000, 12_000]
     # Twelve pods for half a card and the prior, which counts as four pods for a whole one.
-    shares = weighted(12 * 0.5**0.5, 4)
+    shares = weighted(12 * 0.5**0.45, 4)
     assert list(found.shares) == pytest.approx(shares)
     cards_for, cpu_for = (sum(map(mul, shares, each)) for each in ((500, 1000), (1000, 12_000)))
     assert found.cards_per_cpu == pytest.approx(cards_for / cpu_for)
@@ -101,7 +101,7 @@ def test_requests_are_expected_as_often_as_they_arrived_and_old_ones_are_forgott
     for _ in range(6):
         expected.count(cards)
     # Both lost half of their weight.
-    assert list(expected.typical().shares) == pytest.approx(weighted(12 * 0.5**0.5, 2), rel=0.01)
+    assert list(expected.typical().shares) == pytest.approx(weighted(12 * 0.5**0.45, 2), rel=0.01)
 
 
 def weighted(*weights):
@@ -122,7 +122,7 @@ def test_expected_pods_have_more_weight_the_larger_they_are_and_the_fewer_cards_
     # nodes with eight cards, and eight on the node with 80 cores. The last weight is that of the prior.
     supplies = (0.01, 1, 9 / 25, 24 / 25, 8 / 25)
     cards = (2, 0.25, 1, 8, 8)
-    weights = [200 * each**0.5 / supply**0.25 for each, supply in zip(cards, supplies, strict=True)]
+    weights = [200 * each**0.45 / supply**0.25 for each, supply in zip(cards, supplies, strict=True)]
     assert list(found.count) == [2, 1, 1, 8, 8, 1]
     assert list(found.shares) == pytest.approx(weighted(*weights, 4))
 

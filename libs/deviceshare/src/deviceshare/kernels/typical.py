@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,8 @@ LEAST_SHARE = 0.05
 rarer ones."""
 
 
+SIZE_POWER, SUPPLY_POWER = 0.45, 0.25
+"""How much the size of a request, and how much the scarcity of cards for it, count in :func:`weight`; 0: not at all."""
 LEAST_SUPPLY = 0.01
 """The least share of all cards that :func:`weight` counts as the supply of a request."""
 
@@ -46,7 +47,8 @@ def weight(pods: float, milli: int, supply: float) -> float:
         milli: what each of them requests of all its cards, in thousandths of a card.
         supply: the share of all cards that is on nodes which could serve such a pod if they were empty, 0 to 1.
     """
-    return pods * sqrt(milli / CARD) / sqrt(sqrt(max(supply, LEAST_SUPPLY)))
+    weighted: float = pods * (milli / CARD) ** SIZE_POWER / max(supply, LEAST_SUPPLY) ** SUPPLY_POWER
+    return weighted
 
 
 class Typical:
