@@ -49,7 +49,7 @@ def random_trace(seed: int, nodes: int = 14, pods: int = 400) -> Trace:
     return Trace("made", found, tuple(TracePod(f"p{number:04}", *chance.choice(PODS)) for number in range(pods)))
 
 
-NO_CPU, NO_MODEL = 1.5, 4.0
+NO_CPU, NO_MODEL = 1.5, 2.5
 """The weights of capacity that CPU cannot serve, and of a model that is not accepted: docs/policies.md."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from deviceshare.kernels.arrays import Ints
 from deviceshare.kernels.typical import Typical
 
-_NO_MODEL = 4.0
+_NO_MODEL = 2.5
 """The weight of capacity of a model that a typical pod does not accept: unlike a remainder, no other pod frees it."""
 _NO_CPU = 1.5
 """The weight of capacity that the node's CPU cannot serve."""
