@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from deviceshare.allocation import Allocator, expected_pods
 from deviceshare.allocation.expected_pods import expected_request
-from deviceshare.kernels import MOST_EXPECTED, Arrivals
+from deviceshare.kernels import CARD, MOST_EXPECTED, Arrivals, Typical, TypicalPod
 from deviceshare.kernels.arrivals import MOST_COUNTED
+from deviceshare.kernels.free_cards import FreeCards
 from deviceshare.model import Policies
 from deviceshare_cli.simulate.trace.product import AllocatorPlacer
 from deviceshare_cli.simulate.trace.runs import Run
@@ -240,6 +241,17 @@ def test_pods_that_few_cards_can_serve_count_more_as_soon_as_other_nodes_come():
     assert made.fragmentation("b0") == found, "one of 32 cards does not matter"
     made.remove_node("b2")
     assert made.fragmentation("b0") < found
+
+
+@pytest.mark.parametrize(("requested", "some", "none"), [(0, 0.0, 0.0), (1000, 1.5 * 1500, 2000 + 1.5 * 2000)])
+def test_only_pods_that_request_cpu_lose_cards_without_cpu(requested, some, none):
+    free = FreeCards(2)
+    free.number = 2
+    free.free[0] = free.free[1] = CARD
+    typical = Typical([TypicalPod(1.0, requested, 500, 1, np.ones(1, dtype=np.uint8))])
+    # Pods that request half a card and a core leave three halves of two cards to a node with one core.
+    assert free.lost(typical, 0, 1000) == some
+    assert free.lost(typical, 0, 0) == none
 
 
 def test_supply_is_what_empty_nodes_could_serve():

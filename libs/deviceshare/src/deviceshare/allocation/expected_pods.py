@@ -263,16 +263,16 @@ class ExpectedPods:
             weight(pods, min(amount, CARD) * request.cards, self._supply_of(request))
             for (request, pods), amount in zip(requests, amounts, strict=True)
         ]
-        total, count = sum(weights) or 1.0, sum(pods for _, pods in requests) or 1.0
+        total = sum(weights) or 1.0
         typical = []
-        for (request, pods), amount, weighted in zip(requests, amounts, weights, strict=True):
+        for (request, _), amount, weighted in zip(requests, amounts, weights, strict=True):
             served = mode in _modes(request)
             allowed = self._takes(request, kind) and (amount <= CARD or partitioned)
             allowed = allowed and (request.rule is None or accepts.get(request.rule, True))
             typical.append(
                 TypicalPod(
                     weighted / total, request.cpu, min(amount, CARD + partitioned), request.cards if served else 0,
-                    np.array([allowed], dtype=np.uint8), pods / count,
+                    np.array([allowed], dtype=np.uint8),
                 )
             )  # fmt: skip
         return Typical(typical)

@@ -105,7 +105,7 @@ class FreeCards:
             else:
                 lost += typical.shares[at] * rest
         served = cpu * typical.cards_per_cpu
-        if served < total:
+        if served < total and typical.cards_per_cpu > 0.0:
             lost += _NO_CPU * (total - served)
             unserved += _NO_CPU * (total - served)
         self.unserved = unserved

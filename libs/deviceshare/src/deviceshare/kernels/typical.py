@@ -10,11 +10,8 @@ from deviceshare.kernels.arrays import Floats, Ints, Mask
 
 CARD = 1000
 """A whole card: parts of cards are counted in thousandths."""
-LEAST_SHARE = 0.05
-"""The share of the number of typical pods from which on an amount counts in ``usable``: parts are not kept free for
-rarer ones."""
-
-
+LEAST_SHARE = 0.04
+"""The share of typical pods from which on an amount counts in ``usable``: parts are not kept free for less."""
 SIZE_POWER, SUPPLY_POWER = 0.45, 0.25
 """How much the size of a request, and how much the scarcity of cards for it, count in :func:`weight`; 0: not at all."""
 LEAST_SUPPLY = 0.01
@@ -24,8 +21,7 @@ LEAST_SUPPLY = 0.01
 class TypicalPod(NamedTuple):
     """A frequent request, and its share of the typical pods; ``allowed`` uint8[models].
 
-    ``cpu`` in thousandths of a core, ``amount`` in thousandths of each of ``cards`` cards. ``frequency``: its share of
-    the number of typical pods, which ``share`` is only if they are not weighted (:func:`weight`).
+    ``cpu`` in thousandths of a core, ``amount`` in thousandths of each of ``cards`` cards.
     """
 
     share: float
@@ -33,7 +29,6 @@ class TypicalPod(NamedTuple):
     amount: int
     cards: int
     allowed: Mask
-    frequency: float = 0.0
 
 
 def weight(pods: float, milli: int, supply: float) -> float:
@@ -75,7 +70,7 @@ class Typical:
         by_amount: dict[int, float] = defaultdict(float)
         for pod in pods:
             if pod.cards and pod.allowed[0]:
-                by_amount[pod.amount] += pod.frequency
+                by_amount[pod.amount] += pod.share
         amounts = [0, *sorted(amount for amount, share in by_amount.items() if share >= LEAST_SHARE)]
         self.usable: Ints = np.array(amounts, dtype=np.int64)[
             np.searchsorted(amounts, np.arange(CARD + 1), side="right") - 1

@@ -40,11 +40,11 @@ class ExpectedPods:
 
     def _typical(self, frequent: list[tuple[_Request, float]]) -> Typical:
         weights = [weight(pods, request[1] * request[2], self._supply(request)) for request, pods in frequent]
-        total, count = sum(weights), sum(pods for _, pods in frequent)
+        total = sum(weights)
         return Typical(
             [
-                TypicalPod(each / total, cpu, amount, cards, np.frombuffer(allowed, dtype=np.uint8), pods / count)
-                for ((cpu, amount, cards, allowed), pods), each in zip(frequent, weights, strict=True)
+                TypicalPod(each / total, cpu, amount, cards, np.frombuffer(allowed, dtype=np.uint8))
+                for ((cpu, amount, cards, allowed), _), each in zip(frequent, weights, strict=True)
             ]
         )
 
