@@ -108,6 +108,20 @@ def test_arrivals_are_those_of_all_copies_and_request_the_load(trace, load, seed
     assert requested / until / trace.milli == pytest.approx(load, rel=0.15)
 
 
+def test_the_past_has_four_cycles_of_pods_that_ended():
+    pods = tuple(TracePod(f"p{at}", 1, 1, 1, 1000, "", 0, 1) for at in range(1000))
+    trace = Trace("made", (TraceNode("a", 8000, 4, 2, "T4"),), pods)
+    assert len(plan_arrivals(trace, 0.5, 1).schedule.past) == 4000
+
+
+def test_pods_that_fit_on_no_node_are_not_counted_in_the_past():
+    pods = (TracePod("one", 4000, 1, 1, 1000, "", 0, 5), TracePod("none", 9000, 1, 1, 1000, "", 0, 5))
+    trace = Trace("made", (TraceNode("a", 8000, 4, 2, "T4"),), pods)
+    arrivals = Schedule(*(np.array(each) for each in ([0], [0], [9])), 10.0, np.array([1] * 40))
+    run = Churn(trace, churn.ArrivalPlan(arrivals, (0,), sample=1), "fragmentation", 1)
+    assert list(run._placer._fragmentation.typical.cpu) == [4000], "that of the pods that are expected at first"
+
+
 @pytest.mark.parametrize(("before", "row"), [(0, 0), (1, 1)])
 def test_a_policy_that_learns_has_seen_the_past(before, row):
     """A pod for one card takes the first node, but not if pods for the two cards of this node arrived before."""

@@ -28,6 +28,7 @@ from support.builders import (
     whole,
     whole_cards,
 )
+from support.hami_vnpu import B3, P310, allocator, chips, npu, npu_node
 from support.mig import A30, DOCS, mig_card
 from support.plain_traces import random_trace, ranks_of
 from support.simulated import simulated
@@ -223,24 +224,67 @@ def test_nodes_that_come_change_and_go_are_measured():
     assert made.place(vgpu(1, 2000)).node == "a"
 
 
-def test_pods_that_few_cards_can_serve_count_more_as_soon_as_other_nodes_come():
-    first = node("a", cards(4, memory=1000), cpu=64_000)
-    others = [node(f"b{at}", cards(1, memory=1000, node=str(at)), cpu=16_000) for at in range(28)]
-    requests = [ask(container(cpu=cpu, **{"volcano.sh/vgpu-memory": 500})) for cpu in (1000, 32_000)]
-    made, anew = learning(first), learning(first, *others)
-    expect(made, *requests)
-    expect(anew, *requests)
-    alone = made.fragmentation("a")
-    for each in others:
-        made.set_node(each)
-    # Only the first node has 32 cores: it has an eighth of the cards.
-    assert made.fragmentation("a") > alone
-    found = made.fragmentation("b0")
-    assert found == anew.fragmentation("b0") > 0
-    made.remove_node("b1")
-    assert made.fragmentation("b0") == found, "one of 32 cards does not matter"
-    made.remove_node("b2")
-    assert made.fragmentation("b0") < found
+POOL = replace(vgpu(1, 500), node_selector=(("pool", "x"),))
+T4 = vgpu(1, 500, annotations={"nvidia.com/use-gputype": "T4"})
+LARGE = ask(container(cpu=32_000, **{"volcano.sh/vgpu-memory": 500}))
+
+
+@pytest.mark.parametrize(
+    ("scarce", "before", "after"),
+    [
+        pytest.param(POOL, {}, {"labels": {"pool": "x"}}, id="labels"),
+        pytest.param(POOL, {"ready": False}, {"ready": True, "labels": {"pool": "x"}}, id="readiness"),
+        pytest.param(T4, {"model": "Tesla-P4"}, {"model": "Tesla-T4"}, id="model"),
+        pytest.param(LARGE, {"cpu": 8000}, {"cpu": 64_000}, id="cpu"),
+        pytest.param(LARGE, None, {"cpu": 64_000}, id="nodes"),
+    ],
+)
+def test_the_weight_of_a_request_follows_the_nodes_that_can_serve_it(scarce, before, after):
+    def made_of(more, at):
+        more = dict(more)
+        model = more.pop("model", "Tesla-T4")
+        return node(f"n{at:02}", cards(2, memory=1000, model=model, node=str(at)), **{"cpu": 16_000, **more})
+
+    first = [made_of({"labels": {"pool": "x"}, "cpu": 64_000}, 0), *(made_of({"cpu": 32_000}, at) for at in (1, 2))]
+    made = learning(*first, *(made_of(before, at) for at in range(3, 40) if before is not None))
+    expect(made, vgpu(1, 250), scarce)
+    share = supply(made, scarce)
+    for at in range(3, 40):
+        made.set_node(made_of(after, at))
+        made.place(vgpu(1, 250))
+    anew = learning(*first, *(made_of(after, at) for at in range(3, 40)))
+    expect(anew, vgpu(1, 250), scarce)
+    # The last changes may not be enough to calculate all scores again.
+    assert supply(made, scarce) == pytest.approx(supply(anew, scarce), rel=0.25)
+    assert before is None or supply(anew, scarce) > 3 * share
+
+
+def supply(made, request):
+    made._measure()
+    return made._expected_pods._supplies[expected_request(made._pod_classes.read(request))]
+
+
+def test_a_few_changed_nodes_are_considered_after_some_arrivals():
+    made = learning(*(node(f"n{at:02}", cards(2, memory=1000, node=str(at))) for at in range(40)))
+    expect(made, vgpu(1, 250), POOL)
+    assert supply(made, POOL) == 0
+    made.set_node(node("n00", cards(2, memory=1000, node="0"), labels={"pool": "x"}))
+    assert supply(made, POOL) == 0, "two of eighty cards"
+    for _ in range(2048):
+        made.arrived(vgpu(1, 250))
+        made.arrived(POOL)
+    assert supply(made, POOL) == 1 / 40
+
+
+def test_nodes_of_the_same_kind_do_not_change_weights():
+    made = learning(*(node(f"n{at:02}", cards(2, memory=1000, node=str(at))) for at in range(2)))
+    expect(made, vgpu(1, 250), vgpu(1, 500))
+    made.place(vgpu(1, 250))
+    typical = made._expected_pods._typical
+    for at in range(2, 30):
+        made.set_node(node(f"n{at:02}", cards(2, memory=1000, node=str(at))))
+        made.place(vgpu(1, 250))
+    assert made._expected_pods._typical is typical, "all scores would be computed again"
 
 
 @pytest.mark.parametrize(("requested", "some", "none"), [(0, 0.0, 0.0), (1000, 1.5 * 1500, 2000 + 1.5 * 2000)])
@@ -267,17 +311,26 @@ def test_supply_is_what_empty_nodes_could_serve():
         vgpu(1, 1000): 1.0,
         vgpu(2, 1000): 16 / 17,
         vgpu(1, 1500): 8 / 17,
-        ask(container(cpu=65_000, **{"volcano.sh/vgpu-number": 8, "volcano.sh/vgpu-memory": 1000})): 8 / 17,
+        ask(container(cpu=96_000, **{"volcano.sh/vgpu-number": 8, "volcano.sh/vgpu-memory": 1000})): 8 / 17,
+        ask(container(cpu=96_001, **{"volcano.sh/vgpu-number": 8, "volcano.sh/vgpu-memory": 1000})): 0.0,
         vgpu(1, 100, annotations={"nvidia.com/use-gputype": "P4"}): 8 / 17,
-        replace(vgpu(1, 100), node_selector=(("pool", "x"),)): 8 / 17,
+        POOL: 8 / 17,
         vgpu(9, 100): 0.0,
         vgpu(1, 3000): 0.0,
+        ask(container(**{"nvidia.com/gpu": 1})): 1.0,
     }
     expect(made, *wanted)
-    made.place(vgpu(1, 10))
-    found = {expected_request(made._pod_classes.read(request)): share for request, share in wanted.items()}
-    learned = made._expected_pods._supplies
-    assert {request: learned[request] for request in found} == found
+    assert {request: supply(made, request) for request in wanted} == wanted
+
+
+def test_the_supply_of_a_chip_is_that_of_its_type():
+    made = allocator(
+        *(npu_node(chips(word=word, of=name), name) for name, word in zip("abc", (P310, B3, B3), strict=True))
+    )
+    made.learn()
+    requests = {npu(word=P310): 1 / 3, npu(word=B3): 2 / 3}
+    expect(made, *requests)
+    assert {request: supply(made, request) for request in requests} == requests
 
 
 def test_cards_that_most_pods_do_not_accept_are_filled_by_those_that_do():
@@ -348,6 +401,16 @@ def test_the_number_of_counted_requests_is_bounded():
     assert len(arrivals._weights) == 2 * MOST_COUNTED
     assert len(arrivals.frequent(lambda number: number)) == MOST_EXPECTED
     assert len(arrivals._weights) == MOST_COUNTED
+
+
+def test_requests_are_updated_often_at_first_and_then_after_each_2048_arrivals():
+    arrivals = Arrivals()
+    updates = []
+    for number in range(1, 8000):
+        if arrivals.count("a"):
+            arrivals.frequent(str)
+            updates.append(number)
+    assert updates == [8, 40, 168, 680, 2728, 4776, 6824]
 
 
 def test_small_changes_do_not_replace_the_expected_requests():

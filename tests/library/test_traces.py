@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from deviceshare.kernels import MOST_EXPECTED
+from deviceshare.kernels import MOST_EXPECTED, expected_weight
 from deviceshare.kernels.arrivals import HALF_LIFE
 from deviceshare.traces import (
     ExpectedPods,
@@ -118,13 +118,14 @@ def test_expected_pods_have_more_weight_the_larger_they_are_and_the_fewer_cards_
     for each in pod_classes(made):
         expected.count(each)
     found = expected.typical()
-    # Ordered by request. Of 25 cards none is of model C, which counts as one in a hundred, nine are of model B, 24 on
-    # nodes with eight cards, and eight on the node with 80 cores. The last weight is that of the prior.
-    supplies = (0.01, 1, 9 / 25, 24 / 25, 8 / 25)
-    cards = (2, 0.25, 1, 8, 8)
+    # Ordered by request. Of 25 cards none is of model C, nine are of model B, 24 on nodes with eight cards, and eight
+    # on the node with 80 cores. The last weight is that of the prior.
+    supplies = (1, 9 / 25, 24 / 25, 8 / 25)
+    cards = (0.25, 1, 8, 8)
     weights = [200 * each**0.45 / supply**0.25 for each, supply in zip(cards, supplies, strict=True)]
     assert list(found.count) == [2, 1, 1, 8, 8, 1]
-    assert list(found.shares) == pytest.approx(weighted(*weights, 4))
+    assert list(found.shares) == pytest.approx(weighted(0, *weights, 4))
+    assert expected_weight(10, 1000, 0.001) == expected_weight(10, 1000, 0.01) == pytest.approx(10 * 100**0.25)
 
 
 def test_the_number_of_expected_requests_is_bounded():

@@ -40,7 +40,7 @@ def random_recorded(seed: int, nodes: int, pods: int, longest: int = 300) -> Tra
 def plain_arrivals(
     trace: Trace, cycle: float, since: int, until: int, draw: random.Random
 ) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """Return (time, pod, seconds to run) of each arrival, and the pods that arrived in the past.
+    """Return (time, pod, seconds to run) of each arrival, and the pods that arrived and ended in the past.
 
     Of more copies than can matter.
     """
@@ -53,7 +53,7 @@ def plain_arrivals(
             at, lifetime = start + pod.created, max(pod.deleted - pod.created, 1)
             if at < until and at + lifetime > 0:
                 found.append((at, copy, number, lifetime))
-            if since <= at < 0:
+            if since <= at and at + lifetime <= 0:
                 past.append((at, copy, number))
     running = [(max(at, 0), number, seconds + min(at, 0)) for at, _, number, seconds in sorted(found)]
     return running, [number for _, _, number in sorted(past)]

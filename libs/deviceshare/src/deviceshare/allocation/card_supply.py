@@ -10,9 +10,9 @@ from deviceshare.state import Bools, CardTable, Ints, ResourceTable
 
 
 class CardSupply:
-    """The usable cards of each node, by kind. ``kinds`` maps the number of each usable kind to that of its first equal.
+    """The usable cards of each node, by kind. ``kinds`` maps the number of each usable kind to the first one alike.
 
-    The supply is as of the creation.
+    It is not updated: create another one after nodes change.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class CardSupply:
         """All usable cards."""
 
     def share(self, kinds: set[int], hardware: set[int], cards: int, cpu: int, admitted: Bools | None) -> float:
-        """Return the share of cards that could serve pods, 0 to 1; 1 if there is no card at all.
+        """Return the share of cards that could serve pods, 0 to 1; 1 if there is no card of ``hardware``.
 
         Args:
             kinds: the first kinds whose cards serve the pods.

@@ -1,7 +1,8 @@
 """The pods that a cluster is expected to get, learned from those that it got: for the policy ``fragmentation``.
 
-Each request that arrives is counted (:class:`deviceshare.kernels.Arrivals`). What it means for a card depends on the
-kind of the card, and on whether its node admits the pod: cards that are equal in both share :class:`Typical` pods.
+Each request that arrives is counted (:class:`deviceshare.kernels.Arrivals`). Its weight depends on the part of all
+cards that could serve it (:class:`~.card_supply.CardSupply`). What it means for a card depends on the kind of the card,
+and on whether its node admits the pod: cards that are equal in both share :class:`Typical` pods.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import BY_NAME, FAMILIES, card_parts, types_accepted
-from deviceshare.kernels import CARD, KIND, Arrivals, Changes, NodeFragmentation, Typical, TypicalPod, weight
+from deviceshare.kernels import CARD, KIND, Arrivals, Changes, NodeFragmentation, Typical, TypicalPod, expected_weight
 from deviceshare.model import INIT, NodeFact
 from deviceshare.state import Bools, CardTable, Ints, ResourceTable
 
@@ -27,10 +28,9 @@ MOST_TYPICAL = 1024
 """The most different sets of typical pods; cards beyond do not count."""
 MOST_COMPARED = 65_536
 """The most pairs of a rule and a node that are evaluated to order requests: decisions wait meanwhile."""
-
-
-_GROWTH = 0.05
-"""The part of all cards that are added or removed until the weights of requests are calculated again."""
+SUPPLY_CHANGE = 0.05
+"""The part of all cards on nodes that change until supplies are calculated again, and the part by which one of the
+weights has to change then: all scores are computed again."""
 
 
 class ExpectedRequest(NamedTuple):
@@ -50,6 +50,8 @@ class ExpectedRequest(NamedTuple):
     nouse: tuple[str, ...] = ()
     card_type: str = ""
     rule: Rule | None = None
+    or_whole: bool = False
+    """Whether nodes may serve it with cards that the kubelet chooses (:attr:`Demand.or_whole`)."""
 
     @property
     def hardware(self) -> str:
@@ -79,6 +81,7 @@ def expected_request(pod_class: PodClass) -> ExpectedRequest | None:
         nouse=demand.nouse_types,
         card_type=demand.card_type,
         rule=_normal(pod_class.rule),
+        or_whole=demand.or_whole,
     )
 
 
@@ -88,6 +91,20 @@ def _normal(rule: Rule) -> Rule:
         tuple(replace(each, values=tuple(sorted(set(each.values)))) for each in term) for term in rule.node_terms or ()
     )
     return rule if not terms or terms == rule.node_terms else replace(rule, node_terms=terms)
+
+
+class _KindRequest(NamedTuple):
+    """What an expected request means for a kind of cards.
+
+    ``amount``: of each card, in thousandths; ``share``: of the weights of all requests for this hardware; ``cards``: 0
+    if cards of the mode of the kind do not serve it; ``accepted``: whether the pods accept cards of this kind.
+    """
+
+    request: ExpectedRequest
+    amount: int
+    share: float
+    cards: int
+    accepted: bool
 
 
 class Cluster(NamedTuple):
@@ -121,9 +138,14 @@ class ExpectedPods:
         """The number of the typical pods by kind of card (the number of the first kind that is alike) and the rules
         that admit its node."""
         self._typical: list[Typical] = []
-        self._supply = CardSupply(cluster.cards, cluster.resources, (), {})
+        self._of_kinds: dict[int, list[_KindRequest]] = {}
+        """What the expected requests mean for each first kind of those that are alike."""
         self._supplies: dict[ExpectedRequest, float] = {}
-        """The share of all cards of its hardware that could serve a request."""
+        """The share of all cards of its hardware that could serve each expected request."""
+        self._cards = 0
+        """The usable cards when the supplies were calculated."""
+        self._changed_cards = 0
+        """The cards on nodes that changed since then."""
         self._of_rows: dict[bytes, Ints] = {}
         """The numbers of a row's cards by its kinds and the rules that admit it."""
 
@@ -148,9 +170,12 @@ class ExpectedPods:
             self._frequent = self._arrivals.expect(prior)
             if self._arrivals.due:
                 self._update()
-        if self._version == cluster.cards.version and not self._has_grown():
+        if self._version == cluster.cards.version:
             if self._facts_version != cluster.facts.now:
                 self._nodes_changed()
+            if self._changed_cards > SUPPLY_CHANGE * self._cards:
+                self._check_supplies()
+        if self._version == cluster.cards.version:
             return
         self._version = cluster.cards.version
         rules = dict.fromkeys(request.rule for request, _ in self._frequent if request.rule is not None)
@@ -164,6 +189,9 @@ class ExpectedPods:
         if found is not None:
             self._frequent = found
             self.outdate()
+        else:
+            # Slower changes of the nodes count as well, after a while.
+            self._changed_cards += self._cards
 
     def _cpu_per_card(self) -> int:
         """Return the millicores of nodes with cards, for each card."""
@@ -171,14 +199,39 @@ class ExpectedPods:
         cards = sum(len(node.cards) for node in nodes)
         return sum(node.allocatable.get("cpu", 0) for node in nodes) // max(cards, 1)
 
-    def _has_grown(self) -> bool:
-        """Return whether the weights of requests were calculated with many more cards than there are, or fewer."""
+    # The supply of each request
+
+    def _calculated_supplies(self) -> dict[ExpectedRequest, float]:
+        """Return the supply of each expected request as of now."""
         cluster = self._cluster
-        if self._facts_version == cluster.facts.now:
-            return False
-        usable = np.asarray(cluster.cards.kinds.usable, dtype=np.bool_)
-        now = int(np.count_nonzero(usable[np.asarray(cluster.cards.block)[: len(cluster.nodes), KIND]]))
-        return abs(now - self._supply.cards) > _GROWTH * self._supply.cards
+        for each in self._filters:
+            each.refresh(cluster.facts, cluster.nodes)
+        supply = CardSupply(cluster.cards, cluster.resources, cluster.nodes, self._kinds)
+        self._cards, self._changed_cards = supply.cards, 0
+        admitted: dict[Rule | None, Bools] = {each.rule: each.admitted for each in self._filters}
+        return {request: self._supply_of(request, supply, admitted.get(request.rule)) for request, _ in self._frequent}
+
+    def _supply_of(self, request: ExpectedRequest, supply: CardSupply, admitted: Bools | None) -> float:
+        """Return the share of all cards of its hardware that could serve a request if all nodes were empty.
+
+        1 for a request that cards may serve which the kubelet chooses: they are not in the table.
+        """
+        if request.or_whole:
+            return 1.0
+        hardware = {kind for kind in self._kinds.values() if request.hardware in self._hardware(kind)}
+        serving = {
+            kind for kind in hardware if self._is_served_by(request, kind) and self._amount(request, kind) <= CARD
+        }
+        return supply.share(serving, hardware, request.cards, request.cpu, admitted)
+
+    def _check_supplies(self) -> None:
+        """Calculate the supplies again, and all that depends on them if a weight changed much."""
+        before, now = self._supplies, self._calculated_supplies()
+        for request, supply in now.items():
+            was, weight = (expected_weight(1.0, CARD, each) for each in (before[request], supply))
+            if abs(weight - was) > SUPPLY_CHANGE * was:
+                self.outdate()
+                return
 
     # What the expected pods mean for a card
 
@@ -186,13 +239,14 @@ class ExpectedPods:
         table = self._cluster.cards
         self._numbers, self._of_rows = {}, {}
         self._kinds = self._alike()
-        self._supply = CardSupply(table, self._cluster.resources, self._cluster.nodes, self._kinds)
-        self._supplies = {}
+        self._of_kinds = {}
         rows, _, columns = table.block.shape
         of = np.full((rows, columns), -1, dtype=np.int64)
         self._typical = []
         self.fragmentation.expect(self._typical, of, card_parts(table, conf))
+        self._supplies = self._calculated_supplies()
         self._assign(range(len(self._cluster.nodes)))
+        self._changed_cards = 0
 
     def _nodes_changed(self) -> None:
         """Assign the cards of nodes whose facts changed; the table may have more rows or columns than before."""
@@ -219,6 +273,7 @@ class ExpectedPods:
             if found is None:
                 found = np.array([self._number(kind, by_rule) for kind in kinds.tolist()], dtype=np.int64)
                 self._of_rows[key] = found
+            self._changed_cards += int(np.count_nonzero((of[row] >= 0) | (found >= 0)))
             of[row] = found
 
     def _number(self, kind: int, by_rule: bytes) -> int:
@@ -246,56 +301,46 @@ class ExpectedPods:
         return found
 
     def _typical_pods(self, kind: int, by_rule: bytes) -> Typical:
-        mode = self._mode(kind)
-        hardware = self._hardware(kind)
-        kinds = self._cluster.cards.kinds
-        types = {"", kinds.types.names[kinds.type[kind]]}
-        requests = [
-            (request, pods)
-            for request, pods in self._frequent
-            if request.hardware in hardware and request.card_type in types
-        ]
-        accepts = {each.rule: bool(bit) for each, bit in zip(self._filters, by_rule, strict=True)}
+        """Return the expected pods for cards of a kind, on a node that these rules admit."""
+        if kind not in self._of_kinds:
+            self._of_kinds[kind] = self._requests_of_kind(kind)
+        admits: dict[Rule | None, bool] = {
+            each.rule: bool(bit) for each, bit in zip(self._filters, by_rule, strict=True)
+        }
         # Pods that need more than a whole card take other ones; of MIG cards they must not claim the smaller ones.
         partitioned = bool(self.fragmentation.parts.partitioned[kind])
-        amounts = [self._amount(request, kind) for request, _ in requests]
-        weights = [
-            weight(pods, min(amount, CARD) * request.cards, self._supply_of(request))
-            for (request, pods), amount in zip(requests, amounts, strict=True)
-        ]
-        total = sum(weights) or 1.0
         typical = []
-        for (request, _), amount, weighted in zip(requests, amounts, weights, strict=True):
-            served = mode in _modes(request)
-            allowed = self._takes(request, kind) and (amount <= CARD or partitioned)
-            allowed = allowed and (request.rule is None or accepts.get(request.rule, True))
-            typical.append(
-                TypicalPod(
-                    weighted / total, request.cpu, min(amount, CARD + partitioned), request.cards if served else 0,
-                    np.array([allowed], dtype=np.uint8),
-                )
-            )  # fmt: skip
+        for request, amount, share, cards, accepted in self._of_kinds[kind]:
+            allowed = accepted and (amount <= CARD or partitioned) and admits.get(request.rule, True)
+            allows = np.array([allowed], dtype=np.uint8)
+            typical.append(TypicalPod(share, request.cpu, min(amount, CARD + partitioned), cards, allows))
         return Typical(typical)
+
+    def _requests_of_kind(self, kind: int) -> list[_KindRequest]:
+        """Return what the expected requests for the hardware and the type of a kind of cards mean for it."""
+        hardware, mode = self._hardware(kind), self._mode(kind)
+        kinds = self._cluster.cards.kinds
+        types = {"", kinds.types.names[kinds.type[kind]]}
+        found, weights = [], []
+        for request, pods in self._frequent:
+            if request.hardware in hardware and request.card_type in types:
+                amount = self._amount(request, kind)
+                weights.append(expected_weight(pods, min(amount, CARD) * request.cards, self._supplies[request]))
+                cards = request.cards if mode in _modes(request) else 0
+                found.append(_KindRequest(request, amount, 0.0, cards, self._is_served_by(request, kind)))
+        total = sum(weights) or 1.0
+        return [each._replace(share=weight / total) for each, weight in zip(found, weights, strict=True)]
 
     def _hardware(self, kind: int) -> set[str]:
         """Return the names of the hardware that a kind of cards is, and '', which stands for any."""
         mode = self._mode(kind)
         return {"", *(family.hardware.name for family in FAMILIES if mode in family.modes)}
 
-    def _takes(self, request: ExpectedRequest, kind: int) -> bool:
-        """Return whether pods accept the mode and the model of a kind of cards."""
-        return self._mode(kind) in _modes(request) and self._accepts(request, kind)
-
-    def _supply_of(self, request: ExpectedRequest) -> float:
-        """Return the share of all cards of its hardware that could serve a request if all nodes were empty."""
-        found = self._supplies.get(request)
-        if found is None:
-            hardware = {kind for kind in self._kinds.values() if request.hardware in self._hardware(kind)}
-            serving = {kind for kind in hardware if self._takes(request, kind) and self._amount(request, kind) <= CARD}
-            admitted = next((each.admitted for each in self._filters if each.rule == request.rule), None)
-            found = self._supply.share(serving, hardware, request.cards, request.cpu, admitted)
-            self._supplies[request] = found
-        return found
+    def _is_served_by(self, request: ExpectedRequest, kind: int) -> bool:
+        """Return whether cards of the mode, the type and the model of a kind serve pods."""
+        kinds = self._cluster.cards.kinds
+        of_type = request.card_type in ("", kinds.types.names[kinds.type[kind]])
+        return of_type and self._mode(kind) in _modes(request) and self._accepts(request, kind)
 
     def _mode(self, kind: int) -> str:
         kinds = self._cluster.cards.kinds

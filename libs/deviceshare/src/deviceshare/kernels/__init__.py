@@ -56,7 +56,7 @@ from deviceshare.kernels.scores import NodeScores, NormalizedScore, balance, fre
 from deviceshare.kernels.shared import SharedCardSelector
 from deviceshare.kernels.topology_index import MOST_LEVELS, TopologyIndex
 from deviceshare.kernels.topology_term import TopologyTerm
-from deviceshare.kernels.typical import CARD, Typical, TypicalPod, weight
+from deviceshare.kernels.typical import CARD, Typical, TypicalPod, expected_weight
 
 __all__ = [
     "CARD",
@@ -92,8 +92,8 @@ __all__ = [
     "Typical",
     "TypicalPod",
     "balance",
+    "expected_weight",
     "free_part",
     "full_part",
-    "weight",
     "weighted_score",
 ]

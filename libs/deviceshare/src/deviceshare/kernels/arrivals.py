@@ -13,7 +13,8 @@ MOST_COUNTED = 4096
 _FIRST, _FACTOR, _SELDOM = 8, 4, 2048
 """Arrivals between two updates: first, by how much the number grows each time, and at most."""
 _CHANGE = 0.05
-"""The part of all arrivals by which the expected requests change at least: all scores are computed again."""
+"""The part of all arrivals, by number, by which the expected requests change at least: all scores are computed
+again."""
 _PRIOR = 4.0
 """The weight of the request that is expected before the first arrivals, in pods."""
 

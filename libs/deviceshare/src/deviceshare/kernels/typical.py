@@ -11,15 +11,15 @@ from deviceshare.kernels.arrays import Floats, Ints, Mask
 CARD = 1000
 """A whole card: parts of cards are counted in thousandths."""
 LEAST_SHARE = 0.04
-"""The share of typical pods from which on an amount counts in ``usable``: parts are not kept free for less."""
+"""The share of all weights from which on an amount counts in ``usable``: parts are not kept free for less."""
 SIZE_POWER, SUPPLY_POWER = 0.45, 0.25
-"""How much the size of a request, and how much the scarcity of cards for it, count in :func:`weight`; 0: not at all."""
+"""How much the size of a request, and how much the supply of cards for it, count in :func:`expected_weight`."""
 LEAST_SUPPLY = 0.01
-"""The least share of all cards that :func:`weight` counts as the supply of a request."""
+"""The least share of all cards that :func:`expected_weight` counts as the supply of a request, unless there is none."""
 
 
 class TypicalPod(NamedTuple):
-    """A frequent request, and its share of the typical pods; ``allowed`` uint8[models].
+    """A frequent request, and its share of the weights of all typical pods; ``allowed`` uint8[models].
 
     ``cpu`` in thousandths of a core, ``amount`` in thousandths of each of ``cards`` cards.
     """
@@ -31,19 +31,21 @@ class TypicalPod(NamedTuple):
     allowed: Mask
 
 
-def weight(pods: float, milli: int, supply: float) -> float:
+def expected_weight(pods: float, amount: int, supply: float) -> float:
     """Return the weight of expected pods with the same request under the policy ``fragmentation``.
 
-    Large pods and pods that few nodes can serve are rare, and find no room first: they have more weight than their
-    number.
+    Pods that are large, or that few nodes can serve, are the first that find no room, so they weigh more than their
+    number. Pods that no node can serve weigh nothing: no placement can help them.
 
     Args:
         pods: their number.
-        milli: what each of them requests of all its cards, in thousandths of a card.
+        amount: what each of them requests of all its cards, in thousandths of a card.
         supply: the share of all cards that is on nodes which could serve such a pod if they were empty, 0 to 1.
     """
-    weighted: float = pods * (milli / CARD) ** SIZE_POWER / max(supply, LEAST_SUPPLY) ** SUPPLY_POWER
-    return weighted
+    if supply <= 0.0:
+        return 0.0
+    weight: float = pods * (amount / CARD) ** SIZE_POWER / max(supply, LEAST_SUPPLY) ** SUPPLY_POWER
+    return weight
 
 
 class Typical:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from deviceshare.kernels import CARD, Arrivals, Typical, TypicalPod, weight
+from deviceshare.kernels import CARD, Arrivals, Typical, TypicalPod, expected_weight
 from deviceshare.traces.nodes import TraceNodes, TracePods
 
 _Request = tuple[int, int, int, bytes]
@@ -39,8 +39,8 @@ class ExpectedPods:
         return self._typical(frequent)
 
     def _typical(self, frequent: list[tuple[_Request, float]]) -> Typical:
-        weights = [weight(pods, request[1] * request[2], self._supply(request)) for request, pods in frequent]
-        total = sum(weights)
+        weights = [expected_weight(pods, request[1] * request[2], self._supply(request)) for request, pods in frequent]
+        total = sum(weights) or 1.0
         return Typical(
             [
                 TypicalPod(each / total, cpu, amount, cards, np.frombuffer(allowed, dtype=np.uint8))
@@ -53,5 +53,5 @@ class ExpectedPods:
         if request not in self._supplies:
             cpu, _, cards, allowed = request
             able = np.frombuffer(allowed, dtype=np.bool_)[self._models] & (self._cards >= cards) & (self._cpu >= cpu)
-            self._supplies[request] = int(np.sum(self._cards[able])) / self._all
+            self._supplies[request] = int(np.sum(self._cards[able])) / max(self._all, 1)
         return self._supplies[request]

@@ -25,7 +25,7 @@ class Schedule(NamedTuple):
 
     Pods that would already run at time 0 arrive then, in the order in which they were created, with the rest of their
     lifetimes. ``cycle``: the mean time between the copies of the trace. ``past`` int64[pods]: the pods that arrived in
-    the cycles before time 0, whether or not they still run.
+    the cycles before time 0, and ended before it.
     """
 
     pods: Ints
@@ -93,7 +93,7 @@ def schedule(trace: Trace, cycle: float, since: int, until: int, draw: Callable[
     times, copies, pods = (np.concatenate([part[at] for part in parts]) for at in range(3))
     order = np.lexsort((pods, copies, times))
     times, pods = times[order], pods[order]
-    past = pods[(times >= since) & (times < 0)]
+    past = pods[(times >= since) & (times + seconds[pods] <= 0)]
     left = seconds[pods] + np.minimum(times, 0)
     runs = left > 0
     return Schedule(pods[runs], np.maximum(times, 0)[runs], left[runs], cycle, past)

@@ -32,7 +32,8 @@ from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import StoredMessage
 from deviceshare_cli.reading.state import PLACEMENT_STREAMS
 from deviceshare_cli.simulate.cluster import plan_report, report
-from deviceshare_cli.simulate.cluster.defragmentation import Defragmentation, PodObjects, defragmentation
+from deviceshare_cli.simulate.cluster.candidates import PodObjects
+from deviceshare_cli.simulate.cluster.defragmentation import Defragmentation, defragmentation
 from deviceshare_cli.simulate.cluster.facts import ADDED, Inventory, decoded, messages
 from deviceshare_cli.simulate.cluster.objects import ObjectMaker, copies, only_kinds
 from deviceshare_cli.simulate.cluster.player import Player

@@ -4,40 +4,22 @@ Two players decide the same: one without the plan, which is made for its state, 
 moved first.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
-from deviceshare.allocation import Movable, Move, PodClass, measure, plan
+from deviceshare.allocation import Move, measure, plan
 from deviceshare.kernels import CARD
-from deviceshare.model import PodFact, PodUid
-from deviceshare_cluster.interface import Object
-from deviceshare_metrics.api import PodDevice, whole_cards
+from deviceshare.model import PodFact
+from deviceshare_metrics.api import PodDevice
 from deviceshare_placement.core.cluster_state import ClusterState
-from deviceshare_placement.core.readiness import queue_obstacle
-from deviceshare_placement.core.records import PodRecord
-from msgspec.structs import replace
 
 from deviceshare_cli.pods import devices_of
+from deviceshare_cli.simulate.cluster.candidates import PodObjects, find_candidates
 from deviceshare_cli.simulate.cluster.player import Player
-from deviceshare_cli.simulate.cluster.restartable import (
-    INVALID,
-    OTHER_SCHEDULER,
-    QUEUE,
-    UNKNOWN_CARDS,
-    obstacle_to_restart,
-)
 from deviceshare_cli.simulate.cluster.results import PodResult, placed_pod
 
-PERCENT = 100
+PODS_PER_MOVE = 100
 """Without ``--moves``, one of so many placed pods with cards may be moved, and at least one."""
-
-
-class PodObjects(NamedTuple):
-    """The Pod objects of a cluster by uid, and the schedulers that are served, none if they are not known."""
-
-    by_uid: Mapping[PodUid, Object]
-    schedulers: Sequence[str]
 
 
 class PlannedMove(NamedTuple):
@@ -49,20 +31,6 @@ class PlannedMove(NamedTuple):
     target: str
     granted: tuple[PodDevice, ...]
     gain: float
-
-
-class Candidates(NamedTuple):
-    """The placed pods with cards: those that may be restarted, and the others, counted by the reason."""
-
-    movable: list[Movable]
-    excluded: Counter[str]
-    classes: list[PodClass]
-    """The classes of the movable pods, which keep their requests known to the allocator."""
-
-    @property
-    def pods(self) -> int:
-        """The number of placed pods with cards."""
-        return len(self.movable) + self.excluded.total()
 
 
 class Defragmentation(NamedTuple):
@@ -120,7 +88,7 @@ def defragmentation(
     create(without)
     without.count_arrivals()
     candidates = find_candidates(without.cluster, objects)
-    budget = max(1, -(-candidates.pods // PERCENT)) if budget is None else budget
+    budget = max(1, -(-candidates.pods // PODS_PER_MOVE)) if budget is None else budget
     allocator = without.cluster.allocator
     with without.cluster.dispatcher.reservations.enforced():
         moves = plan(allocator, (), budget, candidates.movable)
@@ -147,41 +115,6 @@ def defragmentation(
     )
 
 
-def find_candidates(cluster: ClusterState, objects: PodObjects) -> Candidates:
-    """Return the placed pods with cards that may be restarted, and why the others may not be."""
-    found = Candidates([], Counter(), [])
-    for record in cluster.pods.values():
-        fact = record.fact
-        held = cluster.allocator.holding(fact.node, fact.uid)
-        if held is None or not (held.grants or whole_cards(held.resources)):
-            continue
-        if obstacle := _obstacle(cluster, record, objects):
-            found.excluded[obstacle] += 1
-            continue
-        # As it is when it is created again: without a node.
-        _, pod_class = cluster.classify(replace(fact, node=""))
-        found.movable.append(Movable(fact.uid, fact.node, pod_class.request))
-        found.classes.append(pod_class)
-    return found
-
-
-def _obstacle(cluster: ClusterState, record: PodRecord, objects: PodObjects) -> str:
-    """Return why a pod is not restarted, '' if it may be."""
-    fact = record.fact
-    group = cluster.groups.get(fact.group) if fact.podgroup else None
-    obj = objects.by_uid.get(fact.uid)
-    if obstacle := obstacle_to_restart(fact, obj, group.fact if group is not None else None):
-        return obstacle
-    if objects.schedulers and fact.scheduler not in objects.schedulers:
-        return OTHER_SCHEDULER
-    if record.invalid or fact.problems:
-        return INVALID
-    if queue_obstacle(cluster, cluster.queue_of(fact), "", fact.namespace):
-        return QUEUE
-    held = cluster.allocator.holding(fact.node, fact.uid)
-    return "" if held is not None and held.grants else UNKNOWN_CARDS
-
-
 def _planned(cluster: ClusterState, move: Move) -> PlannedMove:
     held = cluster.allocator.holding(move.source, move.pod.uid)
     assert held is not None
@@ -198,4 +131,5 @@ def _planned(cluster: ClusterState, move: Move) -> PlannedMove:
 
 def _only(one: Player, other: Player) -> list[PodResult]:
     """Return the pods that are placed in one player and wait in the other, in the order of the decisions."""
-    return [placed_pod(each) for uid, each in one.placed.items() if uid in other.waiting]
+    waits = other.waiting
+    return [placed_pod(each) for uid, each in one.placed.items() if uid in waits]

@@ -120,8 +120,6 @@ class Churn:
     """A run. ``placed`` are arrivals (their numbers) that were placed, in this order."""
 
     def __init__(self, trace: Trace, planned: ArrivalPlan, policy: str, seed: int) -> None:
-        self._placer = POLICIES[policy](Run(trace, planned.ranks, seed, planned.schedule.past.tolist()))
-        self.nodes = self._placer.nodes
         self._plan = planned
         self._pods = trace.pods
         classes = pod_classes(trace)
@@ -130,6 +128,9 @@ class Churn:
         distinct = list(dict.fromkeys(classes))
         empty = trace_nodes(trace, planned.ranks)
         self._possible = [any(empty.fits(each, row) for row in range(empty.rows)) for each in distinct]
+        past = [pod for pod in planned.schedule.past.tolist() if self._possible[self._class_of[pod]]]
+        self._placer = POLICIES[policy](Run(trace, planned.ranks, seed, past))
+        self.nodes = self._placer.nodes
         self._arriving = planned.schedule.pods.tolist()
         self._times = planned.schedule.times.tolist()
         self._seconds = planned.schedule.seconds.tolist()

@@ -29,8 +29,6 @@ class AllocatorPlacer:
         self._placed = 0
         self.nodes = trace_nodes(run.trace, run.ranks)
         self._pods = pod_classes(run.trace)
-        for pod in run.past:
-            self._allocator.arrived(self._classes[pod].request)
 
     def place(self, pod: int) -> bool:
         """Place an arriving pod."""

@@ -28,7 +28,8 @@ class Placer(Protocol):
 class Run(NamedTuple):
     """What a policy is made of: the trace, the ranks of the nodes, and the seed of random choices.
 
-    ``past``: pods that arrived before the run, by index in the trace, which a policy that learns has counted.
+    ``past``: pods that arrived and ended before the run, by index in the trace; the policy ``fragmentation`` has
+    counted them.
     """
 
     trace: Trace
