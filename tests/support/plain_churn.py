@@ -113,9 +113,19 @@ class PlainLearning(PlainPolicy):
                 amounts[int(typical.level[at]) + 1],
                 int(typical.count[at]),
                 np.asarray(typical.allowed[at]),
+                self.supply(int(typical.cpu[at]), int(typical.count[at]), np.asarray(typical.allowed[at])),
             )
             for at in range(typical.size)
         ]
+
+    def supply(self, cpu: int, cards: int, allowed) -> float:
+        """Return the share of all cards on the empty nodes that could serve a pod."""
+        able = [
+            node.cards
+            for node in self.plain.nodes
+            if node.cpu >= cpu and node.cards >= cards and allowed[self.plain.codes[node.model]]
+        ]
+        return sum(able) / sum(node.cards for node in self.plain.nodes)
 
 
 class PlainRandom(PlainPolicy):

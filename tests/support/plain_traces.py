@@ -49,8 +49,8 @@ def random_trace(seed: int, nodes: int = 14, pods: int = 400) -> Trace:
     return Trace("made", found, tuple(TracePod(f"p{number:04}", *chance.choice(PODS)) for number in range(pods)))
 
 
-NO_CPU, NO_MODEL = 1.5, 2.5
-"""The weights of capacity that CPU cannot serve, and of a model that is not accepted: docs/policies.md."""
+NO_CPU, UNWANTED = 1.5, 1.5
+"""The weights of capacity that CPU cannot serve, and of models with little demand: docs/policies.md."""
 
 
 class Plain:
@@ -156,15 +156,15 @@ class Plain:
         requested = [pod for pod in self.typical if pod.cards]
         lost = 0.0
         for pod in requested:
-            if not pod.allowed[model]:
-                lost += NO_MODEL * pod.share * sum(free)
-            elif cpu < pod.cpu or sum(each >= pod.amount for each in free) < pod.cards:
+            if not pod.allowed[model] or cpu < pod.cpu or sum(each >= pod.amount for each in free) < pod.cards:
                 lost += pod.share * sum(free)
             else:
                 lost += pod.share * sum(each for each in free if each < pod.amount)
         cards = sum(pod.share * pod.cards * pod.amount for pod in requested)
         served = cpu * (cards / sum(pod.share * pod.cpu for pod in requested))
-        return lost + NO_CPU * max(sum(free) - served, 0.0) if sum(free) else 0.0
+        demand = sum(pod.share / max(pod.supply, 0.01) for pod in requested if pod.allowed[model])
+        lost += UNWANTED * max(1.0 - demand, 0.0) * sum(free)
+        return lost + NO_CPU * max(sum(free) - served, 0.0)
 
     def fragmentation(self, at: int, cpu: int, free: list[int]) -> float:
         model = self.codes[self.nodes[at].model]

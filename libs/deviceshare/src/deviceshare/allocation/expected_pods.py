@@ -313,7 +313,8 @@ class ExpectedPods:
         for request, amount, share, cards, accepted in self._of_kinds[kind]:
             allowed = accepted and (amount <= CARD or partitioned) and admits.get(request.rule, True)
             allows = np.array([allowed], dtype=np.uint8)
-            typical.append(TypicalPod(share, request.cpu, min(amount, CARD + partitioned), cards, allows))
+            taken = min(amount, CARD + partitioned)
+            typical.append(TypicalPod(share, request.cpu, taken, cards, allows, self._supplies[request]))
         return Typical(typical)
 
     def _requests_of_kind(self, kind: int) -> list[_KindRequest]:

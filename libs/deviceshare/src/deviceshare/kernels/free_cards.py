@@ -9,8 +9,8 @@ import numpy as np
 from deviceshare.kernels.arrays import Ints
 from deviceshare.kernels.typical import Typical
 
-_NO_MODEL = 2.5
-"""The weight of capacity of a model that a typical pod does not accept: unlike a remainder, no other pod frees it."""
+_UNWANTED = 1.5
+"""The weight of capacity of a model for which there is less demand than for the mean of all cards."""
 _NO_CPU = 1.5
 """The weight of capacity that the node's CPU cannot serve."""
 _STEP = 160.0
@@ -67,7 +67,8 @@ class FreeCards:
         """Return the fragmentation of a node with cards of a model and this free CPU.
 
         It is the mean of the free capacity that a typical pod cannot use, and in addition the capacity that the free
-        CPU cannot serve if pods use CPU and cards in the proportion of all typical pods.
+        CPU cannot serve if pods use CPU and cards in the proportion of all typical pods, and that of models for which
+        there is little demand: pods that accept them leave the other ones free.
         """
         self.count(typical)
         return self.lost_if(typical, model, cpu, 0, 0)
@@ -86,8 +87,8 @@ class FreeCards:
         unserved = 0.0
         for at in range(typical.size):
             if not typical.allowed[at, model]:
-                lost += _NO_MODEL * typical.shares[at] * total
-                unserved += _NO_MODEL * typical.shares[at] * total
+                lost += typical.shares[at] * total
+                unserved += typical.shares[at] * total
                 continue
             level = typical.level[at]
             fewer, rest = self.counts[level], self.sums[level]
@@ -108,8 +109,9 @@ class FreeCards:
         if served < total and typical.cards_per_cpu > 0.0:
             lost += _NO_CPU * (total - served)
             unserved += _NO_CPU * (total - served)
-        self.unserved = unserved
-        return lost
+        unwanted: float = _UNWANTED * typical.unwanted[model] * total
+        self.unserved = unserved + unwanted
+        return lost + unwanted
 
 
 def steps(less: float) -> float:

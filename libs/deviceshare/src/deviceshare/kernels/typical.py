@@ -21,7 +21,8 @@ LEAST_SUPPLY = 0.01
 class TypicalPod(NamedTuple):
     """A frequent request, and its share of the weights of all typical pods; ``allowed`` uint8[models].
 
-    ``cpu`` in thousandths of a core, ``amount`` in thousandths of each of ``cards`` cards.
+    ``cpu`` in thousandths of a core, ``amount`` in thousandths of each of ``cards`` cards. ``supply``: the share of all
+    cards that could serve it, 0 to 1.
     """
 
     share: float
@@ -29,6 +30,7 @@ class TypicalPod(NamedTuple):
     amount: int
     cards: int
     allowed: Mask
+    supply: float = 1.0
 
 
 def expected_weight(pods: float, amount: int, supply: float) -> float:
@@ -56,6 +58,9 @@ class Typical:
 
     ``usable`` int64[1001] is what typical pods can use at most of a part of this size that one pod gets as a whole: the
     largest amount up to it of pods that accept the first model, 0 without one.
+
+    ``unwanted`` float64[models] is how much less than 1, the mean of all cards, is the demand for a card of a model, 0
+    if it is more: each typical pod spreads its share over its supply.
     """
 
     def __init__(self, pods: Sequence[TypicalPod]) -> None:
@@ -77,5 +82,8 @@ class Typical:
         self.usable: Ints = np.array(amounts, dtype=np.int64)[
             np.searchsorted(amounts, np.arange(CARD + 1), side="right") - 1
         ]
+        spread = np.array([pod.share / max(pod.supply, LEAST_SUPPLY) if pod.cards else 0.0 for pod in pods])
+        demand = np.sum(spread[:, np.newaxis] * self.allowed, axis=0, dtype=np.float64)
+        self.unwanted: Floats = 1.0 - np.minimum(demand, 1.0)
         cpu = sum(pod.share * pod.cpu for pod in pods if pod.cards)
         self.cards_per_cpu = sum(pod.share * pod.amount * pod.cards for pod in pods) / cpu if cpu else 0.0

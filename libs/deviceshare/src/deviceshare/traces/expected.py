@@ -39,12 +39,16 @@ class ExpectedPods:
         return self._typical(frequent)
 
     def _typical(self, frequent: list[tuple[_Request, float]]) -> Typical:
-        weights = [expected_weight(pods, request[1] * request[2], self._supply(request)) for request, pods in frequent]
+        supplies = [self._supply(request) for request, _ in frequent]
+        weights = [
+            expected_weight(pods, request[1] * request[2], supply)
+            for (request, pods), supply in zip(frequent, supplies, strict=True)
+        ]
         total = sum(weights) or 1.0
         return Typical(
             [
-                TypicalPod(each / total, cpu, amount, cards, np.frombuffer(allowed, dtype=np.uint8))
-                for ((cpu, amount, cards, allowed), _), each in zip(frequent, weights, strict=True)
+                TypicalPod(each / total, cpu, amount, cards, np.frombuffer(allowed, dtype=np.uint8), supply)
+                for ((cpu, amount, cards, allowed), _), each, supply in zip(frequent, weights, supplies, strict=True)
             ]
         )
 
