@@ -63,7 +63,7 @@ def test_the_commands_of_a_plan_place_the_waiting_pod_that_it_names(tmp_path: Pa
         snapshot = tmp_path / "snapshot.json"
         snapshot.write_text(system.out("snapshot"))
         assert json.loads(system.out(*plan, "--json", "--snapshot", str(snapshot))) == found
-        (command,) = (line for line in system.out(*plan).splitlines() if line.startswith("kubectl "))
+        (command,) = (line for line in system.out(*plan).splitlines() if line.startswith("kubectl delete"))
         assert system.command(*shlex.split(command)[1:]).returncode == 0
         (placed,) = found["placed_only_with"]
         assert wait_until_placed(system, 3)["large"] == placed["devices"][0]["id"]

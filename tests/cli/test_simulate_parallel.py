@@ -1,40 +1,60 @@
-"""Runs of a simulation on several cores, and the progress bar on a terminal."""
+"""Runs of a simulation on several cores: workers that are killed, and workers of a command that is killed."""
 
-import io
+import os
+import signal
+import subprocess
 import sys
-from math import factorial
+import time
+from pathlib import Path
 
 import pytest
+from deviceshare_cli.errors import CommandError
 from deviceshare_cli.simulate.parallel import run_all
 
-
-class Terminal(io.StringIO):
-    """A text file that is a terminal."""
-
-    def isatty(self) -> bool:
-        """Return True."""
-        return True
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_results_have_the_order_of_the_tasks(jobs):
-    assert run_all(factorial, [50_000, 3, 4], jobs)[1:] == [6, 24], "the first one ends last"
+SLEEPING = """
+import time
+from deviceshare_cli.simulate.parallel import run_all
+if __name__ == "__main__":
+    run_all(time.sleep, [120, 120], 2)
+"""
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_failure_of_a_run_is_raised(jobs):
-    with pytest.raises(ValueError, match="negative"):
-        run_all(factorial, [2, -1, 3], jobs)
+def test_results_are_in_the_order_of_the_tasks():
+    assert run_all(abs, [-1, 2, -3], 2) == run_all(abs, [-1, 2, -3], 1) == [1, 2, 3]
 
 
-def test_the_bar_on_a_terminal_names_the_task_that_ended(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    monkeypatch.setenv("TERM", "xterm")
-    assert run_all(factorial, [4], 1, lambda task: f"factorial of {task}") == [24]
-    assert "factorial of 4" in terminal.getvalue()
-    assert "1/1" in terminal.getvalue()
+def test_a_killed_worker_is_an_error_of_one_line():
+    with pytest.raises(CommandError, match="a worker process was killed, maybe for want of memory: --jobs 1 needs"):
+        run_all(os._exit, [1, 1], 2)
 
 
-def test_without_a_terminal_nothing_is_shown(capsys):
-    assert run_all(factorial, [4], 1) == [24]
-    assert capsys.readouterr() == ("", "")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_command(tmp_path, number):
+    script = tmp_path / "sleeping.py"
+    script.write_text(SLEEPING)
+    with subprocess.Popen([sys.executable, script], start_new_session=True, stderr=subprocess.DEVNULL) as command:
+        wait_until(lambda: len(members(command.pid)) >= 3)
+        time.sleep(1.0)
+        os.kill(command.pid, number)
+        command.wait()
+        wait_until(lambda: not members(command.pid))
+
+
+def members(session: int) -> list[int]:
+    """Return the processes of a session, but for those that ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -11,7 +11,7 @@ from deviceshare.traces import Trace, TraceNode, TracePod
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app
 from deviceshare_cli.simulate.options import parse_names, parse_seeds
-from deviceshare_cli.simulate.trace.arrivals import draw, read_order
+from deviceshare_cli.simulate.trace.arrivals import Arrivals, draw, read_order
 from deviceshare_cli.simulate.trace.product import AllocatorPlacer
 from deviceshare_cli.simulate.trace.reading import NODES, read_trace
 from deviceshare_cli.simulate.trace.run import reported, run
@@ -209,6 +209,16 @@ def test_lists_of_seeds_and_names():
     assert reported(1.3) == [100, 110, 120, 130]
     assert reported(0.8) == [80]
     assert reported(1.25) == [100, 110, 120, 125]
+
+
+def test_a_percentage_without_arrivals_has_the_value_before():
+    """A few large pods: one arrival is many percent."""
+    nodes = tuple(TraceNode(f"n{at}", 8000, 4, 8, "T4") for at in range(2))
+    pods = tuple(TracePod(f"p{at}", 1, 1, 8, 1000) for at in range(2))
+    trace = Trace("made", nodes, pods)
+    arrivals = Arrivals((0, 1, 0), (0, 1))
+    found = run(trace, arrivals, 1.3, "bestfit", 1)
+    assert found.allocated == {100: 100.0, 110: 100.0, 120: 100.0, 130: 100.0}
 
 
 @pytest.mark.skipif(not PUBLISHED, reason="allowed: DEVICESHARE_TRACE names a directory with the published trace")

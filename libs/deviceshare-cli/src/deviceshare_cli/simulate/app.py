@@ -146,10 +146,10 @@ def trace(
         results = command.simulate(options)
         drawn = report.plots(results)
         value, text = report.as_json(results), report.as_text(results)
+    print(indented_json(value) if json else text)
     if plots is not None:
         for name, plot in drawn:
             write(plot, plots / f"{name}.svg")
-    print(indented_json(value) if json else text)
 
 
 @app.command("cluster")
@@ -292,7 +292,7 @@ def partitions(
 
     chosen = command.options(cluster, profiles, load, policy, seeds, defragment=defragment, jobs=jobs)
     results = command.simulate(chosen)
+    print(indented_json(report.as_json(results)) if json else report.as_text(results))
     if plots is not None:
         for name, plot in report.plots(results):
             write(plot, plots / f"{name}.svg")
-    print(indented_json(report.as_json(results)) if json else report.as_text(results))

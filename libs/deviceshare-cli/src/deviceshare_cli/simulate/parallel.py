@@ -2,11 +2,18 @@
 
 import multiprocessing
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
+from deviceshare_cli.errors import CommandError
 from deviceshare_cli.simulate.progress import RUNS, progress_bar
+
+_WATCH_SECONDS = 0.5
+"""How often a worker looks whether the command still runs."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -16,6 +23,8 @@ def run_all(
     run: Callable[[T], R], tasks: Sequence[T], jobs: int | None, described: Callable[[T], str] = lambda _task: RUNS
 ) -> list[R]:
     """Return the result of each task, in order; ``jobs`` at the same time, None: one for each core.
+
+    Raises CommandError if a worker is killed.
 
     ``described``: what the progress bar says when a task ends.
     """
@@ -33,11 +42,27 @@ def _results(run: Callable[[T], R], tasks: Sequence[T], jobs: int) -> Iterator[t
         yield from enumerate(map(run, tasks))
         return
     # A new interpreter for each worker: the command may have threads.
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, _end_with_parent, (os.getpid(),)) as pool:
         numbers = {pool.submit(run, task): number for number, task in enumerate(tasks)}
         try:
             for done in as_completed(numbers):
                 yield numbers[done], done.result()
+        except BrokenProcessPool:
+            raise CommandError(
+                "a worker process was killed, maybe for want of memory: --jobs 1 needs the least"
+            ) from None
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _end_with_parent(parent: int) -> None:
+    """Let a worker end when the command was killed: nobody waits for its results."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

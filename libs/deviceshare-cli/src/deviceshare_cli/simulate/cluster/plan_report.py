@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from deviceshare.allocation import LEAST_GAIN
@@ -97,12 +98,18 @@ def _place(node: str, devices: Iterable[PodDevice]) -> str:
 
 
 def _commands(moves: Sequence[PlannedMove]) -> Iterator[str]:
-    yield "Nothing was changed. To restart the pods, delete them in this order, and wait until each new pod runs:"
-    for move in moves:
-        yield f"kubectl delete pod -n {_word(move.pod.namespace)} {_word(move.pod.name)}"
+    yield (
+        "Nothing was changed. To restart the pods, run these commands in this order. Wait until the new pods run on "
+        "another node before each uncordon:"
+    )
+    for source, group in groupby(moves, key=lambda move: move.source):
+        yield f"kubectl cordon {_word(source)}"
+        for move in group:
+            yield f"kubectl delete pod -n {_word(move.pod.namespace)} {_word(move.pod.name)}"
+        yield f"kubectl uncordon {_word(source)}"
     yield (
         "The scheduler chooses nodes and cards again when the pods are created again: they may differ from the plan. "
-        "To keep the pods from returning to their node, cordon it until they run on another one."
+        "Without the cordon the pods may return to their node."
     )
 
 
