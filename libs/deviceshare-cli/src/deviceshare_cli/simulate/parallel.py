@@ -58,7 +58,7 @@ def _results(run: Callable[[T], R], tasks: Sequence[T], jobs: int) -> Iterator[t
 
 
 def _end_with_parent(parent: int) -> None:
-    """Let a worker end when the command was killed: nobody waits for its results."""
+    """Let a worker end when the command was killed: its results are not needed any more."""
 
     def watch() -> None:
         while os.getppid() == parent:
