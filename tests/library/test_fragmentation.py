@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from deviceshare.allocation import Allocator, expected_pods
+from deviceshare.allocation import expected_pods
 from deviceshare.allocation.expected_pods import expected_request
 from deviceshare.kernels import CARD, MOST_EXPECTED, Arrivals, Typical, TypicalPod
 from deviceshare.kernels.arrivals import MOST_COUNTED
@@ -28,12 +28,10 @@ from support.builders import (
     whole,
     whole_cards,
 )
-from support.hami_vnpu import B3, P310, allocator, chips, npu, npu_node
+from support.learning import POLICY, expect, learning
 from support.mig import A30, DOCS, mig_card
 from support.plain_traces import random_trace, ranks_of
 from support.simulated import simulated
-
-POLICY = "fragmentation"
 
 
 def allocated(trace, ranks):
@@ -52,19 +50,6 @@ def test_the_allocator_places_a_trace_as_the_simulator_does(seed):
     trace = random_trace(seed, nodes=20, pods=700)
     ranks = ranks_of(trace, seed)
     assert list(allocated(trace, ranks)) == list(simulated(trace, ranks, range(len(trace.pods))))
-
-
-def learning(*nodes, weight=0, **more):
-    found = cluster(*nodes, policy=POLICY, weight=weight, devices=DOCS, **more)
-    found.learn()
-    return found
-
-
-def expect(allocator: Allocator, *requests):
-    """Let requests arrive until all others, and the one that is expected at first, are next to forgotten."""
-    for _ in range(200):
-        for each in requests:
-            allocator.arrived(each)
 
 
 def test_a_share_fills_the_gap_that_no_expected_pod_could_use():
@@ -224,69 +209,6 @@ def test_nodes_that_come_change_and_go_are_measured():
     assert made.place(vgpu(1, 2000)).node == "a"
 
 
-POOL = replace(vgpu(1, 500), node_selector=(("pool", "x"),))
-T4 = vgpu(1, 500, annotations={"nvidia.com/use-gputype": "T4"})
-LARGE = ask(container(cpu=32_000, **{"volcano.sh/vgpu-memory": 500}))
-
-
-@pytest.mark.parametrize(
-    ("scarce", "before", "after"),
-    [
-        pytest.param(POOL, {}, {"labels": {"pool": "x"}}, id="labels"),
-        pytest.param(POOL, {"ready": False}, {"ready": True, "labels": {"pool": "x"}}, id="readiness"),
-        pytest.param(T4, {"model": "Tesla-P4"}, {"model": "Tesla-T4"}, id="model"),
-        pytest.param(LARGE, {"cpu": 8000}, {"cpu": 64_000}, id="cpu"),
-        pytest.param(LARGE, None, {"cpu": 64_000}, id="nodes"),
-    ],
-)
-def test_the_weight_of_a_request_follows_the_nodes_that_can_serve_it(scarce, before, after):
-    def made_of(more, at):
-        more = dict(more)
-        model = more.pop("model", "Tesla-T4")
-        return node(f"n{at:02}", cards(2, memory=1000, model=model, node=str(at)), **{"cpu": 16_000, **more})
-
-    first = [made_of({"labels": {"pool": "x"}, "cpu": 64_000}, 0), *(made_of({"cpu": 32_000}, at) for at in (1, 2))]
-    made = learning(*first, *(made_of(before, at) for at in range(3, 40) if before is not None))
-    expect(made, vgpu(1, 250), scarce)
-    share = supply(made, scarce)
-    for at in range(3, 40):
-        made.set_node(made_of(after, at))
-        made.place(vgpu(1, 250))
-    anew = learning(*first, *(made_of(after, at) for at in range(3, 40)))
-    expect(anew, vgpu(1, 250), scarce)
-    # The last changes may not be enough to calculate all scores again.
-    assert supply(made, scarce) == pytest.approx(supply(anew, scarce), rel=0.25)
-    assert before is None or supply(anew, scarce) > 3 * share
-
-
-def supply(made, request):
-    made._measure()
-    return made._expected_pods._supplies[expected_request(made._pod_classes.read(request))]
-
-
-def test_a_few_changed_nodes_are_considered_after_some_arrivals():
-    made = learning(*(node(f"n{at:02}", cards(2, memory=1000, node=str(at))) for at in range(40)))
-    expect(made, vgpu(1, 250), POOL)
-    assert supply(made, POOL) == 0
-    made.set_node(node("n00", cards(2, memory=1000, node="0"), labels={"pool": "x"}))
-    assert supply(made, POOL) == 0, "two of eighty cards"
-    for _ in range(2048):
-        made.arrived(vgpu(1, 250))
-        made.arrived(POOL)
-    assert supply(made, POOL) == 1 / 40
-
-
-def test_nodes_of_the_same_kind_do_not_change_weights():
-    made = learning(*(node(f"n{at:02}", cards(2, memory=1000, node=str(at))) for at in range(2)))
-    expect(made, vgpu(1, 250), vgpu(1, 500))
-    made.place(vgpu(1, 250))
-    typical = made._expected_pods._typical
-    for at in range(2, 30):
-        made.set_node(node(f"n{at:02}", cards(2, memory=1000, node=str(at))))
-        made.place(vgpu(1, 250))
-    assert made._expected_pods._typical is typical, "all scores would be computed again"
-
-
 @pytest.mark.parametrize(("requested", "some", "none"), [(0, 0.0, 0.0), (1000, 1.5 * 1500, 2000 + 1.5 * 2000)])
 def test_only_pods_that_request_cpu_lose_cards_without_cpu(requested, some, none):
     free = FreeCards(2)
@@ -296,41 +218,6 @@ def test_only_pods_that_request_cpu_lose_cards_without_cpu(requested, some, none
     # Pods that request half a card and a core leave three halves of two cards to a node with one core.
     assert free.lost(typical, 0, 1000) == some
     assert free.lost(typical, 0, 0) == none
-
-
-def test_supply_is_what_empty_nodes_could_serve():
-    nodes = (
-        node("a", cards(8, memory=1000, node="a"), cpu=96_000, labels={"pool": "x"}),
-        node("b", cards(8, memory=2000, node="b", model="Tesla-P4"), cpu=64_000),
-        node("c", [card(0, memory=1000, node="c"), card(1, memory=1000, node="c", healthy=False)], cpu=16_000),
-        node("npu", [replace(card(0), mode="mindcluster")]),
-        node("none", []),
-    )
-    made = learning(*nodes)
-    wanted = {
-        vgpu(1, 1000): 1.0,
-        vgpu(2, 1000): 16 / 17,
-        vgpu(1, 1500): 8 / 17,
-        ask(container(cpu=96_000, **{"volcano.sh/vgpu-number": 8, "volcano.sh/vgpu-memory": 1000})): 8 / 17,
-        ask(container(cpu=96_001, **{"volcano.sh/vgpu-number": 8, "volcano.sh/vgpu-memory": 1000})): 0.0,
-        vgpu(1, 100, annotations={"nvidia.com/use-gputype": "P4"}): 8 / 17,
-        POOL: 8 / 17,
-        vgpu(9, 100): 0.0,
-        vgpu(1, 3000): 0.0,
-        ask(container(**{"nvidia.com/gpu": 1})): 1.0,
-    }
-    expect(made, *wanted)
-    assert {request: supply(made, request) for request in wanted} == wanted
-
-
-def test_the_supply_of_a_chip_is_that_of_its_type():
-    made = allocator(
-        *(npu_node(chips(word=word, of=name), name) for name, word in zip("abc", (P310, B3, B3), strict=True))
-    )
-    made.learn()
-    requests = {npu(word=P310): 1 / 3, npu(word=B3): 2 / 3}
-    expect(made, *requests)
-    assert {request: supply(made, request) for request in requests} == requests
 
 
 def test_cards_that_most_pods_do_not_accept_are_filled_by_those_that_do():

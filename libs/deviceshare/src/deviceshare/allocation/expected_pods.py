@@ -327,8 +327,9 @@ class ExpectedPods:
             if request.hardware in hardware and request.card_type in types:
                 amount = self._amount(request, kind)
                 weights.append(expected_weight(pods, min(amount, CARD) * request.cards, self._supplies[request]))
-                cards = request.cards if mode in _modes(request) else 0
-                found.append(_KindRequest(request, amount, 0.0, cards, self._is_served_by(request, kind)))
+                served = mode in _modes(request)
+                accepted = served and self._accepts(request, kind)
+                found.append(_KindRequest(request, amount, 0.0, request.cards if served else 0, accepted))
         total = sum(weights) or 1.0
         return [each._replace(share=weight / total) for each, weight in zip(found, weights, strict=True)]
 

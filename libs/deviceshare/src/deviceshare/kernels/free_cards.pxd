@@ -18,7 +18,8 @@ cdef class FreeCards:
     cpdef double lost(self, Typical typical, Py_ssize_t model, long long cpu) noexcept
     @cython.locals(
         at=cython.Py_ssize_t, total=cython.longlong, level=cython.longlong, lost=cython.double, served=cython.double,
-        unserved=cython.double, unwanted=cython.double, was=cython.longlong, now=cython.longlong, fewer=cython.longlong, rest=cython.longlong,
+        unserved=cython.double, unwanted=cython.double, was=cython.longlong, now=cython.longlong,
+        fewer=cython.longlong, rest=cython.longlong,
     )
     cdef double lost_if(
         self, Typical typical, Py_ssize_t model, long long cpu, long long before, long long after

@@ -15,7 +15,7 @@ LEAST_SHARE = 0.04
 SIZE_POWER, SUPPLY_POWER = 0.45, 0.25
 """How much the size of a request, and how much the supply of cards for it, count in :func:`expected_weight`."""
 LEAST_SUPPLY = 0.01
-"""The least share of all cards that :func:`expected_weight` counts as the supply of a request, unless there is none."""
+"""The least share of all cards that counts as the supply of a request; with none at all its weight is 0."""
 
 
 class TypicalPod(NamedTuple):

@@ -77,6 +77,6 @@ def reported(load: float) -> list[int]:
 def _mean(sums: Counter[int], events: Counter[int], percent: int) -> float:
     """Return the mean over the arrivals at a percentage, else over those within one percent, else the value before."""
     near = [percent] if events[percent] else [each for each in (percent - 1, percent + 1) if events[each]]
-    near = near or [max((each for each in events if each < percent and events[each]), default=percent)]
+    near = near or [max((each for each in events if each < percent), default=percent)]
     count = sum(events[each] for each in near)
     return round(sum(sums[each] for each in near) / count / 100, 2) if count else 0.0
