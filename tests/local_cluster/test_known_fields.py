@@ -99,9 +99,9 @@ def test_free_keys_and_all_known_fields_are_no_warnings() -> None:
 @pytest.mark.parametrize(
     ("found", "field"),
     [
-        (lambda: job({}, networkTopology={"mode": "hard"}), "spec.networkTopology"),
-        (lambda: job({"topologyPolicy": "best-effort"}), "spec.tasks[0].topologyPolicy"),
-        (lambda: group(networkTopology={"mode": "hard"}), "spec.networkTopology"),
+        (lambda: job({}, networkTopology={"mode": "soft"}), "spec.networkTopology"),
+        (lambda: job({"topologyPolicy": "none"}), "spec.tasks[0].topologyPolicy"),
+        (lambda: group(networkTopology={"mode": "soft", "highestTierAllowed": 1}), "spec.networkTopology"),
         (lambda: group(subGroupPolicy=[{"name": "x"}]), "spec.subGroupPolicy"),
         (lambda: queue(affinity={}), "spec.affinity"),
         (lambda: queue(dequeueStrategy="fifo"), "spec.dequeueStrategy"),
@@ -110,6 +110,27 @@ def test_free_keys_and_all_known_fields_are_no_warnings() -> None:
 def test_features_of_volcano_that_are_not_evaluated_are_named(found, field: str) -> None:
     (text,) = found()
     assert text.endswith(f': field "{field}" of Volcano is not evaluated and has no effect')
+
+
+@pytest.mark.parametrize(
+    ("found", "field"),
+    [
+        (lambda: job({}, networkTopology={"mode": "hard"}), "spec.networkTopology"),
+        (lambda: job({}, networkTopology={"highestTierAllowed": 1}), "spec.networkTopology"),
+        (lambda: job({"topologyPolicy": "best-effort"}), "spec.tasks[0].topologyPolicy"),
+        (
+            lambda: job({"partitionPolicy": {"networkTopology": {"mode": "hard"}}}),
+            "spec.tasks[0].partitionPolicy.networkTopology",
+        ),
+        (lambda: group(networkTopology={"mode": "hard"}), "spec.networkTopology"),
+        (
+            lambda: group(subGroupPolicy=[{"name": "x", "networkTopology": {"mode": "hard"}}]),
+            "spec.subGroupPolicy[0].networkTopology",
+        ),
+    ],
+)
+def test_constraints_that_are_not_evaluated_make_pods_wait(found, field: str) -> None:
+    assert found()[-1].endswith(f': field "{field}" of Volcano is not evaluated: its pods are not placed')
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """Reports of problems: recorded as Events with retries and a bound, counted, and logged."""
 
+import json
+
 import pytest
 from deviceshare.model import ConfigFact
 from deviceshare_bus.messages import encode
+from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core import RecordEvent, RecordFailed
 from deviceshare_inventory.core import reports as module
-from support.inventory import Bus, Driver, config_map, node, started
+from support.inventory import Bus, Driver, config_map, node, started, work_off
 
 BAD = {"volcano.sh/node-vgpu-register": "nonsense"}
 
@@ -25,6 +28,24 @@ def events(driver):
 def fail(driver, event, *, final=False):
     driver.handle(RecordFailed(event.token, "no connection", final))
     return events(driver)
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason", "said"),
+    [("hard", "InvalidRequest", "'hard' is not valid"), ("soft", "NotEvaluated", "'soft' has no effect")],
+)
+def test_a_network_topology_is_reported_once(mode, reason, said):
+    def group(revision):
+        metadata = {"name": "g", "namespace": "default", "uid": "g1", "resourceVersion": str(revision)}
+        raw = json.dumps({"metadata": metadata, "spec": {"networkTopology": {"mode": mode}}}).encode()
+        return Change(ChangeType.APPLIED, "PodGroup", "default", "g", revision, raw)
+
+    core, bus, (report,) = started([group(1)])
+    assert (report.kind, report.name, report.reason) == ("PodGroup", "g", reason)
+    assert report.message.startswith("PodGroup default/g: spec.networkTopology")
+    assert said in report.message
+    core.deliver([group(2)])
+    assert work_off(core, bus) == []
 
 
 def test_an_event_is_tried_again_with_growing_pauses_and_then_given_up():

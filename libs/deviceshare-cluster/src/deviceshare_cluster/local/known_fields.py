@@ -32,7 +32,10 @@ _VOLCANO: Types = {
     "Guarantee": {"resource": ""},
     "PodGroup": _OBJECT | {"spec": "PodGroupSpec"},
     "PodGroupSpec": dict.fromkeys(
-        ("minMember", "minTaskMember", "queue", "priorityClassName", "minResources", "subGroupPolicy"), ""
+        ("minMember", "minTaskMember", "queue", "priorityClassName", "minResources"), ""
+    ) | {"networkTopology": "NetworkTopology", "subGroupPolicy": "SubGroupPolicy"},
+    "SubGroupPolicy": dict.fromkeys(
+        ("name", "subGroupSize", "minSubGroups", "labelSelector", "matchLabelKeys"), ""
     ) | {"networkTopology": "NetworkTopology"},
     "Job": _OBJECT | {"spec": "JobSpec"},
     "JobSpec": dict.fromkeys(
@@ -62,6 +65,7 @@ _UNEVALUATED = {
     "JobSpec": ("networkTopology", "runningEstimate"),
     "TaskSpec": ("topologyPolicy",),
     "PartitionPolicy": ("networkTopology",),
+    "SubGroupPolicy": ("networkTopology",),
 }
 """Known fields of Volcano that nothing here evaluates."""
 
@@ -107,6 +111,15 @@ def _check(field: ManifestField, name: str, types: Types) -> None:
         if key not in fields:
             found.warn(f'unknown field "{found.path}"{did_you_mean(key, fields)}')
         elif key in without_effect:
-            found.warn(f'field "{found.path}" of Volcano is not evaluated and has no effect')
-        elif fields[key]:
+            found.warn(f'field "{found.path}" of Volcano is not evaluated{_effect(key, found.value)}')
+        if fields.get(key):
             _check(found, fields[key], types)
+
+
+def _effect(key: str, value: object) -> str:
+    """Return what follows from a field that is not evaluated: what nodes would have to meet makes pods wait."""
+    if key == "networkTopology":
+        waits = isinstance(value, dict) and value.get("mode") != "soft"
+    else:
+        waits = key == "topologyPolicy" and value not in (None, "", "none")
+    return ": its pods are not placed" if waits else " and has no effect"

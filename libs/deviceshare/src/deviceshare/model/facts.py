@@ -313,6 +313,8 @@ class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod
     policies: Policies = NO_POLICIES
     created: Real = 0.0
     problems: tuple[Problem, ...] = ()
+    caveats: tuple[str, ...] = ()
+    """What the PodGroup asks for that has no effect, a sentence for each."""
 
 
 class PriorityClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="priorityclass"):

@@ -23,6 +23,7 @@ from deviceshare.objects.problems import Problems
 from deviceshare.objects.resizing import with_status
 from deviceshare.objects.unserved import unserved, until_running
 from deviceshare.objects.views import PodObject, PodSpec, TemplateObject, TemplateSpec
+from deviceshare.objects.volcano_topology import check_pod
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 QUEUE_ANNOTATIONS = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
@@ -88,6 +89,8 @@ def _fact(
     if request is None:
         assert isinstance(spec, PodSpec)
         request = pod_request(spec, annotations, labels, (namespace, podgroup), problems)
+    if not node:
+        check_pod(annotations, problems)
     if node and not ended and view.status is not None:
         request = with_status(request, view.status)
     held, ours = read_held(annotations, request, ref, (uid, node), keys, found) if node and not ended else ((), False)

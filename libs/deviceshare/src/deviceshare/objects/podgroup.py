@@ -19,6 +19,7 @@ from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.policies import read_policies
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import PodGroupObject, PodGroupSpec, Quantities
+from deviceshare.objects.volcano_topology import check_group
 from deviceshare.state import PODS
 
 _DECODER = msgspec.json.Decoder(PodGroupObject)
@@ -51,6 +52,7 @@ def decode_podgroup(raw: bytes, keys: Sequence[bytes] = ()) -> PodGroupFact:
         else:
             min_task_member[task] = number
     phase = view.status.phase or "" if view.status else ""
+    caveats = check_group(spec, problems)
     uid, queue = metadata.uid or "", spec.queue or DEFAULT_QUEUE
     min_resources = _min_resources(spec.min_resources, problems)
     admitted = phase not in _WAITING
@@ -72,6 +74,7 @@ def decode_podgroup(raw: bytes, keys: Sequence[bytes] = ()) -> PodGroupFact:
         policies=read_policies(metadata.annotations, problems),
         created=seconds(metadata.creation_timestamp, "metadata.creationTimestamp", problems),
         problems=tuple(found),
+        caveats=caveats,
     )
 
 

@@ -367,6 +367,18 @@ class TemplateObject(Object):
     status: TemplateStatus | None = None
 
 
+class NetworkTopology(View):
+    """``spec.networkTopology`` of a PodGroup, and that of its sub-groups."""
+
+    mode: str | None = None
+
+
+class SubGroupPolicy(View):
+    """``spec.subGroupPolicy[]`` of a PodGroup."""
+
+    network_topology: NetworkTopology | None = None
+
+
 class PodGroupSpec(View):
     """``spec`` of a PodGroup."""
 
@@ -375,6 +387,8 @@ class PodGroupSpec(View):
     min_resources: Quantities | None = None
     priority_class_name: str | None = None
     queue: str | None = None
+    network_topology: NetworkTopology | None = None
+    sub_group_policy: list[SubGroupPolicy] | None = None
 
 
 class PodGroupObject(Object):

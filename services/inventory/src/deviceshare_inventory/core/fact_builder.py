@@ -198,9 +198,9 @@ class FactBuilder:
             self._delete(subject, change.revision)
             return
         self._want(subject, fact, change.revision)
-        uid = fact.uid if isinstance(fact, PodGroupFact) else ""
+        uid, caveats = (fact.uid, fact.caveats) if isinstance(fact, PodGroupFact) else ("", ())
         about = Reference(change.kind, change.namespace, change.name, uid)
-        self._reports.report(subject, about, fact.problems)
+        self._reports.report(subject, about, (*fact.problems, *caveats))
 
     def _want_storage(self, revision: int) -> None:
         """Publish the objects of storage that concern pods now, and no others."""

@@ -22,6 +22,8 @@ DEVICE_PROBLEM = "DeviceProblem"
 INVALID_REQUEST = "InvalidRequest"
 INVALID_CONFIGURATION = "InvalidConfiguration"
 CONFIGURATION_WARNING = "ConfigurationWarning"
+NOT_EVALUATED = "NotEvaluated"
+"""A field has no effect."""
 
 RECORDING = 4
 """Events that are being recorded at once."""
@@ -145,7 +147,7 @@ class Reports:
 
 def _reason(about: Reference | None, remark: Remark) -> str:
     if isinstance(remark, str):
-        return CONFIGURATION_WARNING
+        return CONFIGURATION_WARNING if about is None or about.kind == "ConfigMap" else NOT_EVALUATED
     if about is None or about.kind == "ConfigMap":
         return INVALID_CONFIGURATION
     if remark.field in DEVICE_PROBLEMS:
