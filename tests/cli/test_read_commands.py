@@ -190,10 +190,10 @@ def test_events_can_be_sorted_by_their_creation(system: System) -> None:
     assert created == [each["firstTimestamp"] for each in events]
 
 
-def test_a_job_has_the_phase_of_its_podgroup(system: System) -> None:
+def test_a_job_has_a_phase_of_its_own(system: System) -> None:
     (row,) = system.lines("get", "jobs", "gpu-sharing-job", "--no-headers")
-    phases = {row[1]: row[2] for row in system.lines("get", "pg", "--no-headers")}
-    assert row[2] == next(phase for name, phase in phases.items() if name.startswith("gpu-sharing-job-"))
+    job = json.loads(system.out("get", "jobs", "gpu-sharing-job", "-o", "json"))
+    assert row[2] == job["status"]["state"]["phase"] == "Running"
 
 
 def test_a_watch_of_a_missing_name_ends(system: System) -> None:

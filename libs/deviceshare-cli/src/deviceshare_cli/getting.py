@@ -185,19 +185,16 @@ async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Lis
     if resource is EVENTS:
         objects.sort(key=lambda each: object_tables.last_seen(each) or "")
     of_objects = [(each["metadata"].get("namespace", ""), each["metadata"]["name"], ()) for each in objects]
-    groups = await reader.objects(PODGROUPS.kind) if resource is JOBS else []
-    return _listing(_object_table(resource, objects, groups, reader.now, wide=wide), of_objects, objects)
+    return _listing(_object_table(resource, objects, reader.now, wide=wide), of_objects, objects)
 
 
-def _object_table(
-    resource: Resource, objects: Sequence[Object], groups: Sequence[Object], now: float, *, wide: bool
-) -> Table:
+def _object_table(resource: Resource, objects: Sequence[Object], now: float, *, wide: bool) -> Table:
     if resource is PODGROUPS:
         return object_tables.podgroups_table(objects, wide)
     if resource is QUEUES:
         return object_tables.queues_table(objects, wide)
     if resource is JOBS:
-        return object_tables.jobs_table(objects, groups, now)
+        return object_tables.jobs_table(objects, now)
     if resource is VOLUME_CLAIMS:
         return volume_tables.claims_table(objects, now)
     if resource is VOLUMES:

@@ -2,7 +2,7 @@
 
 import time
 from calendar import timegm
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -50,22 +50,14 @@ def namespaces_of(queue: Object) -> str:
     return decode_queue(msgspec.json.encode(queue)).served
 
 
-def jobs_table(jobs: Sequence[Object], groups: Iterable[Object], now: float) -> Table:
-    """Return the table of Volcano's Jobs; ``now`` in unix seconds.
-
-    On a local cluster no controller writes the phase of a Job: that of its PodGroup is shown.
-    """
-    of_owners = {
-        owner.get("uid"): (group.get("status") or {}).get("phase")
-        for group in groups
-        for owner in group["metadata"].get("ownerReferences") or ()
-    }
+def jobs_table(jobs: Sequence[Object], now: float) -> Table:
+    """Return the table of Volcano's Jobs; ``now`` in unix seconds."""
     head = ["NAMESPACE", "NAME", "STATUS", "MINAVAILABLE", "REPLICAS", "QUEUE", "AGE"]
     rows = []
     for job in jobs:
         metadata, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
         replicas = sum(task.get("replicas", 1) for task in spec.get("tasks") or ())
-        phase = (status.get("state") or {}).get("phase") or of_owners.get(metadata.get("uid")) or NONE
+        phase = (status.get("state") or {}).get("phase") or NONE
         row = [metadata.get("namespace", ""), metadata["name"], phase, str(spec.get("minAvailable", replicas))]
         rows.append([*row, str(replicas), spec.get("queue") or NONE, since(metadata.get("creationTimestamp"), now)])
     return head, rows

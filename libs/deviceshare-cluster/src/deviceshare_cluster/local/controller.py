@@ -6,8 +6,7 @@ Level-triggered and stateless: may be restarted at any time. Created objects pas
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -15,9 +14,18 @@ from deviceshare_cluster.interface import Change, ChangeType, ClusterError, List
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.ephemeral_volumes import EphemeralVolumes
+from deviceshare_cluster.local.job_phases import is_finished, next_phase
 from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_cluster.local.kinds import VOLCANO_JOB, Key, key_of, known_kind
 from deviceshare_cluster.local.kubelets import Kubelets
+from deviceshare_cluster.local.object_heads import (
+    Metadata,
+    Owner,
+    PodHead,
+    decode_head,
+    decode_labels,
+    decode_pod_head,
+)
 from deviceshare_cluster.local.store import BATCHES
 from deviceshare_cluster.local.volume_controller import KINDS as VOLUME_KINDS
 from deviceshare_cluster.local.volume_controller import VolumeController
@@ -41,52 +49,6 @@ _JOBS_AT_ONCE = 8
 """Each has up to 1,000 writes in flight; the server accepts 10,000."""
 
 
-class _Owner(msgspec.Struct):
-    kind: str
-    name: str
-    uid: str
-    api_version: str = msgspec.field(default="", name="apiVersion")
-    controller: bool = False
-
-
-class _Metadata(msgspec.Struct):
-    name: str
-    uid: str
-    namespace: str = ""
-    owners: list[_Owner] = msgspec.field(default_factory=list, name="ownerReferences")
-    created: Any = msgspec.field(default=None, name="creationTimestamp")
-    """A text; manifests may have null."""
-
-
-class _Status(msgspec.Struct):
-    phase: str = ""
-
-
-class _Head(msgspec.Struct):
-    """The metadata of an object that garbage collection needs."""
-
-    metadata: _Metadata
-
-
-class _PodHead(_Head):
-    """The metadata of a pod, and its phase."""
-
-    status: _Status | None = None
-
-
-class _Labels(msgspec.Struct):
-    labels: dict[str, str] = {}
-
-
-class _Labelled(msgspec.Struct):
-    metadata: _Labels
-
-
-_decode_head = msgspec.json.Decoder(_Head).decode
-_decode_pod_head = msgspec.json.Decoder(_PodHead).decode
-_decode_labels = msgspec.json.Decoder(_Labelled).decode
-
-
 class Controller:
     """Reconciles workloads and collects orphans; :meth:`run` until cancelled."""
 
@@ -102,10 +64,12 @@ class Controller:
         self._ephemeral = EphemeralVolumes(cluster)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         """Values of PriorityClasses by name."""
-        self._heads: dict[Key, _Metadata] = {}
+        self._heads: dict[Key, Metadata] = {}
         self._owned: defaultdict[str, set[Key]] = defaultdict(set)
         self._to_check: set[Key] = set()
         self._dirty: set[Key] = set()
+        self._to_judge: set[Key] = set()
+        """Jobs of Volcano whose phase may have changed."""
         self._listed = False
         self._acting = 0
         self._changes: asyncio.Queue[list[Change | Listed]] = asyncio.Queue(maxsize=BATCHES)
@@ -117,7 +81,7 @@ class Controller:
     @property
     def open(self) -> int:
         """The amount of pending work; 0 if all observed workloads are reconciled."""
-        mine = len(self._to_check) + len(self._dirty) + self._acting
+        mine = len(self._to_check) + len(self._dirty) + len(self._to_judge) + self._acting
         return (not self._listed) + self._changes.qsize() + mine + self._volumes.open + self._ephemeral.open
 
     async def run(self) -> None:
@@ -136,7 +100,7 @@ class Controller:
             tasks.create_task(self._volumes.run())
             tasks.create_task(self._ephemeral.run())
             while True:
-                if not self._listed or not (self._to_check or self._dirty):
+                if not self._listed or not (self._to_check or self._dirty or self._to_judge):
                     self._take(await changes.get())
                 while not changes.empty():
                     self._take(changes.get_nowait())
@@ -156,11 +120,11 @@ class Controller:
 
     def _changed(self, key: Key, raw: bytes) -> None:
         try:
-            decoded = (_decode_pod_head if key.kind == "Pod" else _decode_head)(raw)
+            decoded = (decode_pod_head if key.kind == "Pod" else decode_head)(raw)
         except msgspec.MsgspecError as error:
             self._warnings.warn(f"{key}: is not read: {error}")
             self._gone(key)
-            self._heads[key] = _Metadata(key.name, "", key.namespace)
+            self._heads[key] = Metadata(key.name, "", key.namespace)
             return
         head = decoded.metadata
         before = self._heads.get(key)
@@ -176,25 +140,31 @@ class Controller:
         if key.kind in WORKLOADS:
             self._workloads[key] = msgspec.json.decode(raw)
             self._dirty.add(key)
+            if key.kind == VOLCANO_JOB:
+                self._to_judge.add(key)
             self._dirty_owners(head, key)
-        elif isinstance(decoded, _PodHead):
+        elif isinstance(decoded, PodHead):
             self._pod_changed(key, decoded, raw)
         elif key.kind == "PriorityClass":
             self._priorities[key.name] = msgspec.json.decode(raw)["value"]
             self._dirty |= {workload for workload in self._workloads if workload.kind == VOLCANO_JOB}
 
-    def _pod_changed(self, key: Key, head: _PodHead, raw: bytes) -> None:
+    def _pod_changed(self, key: Key, head: PodHead, raw: bytes) -> None:
         """Note the state of a pod whose workload follows it."""
         for owner in head.metadata.owners:
-            if owner.controller and _owner_key(owner, key).kind in FOLLOWS_PODS:
-                labels = _decode_labels(raw).metadata.labels if _REVISION in raw else {}
+            controller = _owner_key(owner, key)
+            if owner.controller and controller.kind in WORKLOADS:
+                labels = decode_labels(raw) if _REVISION in raw else {}
                 phase = head.status.phase if head.status else ""
                 state = PodState(phase, labels.get(CONTROLLER_HASH, ""), str(head.metadata.created or ""))
                 if self._pods.get(key) != state:
                     self._pods[key] = state
-                    self._dirty_owners(head.metadata, key)
+                    if controller.kind in FOLLOWS_PODS:
+                        self._dirty_owners(head.metadata, key)
+                    elif controller in self._workloads:
+                        self._to_judge.add(controller)
 
-    def _dirty_owners(self, head: _Metadata, key: Key) -> None:
+    def _dirty_owners(self, head: Metadata, key: Key) -> None:
         """Reconcile the workload that controls an object."""
         for owner in head.owners:
             controller = _owner_key(owner, key)
@@ -207,6 +177,7 @@ class Controller:
         if key.kind == "PriorityClass":
             self._priorities.pop(key.name, None)
         self._dirty.discard(key)
+        self._to_judge.discard(key)
         self._to_check.discard(key)
         head = self._heads.pop(key, None)
         if head is None:
@@ -226,14 +197,17 @@ class Controller:
         """Collect orphans and reconcile changed workloads; retries after a ClusterError."""
         to_check, self._to_check = self._to_check, set()
         dirty, self._dirty = self._dirty, set()
-        self._acting = len(to_check) + len(dirty)
+        to_judge, self._to_judge = self._to_judge, set()
+        self._acting = len(to_check) + len(dirty) + len(to_judge)
         try:
             await self._collect(to_check)
-            await self._sync_all([key for key in sorted(dirty) if key in self._workloads])
+            await self._for_each(dirty, self._reconcile)
+            await self._for_each(to_judge, self._write_phase)
         except ClusterError as error:
             log.warning("%s", error)
             self._to_check |= to_check & self._heads.keys()
             self._dirty |= dirty & self._workloads.keys()
+            self._to_judge |= to_judge & self._workloads.keys()
             await asyncio.sleep(_RETRY_SECONDS)
         finally:
             self._acting = 0
@@ -258,7 +232,7 @@ class Controller:
             log.info("deleting %d objects whose owner is gone, such as %s", len(orphans), orphans[0])
             await self._cluster.delete_all(orphans)
 
-    def _is_collected(self, owner: _Owner, owned: Key) -> bool:
+    def _is_collected(self, owner: Owner, owned: Key) -> bool:
         """Return whether the dependents of an owner are deleted once it is gone.
 
         Those of workloads that were never here are not: a directory may have the pods of a cluster without these.
@@ -266,7 +240,7 @@ class Controller:
         kind = _owner_key(owner, owned).kind
         return kind in _OWNERS or owner.uid in self._lost or (kind in WORKLOADS and self._exists(owner, owned))
 
-    def _exists(self, owner: _Owner, owned: Key) -> bool:
+    def _exists(self, owner: Owner, owned: Key) -> bool:
         head = self._heads.get(_owner_key(owner, owned))
         return head is not None and head.uid == owner.uid
 
@@ -278,8 +252,8 @@ class Controller:
         owner = await self._cluster.get(*key)
         return owner is not None and owner["metadata"]["uid"] == uid
 
-    async def _sync_all(self, keys: list[Key]) -> None:
-        """Reconcile workloads, some at a time; raises the first error after all have ended."""
+    async def _for_each(self, keys: set[Key], step: Callable[[Key, Object], Awaitable[None]]) -> None:
+        """Run a step for workloads, some at a time; raises the first error after all have ended."""
         limit = asyncio.Semaphore(_JOBS_AT_ONCE)
 
         async def one(key: Key) -> None:
@@ -288,16 +262,29 @@ class Controller:
                 if workload is None:
                     return
                 try:
-                    await (self._sync_job(workload) if key.kind == VOLCANO_JOB else self._sync(key, workload))
+                    await step(key, workload)
                 except _UNEXPECTED as error:
                     self._warnings.warn(f"{key}: is not reconciled: {type(error).__name__}: {error}")
 
-        for result in await asyncio.gather(*(one(key) for key in keys), return_exceptions=True):
+        for result in await asyncio.gather(*(one(key) for key in sorted(keys)), return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
+    async def _reconcile(self, key: Key, workload: Object) -> None:
+        await (self._sync_job(workload) if key.kind == VOLCANO_JOB else self._sync(key, workload))
+
+    async def _write_phase(self, key: Key, job: Object) -> None:
+        """Write the phase of a Job of Volcano; nothing if it has not changed."""
+        uid = job["metadata"]["uid"]
+        phases = {each.name: self._pods[each].phase for each in self._owned_by(uid) if each in self._pods}
+        await self._cluster.write_status(
+            key, uid, {"state": {**job["status"]["state"], "phase": next_phase(job, phases)}}
+        )
+
     async def _sync_job(self, job: Object) -> None:
         """Reconcile the objects of a Job of Volcano."""
+        if is_finished(job):
+            return
         namespace = job["metadata"]["namespace"]
         owned = self._owned.get(job["metadata"]["uid"], set())
         results = await self._cluster.make(companion_objects(job, self._priorities), update=True)
@@ -316,7 +303,7 @@ class Controller:
     async def _sync(self, key: Key, workload: Object) -> None:
         """Reconcile the objects of another workload."""
         uid = workload["metadata"]["uid"]
-        owned = self._owned_by(key, uid)
+        owned = self._owned_by(uid)
         found = desired(
             workload,
             Owned(
@@ -351,7 +338,7 @@ class Controller:
         controllers = [owner for owner in head.owners if owner.controller]
         return not controllers or any(self._exists(owner, key) for owner in controllers)
 
-    def _owned_by(self, key: Key, uid: str) -> set[Key]:
+    def _owned_by(self, uid: str) -> set[Key]:
         """Return the objects that a workload controls."""
         return {
             each
@@ -372,7 +359,7 @@ class Controller:
                 self._warnings.warn(str(result.problem))
 
 
-def _owner_key(owner: _Owner, owned: Key) -> Key:
+def _owner_key(owner: Owner, owned: Key) -> Key:
     """Return the key of an owner; the key of an unknown kind has a kind that is not in KINDS."""
     kind = known_kind(owner.api_version, owner.kind)
     name = kind.name if kind is not None else f"{owner.api_version} {owner.kind}"

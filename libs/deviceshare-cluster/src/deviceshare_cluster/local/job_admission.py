@@ -35,6 +35,8 @@ def admit_job(job: ManifestField) -> None:
     if not spec["schedulerName"].optional_text():
         values["schedulerName"] = "volcano"
     spec["priorityClassName"].optional_text()
+    if spec["minSuccess"].value is not None:
+        spec["minSuccess"].whole(1)
     values["maxRetry"] = spec["maxRetry"].otherwise(3).whole()
     names: set[str] = set()
     for index, task in enumerate(spec["tasks"].items()):
@@ -44,6 +46,9 @@ def admit_job(job: ManifestField) -> None:
     _admit_policies(spec)
     _admit_plugins(spec)
     _admit_volumes(spec)
+    state = job.ensured("status").ensured("state")
+    if not state["phase"].optional_text():
+        state.value["phase"] = "Pending"
 
 
 def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str]) -> None:

@@ -13,7 +13,12 @@ from deviceshare_cluster.local.kinds import VOLCANO_JOB, key_of, kind_of
 _MANAGER = "deviceshare"
 _OWNED_MAPS = ("annotations", "labels")
 _MUTABLE_POD_FIELDS = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "schedulingGates")
-_STATUS_DEFAULTS = {"Pod": {"phase": "Pending"}, "PodGroup": {"phase": "Pending"}, "Queue": {"state": "Open"}}
+_STATUS_DEFAULTS = {
+    "Pod": {"phase": "Pending"},
+    "PodGroup": {"phase": "Pending"},
+    "Queue": {"state": "Open"},
+    "Job": {"state": {"phase": "Pending"}},
+}
 """The status that admission fills in for manifests without one."""
 _MUTABLE_JOB_FIELDS = ("minAvailable", "priorityClassName")
 _MUTABLE_TASK_FIELDS = ("replicas", "minAvailable")

@@ -1,0 +1,108 @@
+"""The phase of a Job of Volcano, which the local cluster writes as Volcano's controller does."""
+
+from typing import Any
+
+import pytest
+from deviceshare_cluster.local import LocalCluster
+from deviceshare_cluster.local.admission import Priorities, admit
+from deviceshare_cluster.local.job_phases import next_phase
+from support.controlled import controlled, until
+
+R, P, S, F = "Running", "Pending", "Succeeded", "Failed"
+
+
+def job(*tasks: dict[str, Any], phase: str = "", template: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    pod = {"metadata": template or {}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    given = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"tasks": [{"name": "t", "template": pod, **task} for task in tasks], **spec},
+    }
+    return given | ({"status": {"state": {"phase": phase}}} if phase else {})
+
+
+def phase_of(given: dict[str, Any], *pods: str, task: str = "t") -> str:
+    admitted = admit(given, uid="u", now="2026-01-01T00:00:00Z", priorities=Priorities()).object
+    return next_phase(admitted, {f"j-{task}-{index}": phase for index, phase in enumerate(pods)})
+
+
+@pytest.mark.parametrize(
+    ("pods", "before", "then"),
+    [
+        ((), "", "Pending"),
+        ((P, R), "", "Pending"),
+        ((R, R), "", "Running"),
+        ((S, R), "Running", "Running"),
+        ((S, S), "Running", "Completed"),
+        ((S, S), "", "Completed"),
+        ((F, F), "Running", "Failed"),
+        ((S, F), "", "Failed"),
+        ((P, R), "Running", "Pending"),
+        ((S, S), "Failed", "Failed"),
+        ((R, R), "Completed", "Completed"),
+        ((R, R), "Restarting", "Running"),
+    ],
+)
+def test_a_job_has_the_phase_that_its_pods_give_it(pods: tuple[str, ...], before: str, then: str) -> None:
+    assert phase_of(job({"replicas": 2}, phase=before), *pods) == then
+
+
+def test_failures_below_the_minimums_do_not_fail_a_job() -> None:
+    assert phase_of(job({"replicas": 2, "minAvailable": 1}), S, F) == "Completed"
+    assert phase_of(job({"replicas": 3}, minSuccess=1), S, R, R) == "Completed"
+    assert phase_of(job({"replicas": 2, "minAvailable": 1}, minSuccess=2), S, F) == "Failed"
+    assert phase_of(job({"replicas": 2}, minAvailable=1), S, F) == "Completed"
+
+
+async def phase(cluster: LocalCluster) -> str:
+    (found,) = await cluster.list("Job")
+    return str(found["status"]["state"]["phase"])
+
+
+async def bind_all(cluster: LocalCluster) -> None:
+    for pod in await cluster.list("Pod"):
+        metadata = pod["metadata"]
+        await cluster.bind("default", metadata["name"], metadata["uid"], "n", {})
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "then"),
+    [
+        (
+            {"pod-container-running-failed.stage.kwok.x-k8s.io": "true"},
+            {"pod-ready.stage.kwok.x-k8s.io/delay": "0s"},
+            F,
+        ),
+        ({}, {"pod-complete.stage.kwok.x-k8s.io/delay": "100ms"}, "Completed"),
+    ],
+)
+async def test_a_job_whose_pods_failed_is_not_completed(
+    local: LocalCluster, labels: dict[str, str], annotations: dict[str, str], then: str
+) -> None:
+    async with controlled(local):
+        await local.apply(job({"replicas": 2}, template={"labels": labels, "annotations": annotations}))
+
+        async def made() -> bool:
+            return len(await local.list("Pod")) == 2
+
+        await until(made)
+        assert await phase(local) == "Pending"
+        await bind_all(local)
+
+        async def ended() -> bool:
+            return await phase(local) == then
+
+        await until(ended)
+
+
+async def test_a_job_that_has_ended_makes_no_pods(local: LocalCluster) -> None:
+    await local.apply(job({"replicas": 1}, phase="Failed"))
+    await local.apply({**job({"replicas": 1}), "metadata": {"name": "next"}})
+    async with controlled(local):
+
+        async def made() -> bool:
+            return bool(await local.list("Pod"))
+
+        await until(made)
+        assert [pod["metadata"]["name"] for pod in await local.list("Pod")] == ["next-t-0"]
