@@ -7,19 +7,9 @@ from deviceshare_cluster.local import LocalCluster
 from deviceshare_cluster.local.admission import Priorities, admit
 from deviceshare_cluster.local.job_phases import next_phase
 from support.controlled import controlled, until
+from support.job_manifests import job
 
 R, P, S, F = "Running", "Pending", "Succeeded", "Failed"
-
-
-def job(*tasks: dict[str, Any], phase: str = "", template: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    pod = {"metadata": template or {}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
-    given = {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": "j"},
-        "spec": {"tasks": [{"name": "t", "template": pod, **task} for task in tasks], **spec},
-    }
-    return given | ({"status": {"state": {"phase": phase}}} if phase else {})
 
 
 def phase_of(given: dict[str, Any], *pods: str, task: str = "t") -> str:

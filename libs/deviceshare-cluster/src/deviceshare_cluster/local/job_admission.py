@@ -35,6 +35,8 @@ def admit_job(job: ManifestField) -> None:
     if not spec["schedulerName"].optional_text():
         values["schedulerName"] = "volcano"
     spec["priorityClassName"].optional_text()
+    if spec["ttlSecondsAfterFinished"].value is not None:
+        spec["ttlSecondsAfterFinished"].warn("spec.ttlSecondsAfterFinished is not played by the local cluster")
     if spec["minSuccess"].value is not None:
         spec["minSuccess"].whole(1)
     values["maxRetry"] = spec["maxRetry"].otherwise(3).whole()
@@ -122,6 +124,8 @@ def _admit_policies(spec: ManifestField) -> None:
                     raise policy["event"].holding(event).error("an event that no other policy of the list has")
             seen |= set(events)
             policy["action"].choice(_ACTIONS)
+            causes = [f"on {event}" for event in events] or [f"with exit code {given['exitCode']}"]
+            policy.warn(f"{policy.path} is not played by the local cluster: {given['action']} {', '.join(causes)}")
 
 
 def _admit_plugins(spec: ManifestField) -> None:
