@@ -67,7 +67,8 @@ def test_every_argument_of_the_node_plugins_is_explained_with_its_default():
 @pytest.mark.parametrize("argument", [known.POLICY, known.MIG_GEOMETRY])
 def test_the_values_of_an_argument_are_accepted(argument):
     for value in re.findall(r"`([^`]+)`", rows("volcano-scheduler.conf")[argument][0]):
-        text = f"- name: deviceshare\n  arguments: {{deviceshare.VGPUEnable: true, {argument}: {value}}}"
+        arguments = f"{{deviceshare.VGPUEnable: true, {known.WEIGHT}: 1, {argument}: {value}}}"
+        text = f"- name: deviceshare\n  arguments: {arguments}"
         assert parse_conf(text, "x").warnings == ()
 
 

@@ -8,9 +8,10 @@ from support.example_cluster import EXAMPLES, example_conf
 SHARING, NUMBER = "deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable"
 VGPU = "deviceshare.VGPUEnable"
 HAMI, MINDCLUSTER = "deviceshare.AscendHAMiVNPUEnable", "deviceshare.AscendMindClusterVNPUEnable"
+WEIGHT_0 = "has the weight 0: among nodes it only breaks ties; set deviceshare.ScheduleWeight"
 
 CONFIGURATIONS = {
-    "ascend-hami-configmap": ({HAMI}, "binpack", 0, []),
+    "ascend-hami-configmap": ({HAMI}, "binpack", 0, [WEIGHT_0]),
     "ascend-mindcluster-configmap": ({MINDCLUSTER}, "", 0, ["'...' marks an omission"]),
     "gpu-number": ({NUMBER}, "", 0, []),
     "gpu-sharing-binpack": ({SHARING}, "binpack", 10, []),
@@ -18,12 +19,12 @@ CONFIGURATIONS = {
     "gpu-sharing-configmap": ({SHARING}, "", 0, []),
     "gpu-sharing-configmap-until-1.8.2": ({SHARING}, "", 0, []),
     "gpu-sharing-spread": ({SHARING}, "spread", 10, []),
-    "gpu-sharing-with-binpack-plugin": ({SHARING}, "binpack", 0, []),
-    "vgpu": ({VGPU}, "binpack", 0, []),
-    "vgpu-and-vnpu-configmap": ({VGPU, HAMI}, "binpack", 0, []),
-    "vgpu-configmap": ({VGPU}, "binpack", 0, []),
+    "gpu-sharing-with-binpack-plugin": ({SHARING}, "binpack", 0, [WEIGHT_0]),
+    "vgpu": ({VGPU}, "binpack", 0, [WEIGHT_0]),
+    "vgpu-and-vnpu-configmap": ({VGPU, HAMI}, "binpack", 0, [WEIGHT_0]),
+    "vgpu-configmap": ({VGPU}, "binpack", 0, [WEIGHT_0]),
     "vgpu-fragmentation": ({VGPU}, "fragmentation", 10, []),
-    "vgpu-spread": ({VGPU}, "spread", 0, []),
+    "vgpu-spread": ({VGPU}, "spread", 0, [WEIGHT_0]),
 }
 
 

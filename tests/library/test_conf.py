@@ -47,11 +47,12 @@ def problem_of(text: str):
         ("configmap-hami-vnpu", {"deviceshare.AscendHAMiVNPUEnable"}, "binpack", 0),
     ],
 )
-def test_the_guides_configurations_are_read_without_a_warning(name, families, policy, weight):
+def test_the_guides_configurations_are_read_with_a_warning_of_weight_0_alone(name, families, policy, weight):
     conf = seed(name)
     assert (conf.families, conf.policy, conf.weight) == (families, policy, weight)
     assert conf.actions == ("enqueue", "allocate", "backfill")
-    assert conf.warnings == ()
+    assert len(conf.warnings) == (1 if policy and not weight else 0)
+    assert all(f"the policy {policy} has the weight 0" in warning for warning in conf.warnings)
 
 
 def test_plugins_and_all_arguments_are_kept():

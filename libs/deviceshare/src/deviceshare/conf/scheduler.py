@@ -75,13 +75,19 @@ class _Reader:
             self.read_tier(root["tiers"].entry(0), root.items())
         for tier in root["tiers"].items():
             self.read_tier(tier, tier.section(("plugins",))["plugins"].items())
+        does = SchedulerConf(tiers=tuple(self.tiers)).does
+        policy = self.argument(known.POLICY).word(POLICIES, "")
+        weight = self.weight() if does(_DEVICESHARE, "NodeOrder") else 0
+        if policy and not weight:
+            self.argument(known.POLICY).warn(
+                f"the policy {policy} has the weight 0: among nodes it only breaks ties; set {known.WEIGHT}, such as 10"
+            )
         families = frozenset(flag for flag in known.family_flags() if self.flag(flag))
         if _DEVICESHARE not in self.arguments and not families:
             root["tiers"].warn("the plugin deviceshare is not configured: no device family is on")
         elif not families:
             root[_DEVICESHARE].warn(f"no device family is on: set one of {', '.join(known.family_flags())} to true")
         namespace, name = SchedulerConf().geometries_config_map
-        does = SchedulerConf(tiers=tuple(self.tiers)).does
         predicates = PREDICATES not in self.arguments or does(PREDICATES, "Predicate")
         return SchedulerConf(
             actions=actions or SchedulerConf().actions,
@@ -94,8 +100,8 @@ class _Reader:
             nodeorder=read_nodeorder(self.of_nodes[NODEORDER]) if does(NODEORDER, "NodeOrder") else None,
             binpack=read_binpack(self.of_nodes[BINPACK]) if does(BINPACK, "NodeOrder") else None,
             families=families,
-            policy=self.argument(known.POLICY).word(POLICIES, ""),
-            weight=self.weight() if does(_DEVICESHARE, "NodeOrder") else 0,
+            policy=policy,
+            weight=weight,
             node_lock=self.flag(known.NODE_LOCK),
             mig_geometry=self.argument(known.MIG_GEOMETRY).word(MIG_GEOMETRIES, BEST_FIT),
             mixed_chips=self.flag(known.MIXED_CHIPS),
