@@ -98,7 +98,7 @@ WAITING = {
     # pod: text in its reason
     "default/affinity-without-pod": "node(s) didn't match pod affinity rules",
     "default/ascend-910a-too-large": "at most 32768 MiB",
-    "default/ascend310p-old-name": "huawei.com/npu-core",
+    "default/ascend310p-old-name": "did you mean huawei.com/Ascend310P",
     "default/claim-too-large": "node(s) didn't find available persistent volumes to bind",
     "default/claim-missing": 'persistentvolumeclaim "nowhere" not found',
     "default/gpu-index-missing": "volcano.sh/gpu-index 9",

@@ -154,9 +154,10 @@ def test_vnpus_in_several_containers_come_with_a_warning() -> None:
 def test_the_refusal_names_the_argument_that_enables_the_family() -> None:
     one = Allocator(replace(conf(), devices=DEVICES, families=frozenset()))
     one.set_node(npu_node(chips()))
-    (refusal,) = one.why_not(npu(1)).refusals
+    (refusal,) = one.why_not(npu(1, 3072)).refusals
     assert refusal.line == (
-        "the pod requests huawei.com/Ascend310P: set deviceshare.AscendHAMiVNPUEnable: true in volcano-scheduler.conf"
+        "the pod requests huawei.com/Ascend310P-memory: "
+        "set deviceshare.AscendHAMiVNPUEnable: true in volcano-scheduler.conf"
     )
 
 

@@ -83,8 +83,6 @@ def test_what_a_request_means(what, expected) -> None:
         (npu(1, 100, 50), "Ascend310P-core", "nothing: without the annotation huawei.com/vnpu-mode: hami-core"),
         (shared(1, 100, 101), "Ascend310P-core", "0 to 100 (percent of each chip)"),
         (shared(None, None, 50), "Ascend310P-core", "huawei.com/Ascend310P beside it"),
-        (npu(1, word="Ascend999"), "Ascend999", "a chip of device-config.yaml (huawei.com/Ascend910A, "),
-        (ask(container(**{"huawei.com/ascend310p-core": 1})), "ascend310p-core", "a chip of device-config.yaml"),
         (
             ask(container("a", **limits()), container("b", **limits(word=B3))),
             "Ascend910B3",

@@ -13,8 +13,8 @@ from deviceshare.allocation.diagnosis import everywhere
 from deviceshare.allocation.first_failing import only, stages
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import Check, Demand, ExpectedDemand, Family, Pick, Places
-from deviceshare.kernels import CardSelector
-from deviceshare.model import Card, ContainerGrant
+from deviceshare.kernels import CardSelector, UnregisteredSelector
+from deviceshare.model import FRAGMENTATION, Card, ContainerGrant
 from deviceshare.state import Bools, CardView, Codes, Ints
 
 WITHOUT_CARDS = -1
@@ -48,16 +48,19 @@ class CardRequest:
         None: fall back to the NumPy path, since a family has no kernel for the demand, or no family has cards. No
         kernel: no node of the cluster serves the request with cards.
         """
-        if whole := self._or_whole():
-            # Kernels do not choose between cards and whole ones. Most clusters have no such cards.
-            return None if any(codes.kinds.modes.find(mode) > 0 for mode in whole) else CardSelectors()
-        found = []
+        found: list[tuple[int, CardSelector]] = []
         for number, (family, demand) in enumerate(self.answers):
             if not family.modes or any(codes.kinds.modes.find(mode) > 0 for mode in family.modes):
                 selector = family.selector(demand, codes, conf)
                 if selector is None:
                     return None
                 found.append((number, selector))
+        whole = sorted(self._or_whole())
+        if whole and any(codes.kinds.modes.find(mode) > 0 for mode in whole):
+            unregistered = UnregisteredSelector(np.logical_or.reduce([codes.kinds.of_mode(mode) for mode in whole]))
+            unregistered.scoring_fragmentation = conf.node_policy == FRAGMENTATION
+            unregistered.equivalence_key = tuple(whole)
+            found.append((WITHOUT_CARDS, unregistered))
         return CardSelectors(*map(tuple, zip(*found, strict=True))) if found else None
 
     def answer(self, view: CardView, conf: SchedulerConf) -> tuple[Places, Ints]:

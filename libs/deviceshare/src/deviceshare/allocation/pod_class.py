@@ -149,7 +149,9 @@ class PodClass:
         """Return the names of the hardware whose cards the pod requests, shared or whole."""
         asked = {name for name, _ in self.resources}
         cut = {family.hardware.name for card_request in self.card_requests for family, _ in card_request.answers}
-        whole = {family.hardware.name for family in FAMILIES if family.hardware.whole in asked}
+        whole = {
+            family.hardware.name for family in FAMILIES if any(family.hardware.offers_whole(name) for name in asked)
+        }
         return frozenset(cut | whole)
 
     def for_no_node(self) -> tuple[Refusal, ...]:

@@ -12,9 +12,15 @@ class Hardware(msgspec.Struct, frozen=True):
     """The name of the cards: ``NVIDIA GPUs``."""
     whole: str = ""
     """The resource by which the vendor's device plugin offers whole cards, '' for none."""
+    whole_prefix: str = ""
+    """The prefix of such resources, if the plugin has one for each model of cards; '' for none."""
     unhealthy: str = ""
     """The annotation of a node that lists cards that must not be used, by index or id; '' for none."""
 
+    def offers_whole(self, resource: str) -> bool:
+        """Return whether the vendor's device plugin offers whole cards by a resource."""
+        return resource == self.whole or bool(self.whole_prefix and resource.startswith(self.whole_prefix))
+
 
 NVIDIA = Hardware("NVIDIA GPUs", whole=nvidia.GPU, unhealthy=gpu_share.UNHEALTHY)
-ASCEND = Hardware("Ascend NPUs")
+ASCEND = Hardware("Ascend NPUs", whole_prefix="huawei.com/Ascend")

@@ -240,8 +240,8 @@ class Family(Protocol):
     """The modes of its cards (:attr:`deviceshare.model.Card.mode`)."""
     whole_modes: frozenset[str]
     """The modes of cards that a device plugin registers, shared, under the resource of whole ones
-    (:attr:`Hardware.whole`); empty for a family with a resource of its own. If such a registration cannot be read, the
-    node does not offer the resource."""
+    (:meth:`Hardware.offers_whole`); empty for a family with a resource of its own. If such a registration cannot be
+    read, the node does not offer the resource."""
     state: tuple[str, ...]
     """Names of the values that it keeps for a card besides memory, cores and slots; then :meth:`count` counts all."""
     best_node_score: float

@@ -25,8 +25,8 @@ def device_resources(conf: SchedulerConf) -> frozenset[str]:
 
 
 def shares_whole(cards: Iterable[Card]) -> bool:
-    """Return whether a node with these cards shares them under the resource of whole ones (``nvidia.com/gpu``)."""
-    modes = frozenset[str]().union(*(family.whole_modes for family in FAMILIES))
+    """Return whether a node with these cards shares them under the resource of whole GPUs (``nvidia.com/gpu``)."""
+    modes = frozenset[str]().union(*(family.whole_modes for family in FAMILIES if family.hardware.whole))
     return any(card.mode in modes for card in cards)
 
 

@@ -1,10 +1,10 @@
 """Kernels: the loops over rows (nodes) and columns (cards) that every placement runs through, compiled by Cython.
 
 Reading order: :mod:`.node_index` (feasibility and score of every node), :mod:`.card_selector` and its subclasses
-:mod:`.shared`, :mod:`.chips` and :mod:`.instances` (picking cards), :mod:`.best`, :mod:`.changes`, :mod:`.scores`,
-:mod:`.topology_index` with :mod:`.topology_term`, and :mod:`.row_scan` (what depends on other pods),
-:mod:`.free_cards`, :mod:`.node_fragmentation` and :mod:`.typical` (the policy ``fragmentation``). :mod:`.arrivals` is
-no kernel: it counts the pods for :mod:`.typical`.
+:mod:`.shared`, :mod:`.chips`, :mod:`.instances` and :mod:`.unregistered` (picking cards), :mod:`.best`,
+:mod:`.changes`, :mod:`.scores`, :mod:`.topology_index` with :mod:`.topology_term`, and :mod:`.row_scan` (what depends
+on other pods), :mod:`.free_cards`, :mod:`.node_fragmentation` and :mod:`.typical` (the policy ``fragmentation``).
+:mod:`.arrivals` is no kernel: it counts the pods for :mod:`.typical`.
 
 A kernel is a module of plain typed Python: loops over numpy arrays, numbers as arguments, state in the attributes of
 a class. ``<name>.pxd`` beside it declares the C types of the same names (Cython's pure Python mode: an *augmenting*
@@ -57,6 +57,7 @@ from deviceshare.kernels.shared import SharedCardSelector
 from deviceshare.kernels.topology_index import MOST_LEVELS, TopologyIndex
 from deviceshare.kernels.topology_term import TopologyTerm
 from deviceshare.kernels.typical import CARD, Typical, TypicalPod, expected_weight
+from deviceshare.kernels.unregistered import UnregisteredSelector
 
 __all__ = [
     "CARD",
@@ -91,6 +92,7 @@ __all__ = [
     "TopologyTerm",
     "Typical",
     "TypicalPod",
+    "UnregisteredSelector",
     "balance",
     "expected_weight",
     "free_part",

@@ -52,7 +52,11 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
     node = NodeView(name, metadata.annotations or {}, metadata.labels or {}, capacity, allocatable, device_info)
     cards, contested, hidden = _cards(node, problems)
     if hidden:
-        allocatable = {resource: amount for resource, amount in allocatable.items() if resource not in hidden}
+        allocatable = {
+            resource: amount
+            for resource, amount in allocatable.items()
+            if not any(hardware.offers_whole(resource) for hardware in hidden)
+        }
     cordons: tuple[CardCordon, ...] = ()
     if card_cordons.ANNOTATION in node.annotations or hami_gpu.CORDON in node.annotations:
         cards, cordons = _cordon(cards, node, problems)
@@ -98,14 +102,14 @@ _Registered = dict[Family, tuple[Card, ...]]
 """The cards of one hardware that device plugins registered on a node, () where the registration is malformed."""
 
 
-def _cards(node: NodeView, problems: Problems) -> tuple[tuple[Card, ...], tuple[str, ...], frozenset[str]]:
-    """Return the cards, the names of hardware that two device plugins register, and resources that are not allocated.
+def _cards(node: NodeView, problems: Problems) -> tuple[tuple[Card, ...], tuple[str, ...], frozenset[Hardware]]:
+    """Return the cards, the names of hardware that two device plugins register, and hardware not allocated whole.
 
     Where the registration of cards that share the resource of whole ones cannot be read, a pod would get a share as a
     whole card.
     """
     registered: dict[Hardware, _Registered] = {}
-    hidden: set[str] = set()
+    hidden: set[Hardware] = set()
     for family in FAMILIES:
         found = registered.setdefault(family.hardware, {})
         try:
@@ -113,9 +117,9 @@ def _cards(node: NodeView, problems: Problems) -> tuple[tuple[Card, ...], tuple[
         except FormatError as error:
             problems.found.append(error.problem)
             if family.whole_modes:
-                hidden.add(family.hardware.whole)
+                hidden.add(family.hardware)
             # A deleted registration that HAMi left behind does not contest the cards of another device plugin.
-            if not (family.whole_modes and hami_gpu.is_deleted(node.annotations)):
+            if not (_shares_whole_gpus(family) and hami_gpu.is_deleted(node.annotations)):
                 found[family] = ()
             continue
         if cards:
@@ -169,12 +173,17 @@ def _drop_left_behind(found: _Registered, node: NodeView, problems: Problems) ->
     rule: without their resources there are no cards of theirs.) A node that does not mention the resource proves
     nothing, since the plugin may use another name.
     """
-    for family in [family for family in found if family.whole_modes and len(found) > 1]:
+    for family in [family for family in found if _shares_whole_gpus(family) and len(found) > 1]:
         offered = node.allocatable.get(family.hardware.whole)
         if offered == 0 or (offered is None and hami_gpu.is_deleted(node.annotations)):
             del found[family]
             expected = "nothing: its device plugin is gone, and another one registers the cards"
             problems.add(f"metadata.annotations[{hami_gpu.REGISTER}]", node.annotations[hami_gpu.REGISTER], expected)
+
+
+def _shares_whole_gpus(family: Family) -> bool:
+    """Return whether the cards are those of HAMi's NVIDIA device plugin."""
+    return bool(family.whole_modes and family.hardware.whole)
 
 
 def _is_contested(hardware: Hardware, found: _Registered, node: NodeView, problems: Problems) -> bool:

@@ -16,7 +16,7 @@ from deviceshare.families import common
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_vnpu.checks import checks
-from deviceshare.families.hami_vnpu.demand import VnpuCardDemand, VnpuDemand, read_demand, template_for
+from deviceshare.families.hami_vnpu.demand import FLAG, VnpuCardDemand, VnpuDemand, read_demand, template_for
 from deviceshare.families.hami_vnpu.placing import (
     AI_CORES,
     AI_CPUS,
@@ -62,9 +62,9 @@ class HamiVnpu(OneByOne):
     """The family ``hami-vnpu``."""
 
     name = "hami-vnpu"
-    flag = "deviceshare.AscendHAMiVNPUEnable"
+    flag = FLAG
     hardware = ASCEND
-    modes = frozenset(wire.MODES)
+    modes = whole_modes = frozenset(wire.MODES)
     state: tuple[str, ...] = (AI_CORES, AI_CPUS, SHARES)
     pod_annotations = frozenset({wire.MODE, wire.USE_ID, wire.NOUSE_ID})
     held_annotations = frozenset({wire.allocated("*"), wire.runtime("*")})

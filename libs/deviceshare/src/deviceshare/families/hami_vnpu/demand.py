@@ -16,9 +16,7 @@ ALL_CORES = 100
 
 _LINKED_CHIPS = "Ascend910"
 """The prefix of the words of chips that are linked in networks."""
-_RESOURCES = "huawei.com/ascend"
-"""The prefix of the names of Ascend resources, in lower case."""
-_MINDCLUSTER = "huawei.com/npu-core"
+FLAG = "deviceshare.AscendHAMiVNPUEnable"
 
 
 class VnpuCardDemand(CardDemand, frozen=True, kw_only=True):
@@ -55,9 +53,21 @@ def template_for(chip: VnpuChip, memory: int) -> VnpuTemplate | None:
 
 
 def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand | None:
-    """Return the demand of a pod for Ascend chips, or None."""
+    """Return the demand of a pod for Ascend chips, or None.
+
+    The number of chips alone is a plain amount of the node where the chips are not registered: it is the resource by
+    which Ascend's own device plugin offers whole NPUs. Where the family is turned off, it is one on all nodes.
+    """
     chip = _chip(ask, conf)
     if chip is None:
+        return None
+    plain = ask.annotation(wire.MODE) is None and not any(
+        container.get(name)
+        for container in (*ask.containers, *ask.init_containers)
+        for name in (chip.memory_resource, chip.core_resource)
+        if name
+    )
+    if plain and FLAG not in conf.families:
         return None
     shared = _is_shared(ask)
     cards: list[VnpuCardDemand] = []
@@ -85,13 +95,16 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand
         )
     if not cards:
         return None
+    use_ids, nouse_ids = (items(ask.annotation(name.replace("*", chip.word))) for name in (wire.USE_ID, wire.NOUSE_ID))
     return VnpuDemand(
         family=family,
         cards=tuple(cards),
         mode=wire.HAMI_CORE if shared else "",
-        use_ids=items(ask.annotation(wire.USE_ID.replace("*", chip.word))),
-        nouse_ids=items(ask.annotation(wire.NOUSE_ID.replace("*", chip.word))),
+        use_ids=use_ids,
+        nouse_ids=nouse_ids,
         card_type=chip.word,
+        # Whole NPUs of Ascend's own plugin have no ids.
+        or_whole=plain and not (use_ids or nouse_ids),
         chip=chip,
         shared=shared,
     )
@@ -109,16 +122,10 @@ def _chip(ask: PodRequest, conf: SchedulerConf) -> VnpuChip | None:
     for part, containers in (("containers", ask.containers), ("initContainers", ask.init_containers)):
         for container in containers:
             for name, amount in container.resources:
-                field = f"spec.{part}[{container.name}].resources.limits[{name}]"
                 chip = names.get(name)
-                if chip is None:
-                    if amount and name.lower().startswith(_RESOURCES):
-                        known = ", ".join(each.resource for each in conf.devices.chips) or "there is none"
-                        expected = f"a chip of device-config.yaml ({known}), or {_MINDCLUSTER} in MindCluster mode"
-                        raise RequestError("Pod", field, amount, expected)
-                elif found is None:
-                    found = chip
-                elif chip is not found:
+                found = found or chip
+                if found is not None and chip not in (None, found):
+                    field = f"spec.{part}[{container.name}].resources.limits[{name}]"
                     expected = f"{found.resource} alone: no node has two kinds of Ascend chips"
                     raise RequestError("Pod", field, amount, expected)
     return found
