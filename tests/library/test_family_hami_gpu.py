@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
 from deviceshare.allocation import ClaimCheck
 from deviceshare.conf import DevicesConf, HamiConf, VgpuConf, default_conf
@@ -11,6 +12,7 @@ from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, Policies
 from deviceshare.objects.policies import read_policies
 from deviceshare.objects.problems import Problems
 from deviceshare.queueing.amounts import Counting
+from hypothesis import given
 from msgspec.structs import replace
 from support.builders import ask, chosen, cluster, codes, conf, container, devices, node, take
 
@@ -95,8 +97,8 @@ def test_the_annotations_that_the_plugin_reads():
     placement = cluster(hami_node(count=1)).place(what)
     claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
     assert FAMILY.annotations(claim, "hami", ["main"], 1700000000.9, ["prepare"]) == {
-        "hami.io/vgpu-devices-to-allocate": "GPU-0,NVIDIA,3000,50:;",
-        "hami.io/vgpu-devices-allocated": "GPU-0,NVIDIA,3000,50:;",
+        "hami.io/vgpu-devices-to-allocate": ";GPU-0,NVIDIA,3000,50:;",
+        "hami.io/vgpu-devices-allocated": ";GPU-0,NVIDIA,3000,50:;",
         "hami.io/vgpu-node": "hami",
         "hami.io/vgpu-time": "1700000000",
         "hami.io/bind-phase": "allocating",
@@ -112,12 +114,46 @@ def test_held_is_the_inverse_of_annotations(init):
     placement = cluster(hami_node()).place(what)
     claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
     written = FAMILY.annotations(claim, "hami", ["web", "model"], 1.0, ["prepare"])
-    assert written["hami.io/vgpu-devices-allocated"].count(";") == (3 if init else 2)
+    assert written["hami.io/vgpu-devices-allocated"].count(";") == 3
     held = FAMILY.held(written, what, "ns/a")
     assert {(each.container, each.stage, len(each.devices)) for each in held} == {
         ("model", "", 2), *({("prepare", "init", 1)} if init else ()),
     }  # fmt: skip
     assert caveats(placement.grants) == ()  # tests/data/hami/plugin-2.8.3.json: the plugin serves all of them
+
+
+_LIMITS = st.sampled_from([{}, {GPU: 1, MEM: 100}, {GPU: 2, MEM: 50}])
+
+
+@given(st.lists(st.tuples(_LIMITS, st.booleans()), max_size=3), st.lists(_LIMITS, min_size=1, max_size=3))
+def test_each_container_is_served_by_the_plugins_of_all_versions(inits, mains):
+    """The position of a slot is that of the container (GetNextDeviceRequest of HAMi 2.9 and newer); older plugins hand
+    out the slots that are not empty in their order (DecodePodDevices)."""
+    before = [container(f"i{at}", sidecar=stays, **limits) for at, (limits, stays) in enumerate(inits)]
+    after = [container(f"c{at}", **limits) for at, limits in enumerate(mains)]
+    what = ask(*after, init_containers=tuple(before))
+    placement = cluster(hami_node()).place(what)
+    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
+    if not placement.grants:
+        return
+    names = [each.name for each in (*before, *after)]
+    got = {each.container: [device.id for device in each.devices] for each in placement.grants}
+    written = FAMILY.annotations(claim, "hami", names[len(before) :], 1.0, names[: len(before)])
+    for key in ("hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-devices-allocated"):
+        *slots, end = written[key].split(";")
+        assert end == ""
+        served = [[each.split(",")[0] for each in slot.split(":") if each] for slot in slots]
+        assert dict(zip(names, served, strict=True)) == {name: got.get(name, []) for name in names}
+        in_kubelets_order = [got[name] for name in names if name in got]
+        assert [ids for ids in served if ids] == in_kubelets_order
+    held = FAMILY.held(written, what, "ns/a")
+    assert {each.container: [device.id for device in each.devices] for each in held} == got
+
+
+def test_slots_of_hami_2_8_are_those_of_the_containers_alone():
+    what = ask(container("a"), container("b", **{GPU: 1}), init_containers=(container("prepare"),))
+    held = FAMILY.held({"hami.io/vgpu-devices-allocated": ";GPU-0,NVIDIA,3000,50:;"}, what, "ns/a")
+    assert [(each.container, each.stage) for each in held] == [("b", "")]
 
 
 def test_ascend_does_not_read_the_devices_of_nvidia():

@@ -1,9 +1,9 @@
 """The annotations of HAMi's NVIDIA device plugin: cards on a node, devices on a pod.
 
 A plugin of HAMi 2.7 or older registers cards as text, ``UUID,count,devmem,devcore,type,numa,health[,index,mode]:`` for
-each card; a newer one as JSON. The slots of a pod are those of its containers; from HAMi 2.9 on, and only if an init
-container requests devices, those of its init containers come first (:func:`write_slots`). Source: Project-HAMi/HAMi
-v2.4.1 to v2.10 (pkg/device/devices.go, pkg/device/nvidia, pkg/device-plugin/nvidiadevice/nvinternal/plugin).
+each card; a newer one as JSON. A pod has a slot for each init container, with or without devices, and then for each
+container (:func:`write_slots`). Source: Project-HAMi/HAMi v2.4.1 to v2.10 (pkg/device/devices.go, pkg/device/nvidia,
+pkg/scheduler/score.go, pkg/device-plugin/nvidiadevice/nvinternal/plugin).
 """
 
 import re
@@ -178,9 +178,10 @@ def policy(text: str | None) -> str | None:
 def write_slots(slots: Iterable[Iterable[DeviceGrant]]) -> str:
     """Return the value of ``ALLOCATED`` and ``TO_ALLOCATE``; ``slots``: the devices of each container.
 
-    A plugin of HAMi 2.8 or older hands the slots out in their order, skips empty ones, and knows nothing of init
-    containers: since kubelet requests devices in the order of the slots, it serves init containers nevertheless. HAMi's
-    scheduler writes slots of init containers only if an init container has devices, from 2.9 on.
+    A plugin of HAMi 2.9 or newer knows the container by the position of its slot, counted from the first init
+    container. An older one hands the slots out in their order, skips empty ones, and knows nothing of init containers:
+    since kubelet requests devices in the order of the slots, it serves init containers nevertheless. (The scheduler of
+    these versions gives init containers no devices and no slots.)
     """
     return "".join(
         "".join(f"{device.id},{vgpu.VENDOR},{device.memory},{device.cores}:" for device in slot) + ";" for slot in slots

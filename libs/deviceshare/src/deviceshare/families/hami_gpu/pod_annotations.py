@@ -8,19 +8,18 @@ from deviceshare.model import ContainerGrant, ContainerRequest, DeviceGrant, Pod
 
 
 def write(grants: Sequence[ContainerGrant], containers: Sequence[str], init_containers: Sequence[str]) -> str:
-    """Return the slots of a pod: those of its containers, after those of its init containers if one has devices."""
-    before = len(init_containers) if any(grant.stage for grant in grants) else 0
-    slots: list[list[DeviceGrant]] = [[] for _ in range(before + len(containers))]
+    """Return the slots of a pod: those of its init containers, with or without devices, and of its containers."""
+    slots: list[list[DeviceGrant]] = [[] for _ in (*init_containers, *containers)]
     for grant in grants:
-        slots[grant.position + (0 if grant.stage else before)] += grant.devices
+        slots[grant.position + (0 if grant.stage else len(init_containers))] += grant.devices
     return wire.write_slots(slots)
 
 
 def read(text: str, ask: PodRequest, pod: str, family: str) -> tuple[ContainerGrant, ...]:
     """Return the grants of a pod.
 
-    HAMi writes a slot for each container, from 2.9 on for each init container before them. Slots beyond these count for
-    the last container.
+    HAMi and deviceshare write a slot for each init container and each container, HAMi 2.8 and older for each container.
+    Further slots count for the last container.
 
     Raises:
         FormatError: the annotation is malformed.
