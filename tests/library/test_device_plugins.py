@@ -1,5 +1,6 @@
-"""Which pods device plugins may still serve, as their annotations say, and that what is written when one is served is
-read as that.
+"""Which pods device plugins may still serve, as their annotations and statuses say.
+
+What is written when one is served is read as that.
 """
 
 import json
@@ -39,7 +40,11 @@ def container(family, name):
     return {"name": name, "resources": {"limits": limits, "requests": limits}}
 
 
-def fact(family, annotations, phase="Pending", node="n1", stages=()):
+STARTED = {"startTime": "2023-11-14T22:13:20Z"}
+"""In the first status that kubelet writes of a pod, after it has admitted it."""
+
+
+def fact(family, annotations, phase="Pending", node="n1", stages=(), **status):
     pod = {
         "metadata": {
             "name": "p",
@@ -53,21 +58,47 @@ def fact(family, annotations, phase="Pending", node="n1", stages=()):
             "containers": [container(family, name) for name in ("c0", *("c1" for stage in stages if not stage))],
             "initContainers": [container(family, "i0") for stage in stages if stage],
         },
-        "status": {"phase": phase},
+        "status": {"phase": phase, **status},
     }
     return decode_pod(json.dumps(pod).encode())
 
 
-def unserved(family, annotations, phase="Pending", node="n1", stages=()):
-    return fact(family, annotations, phase, node, stages).unserved
+def unserved(family, annotations, phase="Pending", node="n1", stages=(), **status):
+    return fact(family, annotations, phase, node, stages, **status).unserved
 
 
 @pytest.mark.parametrize("family", CASES)
-def test_a_bound_pod_waits_for_its_plugin_until_that_has_served_it(family):
+def test_a_bound_pod_waits_until_its_plugin_has_served_it_and_kubelet_has_admitted_it(family):
     annotations = bound(family)
-    assert unserved(family, annotations) == ((family, CASES[family][3]),)
-    assert unserved(family, annotations, node="") == (), "device plugins ignore pods that are not bound"
-    assert unserved(family, annotations | BY_NAME[family].plugin.once_served(annotations)) == ()
+    served = annotations | BY_NAME[family].plugin.once_served(annotations)
+    waits = ((family, CASES[family][3]),)
+    assert unserved(family, annotations) == waits
+    assert unserved(family, annotations, node="") == ()
+    assert unserved(family, served) == waits, "a kubelet that ends now requests the devices again"
+    assert unserved(family, annotations, **STARTED) == waits, "the plugin may take it for another pod"
+    assert unserved(family, served, **STARTED) == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "admitted"),
+    [
+        ({}, False),
+        ({"phase": ""}, False),
+        ({"phase": None, "startTime": None, "containerStatuses": None}, False),
+        ({"containerStatuses": []}, False),
+        ({"conditions": [{"type": "PodScheduled", "status": "True"}]}, False),
+        (STARTED, True),
+        ({"containerStatuses": [{"name": "c0", "state": {"waiting": {"reason": "ContainerCreating"}}}]}, True),
+        ({"phase": "Running"}, True),
+        ({"phase": "Failed", "reason": "UnexpectedAdmissionError"}, True),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_status_of_kubelet_shows_that_it_does_not_request_the_devices_of_the_pod_again(status, admitted, whole):
+    served = bound("gpu-share", **{"volcano.sh/gpu-assigned": "true"})
+    if whole:  # a pod whose inter-pod constraints have a problem is decoded as a whole
+        status = {**status, "resize": 1}
+    assert bool(unserved("gpu-share", served, **{"phase": "Pending", **status})) is not admitted
 
 
 @pytest.mark.parametrize("family", CASES)
@@ -81,12 +112,13 @@ def test_what_is_served_is_served_once_and_keeps_its_devices(family):
 
 @pytest.mark.parametrize("stage", ["", "init"])
 @pytest.mark.parametrize("family", ["hami-core", "gpu-share", "gpu-number"])
-def test_a_pod_with_several_containers_is_served_when_it_runs_or_has_ended(family, stage):
+def test_a_pod_with_several_containers_is_served_when_kubelet_has_admitted_it(family, stage):
     """kubelet asks for the second container when the plugin has marked the pod for the first."""
     annotations = bound(family, stage)
     served = annotations | BY_NAME[family].plugin.once_served(annotations)
     waits = unserved(family, served, stages=[stage])
     assert (family, CASES[family][3]) in waits
+    assert unserved(family, served, stages=[stage], **STARTED) == ()
     assert unserved(family, served, phase="Running", stages=[stage]) == ()
     assert unserved(family, served, phase="Failed", stages=[stage]) == ()
 
@@ -109,11 +141,11 @@ def test_of_vnpus_in_several_containers_the_pod_says_what_is_left(stage):
     first, second, _ = annotations[key].split(";")
     assert first == second
     after_first = annotations | {key: f";{second};", "hami.io/bind-phase": "success"}
-    assert unserved("hami-vnpu", after_first, stages=[stage]) == keys
+    assert unserved("hami-vnpu", after_first, stages=[stage], **STARTED) == keys
     after_second = after_first | {key: ";;"}
-    assert unserved("hami-vnpu", after_second, stages=[stage]) == ()
+    assert unserved("hami-vnpu", after_second, stages=[stage], **STARTED) == ()
     failed = after_first | {"hami.io/bind-phase": "failed"}
-    assert unserved("hami-vnpu", failed, stages=[stage]) == ()
+    assert unserved("hami-vnpu", failed, stages=[stage], **STARTED) == ()
 
 
 def test_for_a_second_container_the_ascend_plugin_may_take_a_pod_that_it_has_served_until_that_runs():
@@ -139,9 +171,32 @@ def test_a_pod_that_runs_is_served_where_the_plugin_looks_at_pending_pods_only(f
     assert unserved(family, bound(family), phase="Running") == ()
 
 
-@pytest.mark.parametrize(("phase", "waits"), [("allocating", True), ("success", False), ("failed", False)])
-def test_the_vgpu_plugin_says_itself_when_it_is_done(phase, waits):
-    assert bool(unserved("hami-core", bound("hami-core", **{"volcano.sh/bind-phase": phase}))) is waits
+@pytest.mark.parametrize("phase", ["allocating", "success", "failed"])
+@pytest.mark.parametrize(("left", "waits"), [("GPU-a,NVIDIA,1024,0:;", True), (";", False), ("", False)])
+def test_the_vgpu_plugin_selects_pods_by_what_is_left_whatever_their_phase(phase, left, waits):
+    annotations = bound("hami-core", **{"volcano.sh/bind-phase": phase, "volcano.sh/devices-to-allocate": left})
+    assert bool(unserved("hami-core", annotations, **STARTED)) is waits
+    assert bool(unserved("hami-core", annotations, phase="Failed")) is waits
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed"])
+def test_the_vgpu_plugin_selects_pods_of_no_node_or_another_one_by_their_annotations(phase):
+    annotations = bound("hami-core")
+    assert fact("hami-core", annotations, phase).selectable == ()
+    for node in ("", "n2"):
+        there = fact("hami-core", annotations, phase, node)
+        assert there.selectable == (("n1", "hami-core", "2 vGPUs"),)
+        assert (there.unserved == ()) is (node == "" or phase != "Pending"), "its kubelet asks the plugin of its node"
+        one_left = annotations | {"volcano.sh/devices-to-allocate": ";GPU-b,NVIDIA,1024,0:"}
+        assert fact("hami-core", one_left, phase, node).selectable == (("n1", "hami-core", "1 vGPU"),)
+        for erased in ({"volcano.sh/devices-to-allocate": ";"}, {"volcano.sh/vgpu-node": ""}):
+            assert fact("hami-core", annotations | erased, phase, node).selectable == ()
+
+
+@pytest.mark.parametrize("family", [name for name in CASES if name != "hami-core"])
+def test_other_plugins_read_the_pods_of_their_node_only(family):
+    assert fact(family, bound(family), node="").selectable == ()
+    assert fact(family, bound(family), node="n2").selectable == ()
 
 
 def test_the_lock_of_a_node_names_its_holder():

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from deviceshare.families import SERVED
 from deviceshare.model import Outcome
 from deviceshare_binder.core import PATIENCE
 from deviceshare_binder.core.bind_task import UNANSWERED
@@ -55,8 +56,16 @@ def test_the_next_is_bound_when_the_plugin_has_served_the_first():
 def test_a_pod_that_is_served_when_the_cluster_answers_blocks_no_other():
     cluster = Cluster(vgpus(2), vgpus(2))
     cluster.begun()
-    cluster.core.bind_answered("claim-p0", BindState.BOUND, "n1", "", NOW, {"volcano.sh/bind-phase": "success"})
+    cluster.core.bind_answered("claim-p0", BindState.BOUND, "n1", "", NOW, {SERVED: "true"})
     assert cluster.begun() == ["p1"]
+
+
+def test_a_pod_whose_plugin_has_marked_it_is_waited_for_until_kubelet_has_admitted_it():
+    cluster = Cluster(vgpus(2), vgpus(2))
+    cluster.begun()
+    marked = {"volcano.sh/bind-phase": "success", "volcano.sh/devices-to-allocate": ""}
+    cluster.core.bind_answered("claim-p0", BindState.BOUND, "n1", "", NOW, marked)
+    assert cluster.begun() == []
 
 
 def test_claims_with_a_common_key_are_bound_in_order_and_others_overtake_them():

@@ -9,6 +9,7 @@ from deviceshare_binder.core.reports import Reports
 from deviceshare_binder.core.views import PodView
 from deviceshare_cluster.interface import EventRecord
 
+STUCK = Stuck("served-never", "n1", ["1 vGPU"], ["the vGPU device plugin"], ["c"])
 SCHEDULED = "Successfully assigned default/a to n1"
 
 
@@ -55,7 +56,7 @@ def test_the_newest_message_is_reported_once_and_again_only_when_it_changes():
 def test_a_wait_for_a_device_plugin_is_reported_whether_the_claim_is_explained_before_or_after():
     one = knowing(pod("served-never"), pod("a"))
     claim = Claim(id="c", uid="a", namespace="default", name="a")
-    one.stuck(Stuck("served-never", "n1", ["1 vGPU"], ["the vGPU device plugin"], ["c"]), [claim])
+    one.stuck(STUCK, pod("served-never", node="n1"), [claim])
     one.explained(explanation("a", "placed", "placed"), event=True)
     ((uid, _, message, _),) = conditions(one)
     assert uid == "a"
@@ -181,7 +182,7 @@ def test_an_explanation_that_a_claim_overrules_leaves_the_report_that_the_claim_
     one = knowing(pod("served-never"), pod("a"))
     claim = Claim(id="c", uid="a", namespace="default", name="a")
     one.claimed(set(), {"a"})
-    one.stuck(Stuck("served-never", "n1", ["1 vGPU"], ["the vGPU device plugin"], ["c"]), [claim])
+    one.stuck(STUCK, pod("served-never", node="n1"), [claim])
     one.explained(explanation("a", "no room"), event=True)
     ((uid, _, message, _),) = conditions(one)
     assert (uid, "has not served pod" in message) == ("a", True)

@@ -11,7 +11,7 @@ from itertools import count
 from typing import NamedTuple
 from unittest.mock import patch
 
-from deviceshare.objects import held
+from deviceshare.objects import held, unserved
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.follower import Follower
@@ -116,6 +116,10 @@ def forget_a_tombstone():
     return patch.object(FactBuilder, "_delete_pod", lambda self, uid, ref, revision: None)
 
 
+def trust_the_mark_of_a_plugin():
+    return patch.object(unserved, "is_admitted", lambda status: True)
+
+
 def requests_of_a_lost_node(seed):
     """Return a history in which a node vanishes while the request to bind a pod there is under way."""
     steps = (
@@ -144,6 +148,7 @@ BUGS = {
     ignore_roll_back: drawn(("roll-back",), {}),
     retry_without_read_back: drawn(("lost-acks", "late-acks"), {"placement": 3}),
     forget_a_tombstone: drawn((), {}),
+    trust_the_mark_of_a_plugin: drawn(("ending-kubelets",), {}),
 }
 
 

@@ -25,11 +25,16 @@ from support.agents.formats import departures
 from support.agents.object_cache import ObjectCache, has_ended, name, path
 
 
+class _KubeletEndedError(Exception):
+    """A kubelet ended after a plugin's answer and before its checkpoint."""
+
+
 class NodeAgents:
     """The agents of all nodes of a cluster, in this process. Use as an async context manager.
 
     Before a device plugin answers, it takes up to ``delay`` seconds, as does a pod that is admitted until it runs;
-    ``failures`` is the share of the plugins' calls that fail.
+    ``failures`` is the share of the plugins' calls that fail, ``ends`` the share of their answers that a kubelet loses:
+    it starts again, and requests the same devices again.
     ``ours`` selects the pods that must be in our format, ``forgets`` which pods kubelet never asks any plugin for,
     ``refusable`` which pods a plugin may be unable to serve. ``complaints`` has to stay empty; ``environments`` is what
     the containers got, by the pod's uid.
@@ -41,6 +46,7 @@ class NodeAgents:
         *,
         delay: float = 0.0,
         failures: float = 0.0,
+        ends: float = 0.0,
         seed: int = 0,
         ours: Callable[[Object], bool] = lambda pod: True,
         forgets: Callable[[Object], bool] = lambda pod: False,
@@ -51,7 +57,7 @@ class NodeAgents:
         self.failed: set[str] = set()
         """Pods whose plugin failed because it was to."""
         self._random = random.Random(seed)
-        self._delay, self._failures, self._ours, self._forgets = delay, failures, ours, forgets
+        self._delay, self._failures, self._ends, self._ours, self._forgets = delay, failures, ends, ours, forgets
         self._refusable = refusable
         self.slept = 0.0
         """Seconds that all plugins took, one after the other."""
@@ -66,6 +72,10 @@ class NodeAgents:
         self._woken: dict[str, asyncio.Event] = {}
         self._known: set[str] = set()
         """Pods that a kubelet has heard of."""
+        self._saved: set[tuple[str, str, str]] = set()
+        """The checkpoints of kubelets: uids, containers and resources of answers of plugins."""
+        self.asked_again: set[str] = set()
+        """Pods for which an answer was lost: their plugin may have nothing left for them."""
         self._admitting: set[str] = set()
         self._starting: set[str] = set()
         """Pods that are admitted and do not run yet."""
@@ -149,8 +159,12 @@ class NodeAgents:
                 woken.clear()
             try:
                 await self._admit(node, uid)
-            finally:
-                self._admitting.discard(uid)
+            except _KubeletEndedError:
+                self.asked_again.add(uid)
+                bound.append(uid)
+                woken.set()
+                continue
+            self._admitting.discard(uid)
             pod = self._cache.pods.get(uid)
             if pod is not None and "deletionTimestamp" in pod["metadata"]:
                 await self._end(pod)
@@ -165,17 +179,22 @@ class NodeAgents:
             for resource in sorted(container.get("resources", {}).get("limits") or {}):
                 if not amount(container, resource):
                     continue
+                answer = uid, container["name"], resource
                 for plugin in self._plugins:
+                    if answer in self._saved:
+                        continue
                     if plugin.serves(node, resource):
                         found = await self._ask(plugin, pod, container, resource)
                         if found is None:
                             await self._cache.set_phase(pod, "Failed", "UnexpectedAdmissionError")
                             return
                         wrong += found
+                        self._saved.add(answer)
                     elif plugin.offers(resource):
                         wrong.append(f"{node}: {name(pod)} runs without {resource}, which no plugin registers there")
         self.complaints += wrong
         self._starting.add(uid)
+        await self._cache.set_phase(pod, "Pending")
         self._begin(self._start(pod, self._random.uniform(0, self._delay)))
 
     async def _start(self, pod: Object, seconds: float) -> None:
@@ -197,9 +216,11 @@ class NodeAgents:
         except Failed as failure:
             if failure.wanted:
                 self.failed.add(uid)
-            elif not self._refusable(pod):
+            elif not self._refusable(pod) and uid not in self.asked_again:
                 self.complaints.append(f"{what}: {failure}")
             return None
+        if self._ends and self._random.random() < self._ends:
+            raise _KubeletEndedError
         if served != uid:
             other = self._cache.pods.get(served)
             self.complaints.append(f"{what}: got the devices of {name(other) if other else served}: {environment}")

@@ -1,6 +1,7 @@
 """The agents' view of the cluster, by watches, and their writes."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 from support.agents.api import Api, Object
@@ -85,8 +86,11 @@ class ObjectCache:
             self.learn(found)
 
     async def set_phase(self, pod: Object, phase: str, reason: str = "") -> None:
-        """Write a pod's phase."""
-        body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"phase": phase, "reason": reason or None}}
+        """Write a pod's phase, and when its kubelet first wrote its status."""
+        known = self.pods.get(pod["metadata"]["uid"], pod)["status"]
+        started = known.get("startTime") or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = {"phase": phase, "reason": reason or None, "startTime": started}
+        body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
         if (found := await self.api.patch(f"{path(pod)}/status", body)) is not None:
             self.learn(found)
 

@@ -19,7 +19,7 @@ SHARED_BYTES = 1 << 24
 """Bytes of the values that are remembered, encoded. Beyond this sum all are forgotten, as above."""
 LARGEST = 1 << 12
 """Bytes of an encoded value that is remembered, at most. Larger ones, for example of a label, would fill the memory."""
-_FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "until_running"}) | {
+_FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "until_running", "selectable"}) | {
     "message", "refusals", "first_failing", "closest", "gang", "decided_by", "caveats"
 }  # fmt: skip
 """Fields of facts and explanations whose values are those of many objects: pods of one class wait for one reason."""

@@ -255,9 +255,11 @@ class Cluster(Protocol):
         *,
         uid: str = "",
         expected: Mapping[str, str | None] = {},
+        unbound: bool = False,
     ) -> Mapping[str, str] | None:
         """Merge annotations into an object (None removes one) if it has this uid ('' for any) and those ``expected``.
 
+        ``unbound``: only into a pod that is on no node.
         Returns the object's annotations after the call, changed or not; None if there is no such object.
 
         Raises:

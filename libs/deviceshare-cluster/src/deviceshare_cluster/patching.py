@@ -40,13 +40,15 @@ class Patching(ABC):
         *,
         uid: str = "",
         expected: Mapping[str, str | None] = {},
+        unbound: bool = False,
     ) -> Mapping[str, str] | None:
         """Merge annotations into an object if it has the expected ones. Raises ClusterError."""
         current: Mapping[str, str] = {}
 
         def patch(found: Object) -> Object | None:
             nonlocal current
-            after = annotated(found, annotations, expected)
+            bound = unbound and found["spec"].get("nodeName")
+            after = None if bound else annotated(found, annotations, expected)
             current = (found["metadata"].get("annotations") or {}) if after is None else after
             return None if after is None else {"metadata": {"annotations": dict(annotations)}}
 

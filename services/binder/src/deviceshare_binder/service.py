@@ -48,6 +48,7 @@ from deviceshare_binder.core.events import (
     LedgerChanged,
     LockAnswered,
     NodeChanged,
+    OtherPodChanged,
     OutcomesChanged,
     PodChanged,
     PodGroupChanged,
@@ -61,6 +62,7 @@ from deviceshare_binder.core.events import (
 from deviceshare_binder.core.views import (
     GoneView,
     NodeView,
+    OtherPodView,
     PodGroupView,
     PodUsage,
     PodView,
@@ -77,6 +79,7 @@ MOST_JITTER = 0.5
 
 _DECODERS: Decoders = {
     "pod": msgspec.msgpack.Decoder(PodView | GoneView).decode,
+    "otherpod": msgspec.msgpack.Decoder(OtherPodView | GoneView).decode,
     "node": msgspec.msgpack.Decoder(NodeView | GoneView).decode,
     "podgroup": msgspec.msgpack.Decoder(PodGroupView | GoneView).decode,
     "queue": msgspec.msgpack.Decoder(QueueView | GoneView).decode,
@@ -148,6 +151,8 @@ def _of_fact(where: Address, content: Any) -> Event | None:
         case "pod":
             usage = PodUsage(ask=view.ask, held=view.held) if view is not None and view.counts else None
             return PodChanged(where.key, view, usage)
+        case "otherpod":
+            return OtherPodChanged(where.key, view)
         case "node":
             return NodeChanged(where.key, view)
         case "podgroup":
@@ -243,8 +248,9 @@ class ClusterSide:
         match command:
             case Annotate(kind=kind, namespace=namespace, name=name, annotations=annotations):
                 await self._cluster.annotate(
-                    kind, namespace, name, annotations, uid=object_uid(command.uid), expected=command.expected
-                )
+                    kind, namespace, name, annotations, uid=object_uid(command.uid), expected=command.expected,
+                    unbound=command.unbound,
+                )  # fmt: skip
             case SetPodCondition(namespace=namespace, name=name, uid=uid, reason=reason, message=message, at=at):
                 return await self._cluster.set_pod_condition(
                     namespace, name, object_uid(uid), status=False, reason=reason, message=message, at=at

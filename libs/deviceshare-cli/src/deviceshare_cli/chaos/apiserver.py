@@ -46,6 +46,10 @@ class ApiServer:
         self._wall = wall
         self._uids = 0
 
+    def now(self) -> str:
+        """Return the time as a timestamp of the API."""
+        return timestamp(self._wall())
+
     def objects(self, kind: str) -> Iterator[Object]:
         """Yield the objects of a kind, not to be changed."""
         return (found for key, found in self._objects.items() if key[0] == kind)

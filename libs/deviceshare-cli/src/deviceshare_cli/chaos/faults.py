@@ -164,11 +164,13 @@ def _expire_watches(system: System, arguments: Arguments) -> None:
     system.frontend.break_watches()
 
 
-def _set_failures(share: float) -> Callable[[System, Arguments], None]:
-    def act(system: System, arguments: Arguments) -> None:
-        system.agents.failures = share
-
-    return act
+def _agents_share(name: str, share: float) -> Fault:
+    """Return a fault of the node agents that is a share of the answers of device plugins."""
+    return Fault(
+        _nothing,
+        lambda system, arguments: setattr(system.agents, name, share),
+        lambda system, arguments: setattr(system.agents, name, 0.0),
+    )
 
 
 def _undecodable(system: System, arguments: Arguments) -> None:
@@ -319,7 +321,8 @@ FAULTS: dict[str, Fault] = {
     "broken-watches": Fault(_nothing, lambda system, arguments: system.break_watches()),
     "silent-watches": Fault(_share, lambda system, arguments: system.silence_watches(float(arguments[0]))),
     "expired-watches": Fault(_nothing, _expire_watches),
-    "failing-plugins": Fault(_nothing, _set_failures(0.3), _set_failures(0.0)),
+    "failing-plugins": _agents_share("failures", 0.3),
+    "ending-kubelets": _agents_share("ends", 0.3),
     "one-uid": Fault(_fractions(1), _one_uid),
 }
 """All faults by name."""

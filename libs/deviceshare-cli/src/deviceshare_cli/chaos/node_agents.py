@@ -83,16 +83,23 @@ class _Cache:
         self._server.update(("Node", "", node), change, "a device plugin")
 
 
+class _KubeletEndedError(Exception):
+    """A kubelet ended after a plugin's answer and before its checkpoint."""
+
+
 class NodeAgents:
     """The agents of all nodes. ``complaints`` are pods that were not served as their annotations say.
 
-    ``failures`` is the share of calls of device plugins that fail; ``stopped`` names nodes whose kubelet does nothing.
+    ``failures`` is the share of calls of device plugins that fail, ``ends`` the share of their answers that a kubelet
+    loses: it starts again and requests the same devices again. A kubelet writes the first status of a pod, with
+    ``startTime``, when it has admitted it.
     """
 
     def __init__(self, server: ApiServer, chance: random.Random) -> None:
         self._server = server
         self._chance = chance
         self.failures = 0.0
+        self.ends = 0.0
         self.complaints: list[str] = []
         self.excused: Container[str] = ()
         """Uids of pods that device plugins may refuse: they were bound for cards of a former node."""
@@ -104,6 +111,10 @@ class NodeAgents:
         """Pods to admit, by node: their uids and names."""
         self._woken: dict[str, asyncio.Event] = {}
         self._known: set[tuple[str, Key]] = set()
+        self._saved: set[tuple[str, str, str]] = set()
+        """The checkpoints of kubelets: uids, containers and resources of answers of plugins."""
+        self._asked_again: set[str] = set()
+        """Uids of pods for which an answer was lost: their plugin may have nothing left for them."""
         self._deleting: set[tuple[str, Key]] = set()
         """Pods that are admitted, and deleted: by uid and name, since two pods may have one uid."""
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -145,7 +156,12 @@ class NodeAgents:
             uid, key = bound.pop(self._chance.randrange(len(bound)))
             if not bound:
                 woken.clear()
-            await self._admit(node, uid, key)
+            try:
+                await self._admit(node, uid, key)
+            except _KubeletEndedError:
+                self._asked_again.add(uid)
+                bound.append((uid, key))
+                woken.set()
 
     async def _admit(self, node: str, uid: str, key: Key) -> None:
         pod = self._server.peek(*key)
@@ -156,11 +172,14 @@ class NodeAgents:
         for container in pod["spec"]["containers"]:
             for resource in sorted(container.get("resources", {}).get("limits") or {}):
                 plugin = self._plugin_of(node, resource)
-                if plugin is None or not amount(container, resource):
+                answer = uid, container["name"], resource
+                if plugin is None or not amount(container, resource) or answer in self._saved:
                     continue
                 if not await self._serve(plugin, pod, container, resource):
                     self._set_phase(key, uid, "Failed", "UnexpectedAdmissionError")
                     return
+                self._saved.add(answer)
+        self._set_phase(key, uid, "Pending")
         self._start(self._run(key, uid))
 
     def _plugin_of(self, node: str, resource: str) -> Plugin | None:
@@ -178,9 +197,11 @@ class NodeAgents:
         try:
             given = await plugin.allocate(node, resource, count)
         except Failed as failure:
-            if not failure.wanted and uid not in self.excused:
+            if not failure.wanted and uid not in self.excused and uid not in self._asked_again:
                 self.complaints.append(f"{what}: {failure}")
             return False
+        if self.ends > 0.0 and self._chance.random() < self.ends:
+            raise _KubeletEndedError
         if given.uid != uid:
             self.complaints.append(f"{what}: got the devices of pod {given.uid}: {given.environment}")
         return True
@@ -198,6 +219,7 @@ class NodeAgents:
             if found["metadata"]["uid"] != uid or has_ended(found):
                 return False
             found["status"]["phase"] = phase
+            found["status"].setdefault("startTime", self._server.now())
             if reason:
                 found["status"]["reason"] = reason
             return True

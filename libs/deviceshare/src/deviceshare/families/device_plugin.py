@@ -1,9 +1,10 @@
 """The device plugin behind a family, as the binder sees it: how a pod is handed over to it.
 
 kubelet requests a number of devices from a device plugin and names no pod. Plugins guess the pod from the annotations
-of all pods that wait on the node, and may confuse two pods with equal requests. The handoff of a pod lasts from its
-binding until the plugin has served all of its containers. Handoffs on one node never overlap for pods with a common
-key.
+of pods, and may confuse two pods with equal requests. Plugins mark a pod before they answer kubelet, which may end
+before it has saved the answer, and requests devices for the same pod again. The handoff of a pod therefore lasts from
+its binding until kubelet has admitted it (:mod:`deviceshare.objects.unserved`). Handoffs on one node never overlap for
+pods with a common key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,6 +51,9 @@ class DevicePlugin:
     given_up: Mapping[str, str] = {}
     """What the binder writes on a pod that ended before it was served, so that the plugin does not confuse it with
     another pod; {} where the plugin reads only running and pending pods."""
+    decision: frozenset[str] = frozenset()
+    """What the binder removes from a pod on no node that the plugin may select (:meth:`selectable`): annotations of an
+    earlier decision."""
     passing: frozenset[str] = frozenset()
     """Annotations of the family that hold times, or that the plugin changes."""
 
@@ -61,13 +65,13 @@ class DevicePlugin:
         """Return whether the plugin has marked a bound pod as served, or as one that it cannot serve."""
         return True
 
-    def served_all(self, annotations: Mapping[str, str], grants: Sequence[ContainerGrant]) -> bool:
-        """Return whether the plugin has served every container of a bound pod that does not run yet.
+    def selectable(self, annotations: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+        """Return the node whose plugin may select a pod by its annotations alone, and the keys by which it does.
 
-        kubelet requests devices for one container after the other, init containers included, and most plugins mark the
-        pod at the first container. If several containers hold devices, only the pod's phase shows that all are served.
+        The pod may be on no node or on another one, and in any phase. ('', ()) for a plugin that reads the pods of its
+        node, and for a pod that it does not select.
         """
-        return self.served(annotations) and len(grants) < 2 and not any(grant.stage for grant in grants)
+        return "", ()
 
     def until_running(self, annotations: Mapping[str, str]) -> tuple[str, ...]:
         """Return the keys by which the plugin may still find a bound pod that it has served, until the pod runs."""

@@ -235,6 +235,10 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     until_running: tuple[str, ...] = ()
     """Plugin keys under which a device plugin may select the bound pod again although it has served it
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.until_running`)."""
+    selectable: tuple[tuple[str, str, str], ...] = ()
+    """Allocations that device plugins of other nodes than the pod's may serve by its annotations, whether it is bound or
+    not: node, family and plugin key
+    (:meth:`deviceshare.families.device_plugin.DevicePlugin.selectable`)."""
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -274,6 +278,8 @@ class OtherPodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="oth
     scheduler: str = ""
     served: tuple[str, ...] = ()
     """The values of ``spec.schedulerName`` that deviceshare serves."""
+    selectable: tuple[tuple[str, str, str], ...] = ()
+    """As of a :class:`PodFact`."""
 
     @property
     def ref(self) -> str:

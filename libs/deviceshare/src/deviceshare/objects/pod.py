@@ -21,7 +21,7 @@ from deviceshare.objects.pod_request import pod_request
 from deviceshare.objects.pod_template import shared_request
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.resizing import with_status
-from deviceshare.objects.unserved import unserved, until_running
+from deviceshare.objects.unserved import selectable_elsewhere, unserved, until_running
 from deviceshare.objects.views import PodObject, PodSpec, TemplateObject, TemplateSpec
 from deviceshare.objects.volcano_topology import check_pod
 
@@ -117,8 +117,9 @@ def _fact(
         ask=request,
         held=held,
         signed=ours,
-        unserved=unserved(annotations, request, held, phase, problems) if node else (),
+        unserved=unserved(annotations, held, node, view.status, problems) if node else (),
         until_running=until_running(annotations, phase) if node else (),
+        selectable=selectable_elsewhere(annotations, node),
         problems=tuple(found),
     )
 

@@ -1,61 +1,102 @@
-"""Allocations of bound pods that device plugins have not served yet."""
+"""Allocations of pods that device plugins may still serve.
+
+kubelet admits the pods of its node one after the other: it requests devices from the plugins for each container, saves
+the answers of a container in its checkpoint (``kubelet_internal_checkpoint``) before the next one, and writes the first
+status of the pod after the last. A kubelet that ends before the checkpoint requests the devices of the same pod again.
+A status of kubelet, or the rejection of the pod, shows that it will not. Source: kubernetes v1.34, pkg/kubelet:
+cm/devicemanager/manager.go (allocateContainerResources, writeCheckpoint, devicesToAllocate), kubelet.go
+(HandlePodAdditions, rejectPod, SyncPod), status/status_manager.go (updateStatusInternal sets ``startTime``).
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from deviceshare.families import BY_NAME, FAMILIES, SERVED, Family, FamilyError, calling
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.model import ContainerGrant, PodRequest
-from deviceshare.objects.held import held_of
+from deviceshare.model import ContainerGrant
 from deviceshare.objects.problems import Problems
+from deviceshare.objects.views import PodStatus, TemplateStatus
 
 _STARTING = ("Pending", "", None)
 _ENDED = ("Succeeded", "Failed")
+_NO_STATUSES = (b"null", b"[]")
+
+
+def is_admitted(status: PodStatus | TemplateStatus | None) -> bool:
+    """Return whether a pod's status shows that its kubelet has admitted or rejected it."""
+    if status is None:
+        return False
+    if status.phase not in _STARTING or status.start_time:
+        return True
+    if isinstance(status, TemplateStatus):
+        return bytes(status.container_statuses) not in _NO_STATUSES
+    return bool(status.container_statuses)
 
 
 def unserved(
     annotations: Mapping[str, str],
-    request: PodRequest,
     held: Sequence[ContainerGrant],
-    phase: str | None,
+    node: str,
+    status: PodStatus | TemplateStatus | None,
     problems: Problems,
 ) -> tuple[tuple[str, str], ...]:
-    """Return family and plugin key of each unserved allocation of a bound pod in a phase.
+    """Return family and plugin key of each allocation of a bound pod that the plugins of its node may still serve.
 
     Includes ended pods, which hold nothing, because some plugins still select them. A family with a bug has no keys,
     and the bug is added to ``problems``.
     """
-    found: list[tuple[str, str]] = []
     if not annotations or annotations.get(SERVED) == "true":
         return ()
-    starting = phase in _STARTING
-    holding = {grant.family for grant in held} if phase not in _ENDED else None
+    found: list[tuple[str, str]] = []
+    phase = status.phase if status is not None else None
+    if phase in _ENDED:
+        return tuple((family, key) for where, family, key in _selectable(annotations) if where == node)
+    admitted = is_admitted(status)
     for family in FAMILIES:
-        grants: Sequence[ContainerGrant] = ()
-        if holding is not None:
-            if family.name not in holding:
-                continue
-            grants = [grant for grant in held if grant.family == family.name]
-        elif family.plugin.given_up:
-            # Plugins do not serve malformed grants.
-            grants, _ = held_of(family, annotations, request, "")
+        grants = [grant for grant in held if grant.family == family.name]
         if not grants:
             continue
         try:
-            with calling(family.name, "plugin.served, served_all or keys"):
-                found += [(family.name, key) for key in _unserved_keys(family, annotations, grants, starting=starting)]
+            with calling(family.name, "plugin.served, selectable or keys"):
+                if not admitted or _may_serve(family, annotations, node, phase):
+                    found += [(family.name, key) for key in family.plugin.keys(grants)]
         except FamilyError as error:
             problems.add("metadata.annotations", family.name, f"devices that the family can compare: {error}")
     return tuple(found)
 
 
-def _unserved_keys(
-    family: Family, annotations: Mapping[str, str], grants: Sequence[ContainerGrant], *, starting: bool
-) -> tuple[str, ...]:
+def _may_serve(family: Family, annotations: Mapping[str, str], node: str, phase: str | None) -> bool:
+    """Return whether a plugin may select a pod that its kubelet has admitted."""
     plugin = family.plugin
-    if not starting and (plugin.pending_only or plugin.served(annotations)):
+    if plugin.served(annotations) or (plugin.pending_only and phase not in _STARTING):
+        return False
+    return not _selects(plugin) or plugin.selectable(annotations)[0] == node
+
+
+def selectable_elsewhere(annotations: Mapping[str, str], node: str) -> tuple[tuple[str, str, str], ...]:
+    """Return node, family and plugin key of the allocations that the plugins of other nodes than the pod's may serve.
+
+    ``node`` is '' for a pod on no node: it may have annotations of an earlier decision.
+    """
+    if not annotations or annotations.get(SERVED) == "true":
         return ()
-    return () if starting and plugin.served_all(annotations, grants) else plugin.keys(grants)
+    return tuple(each for each in _selectable(annotations) if each[0] != node)
+
+
+def _selectable(annotations: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Return node, family and key of what plugins select by annotations alone; families of one plugin count once."""
+    found: dict[tuple[str, str], str] = {}
+    for family in FAMILIES:
+        if _selects(family.plugin):
+            with suppress(FamilyError), calling(family.name, "plugin.selectable"):
+                node, keys = family.plugin.selectable(annotations)
+                for key in keys:
+                    found.setdefault((node, key), family.name)
+    return [(node, family, key) for (node, key), family in found.items()]
+
+
+def _selects(plugin: DevicePlugin) -> bool:
+    return type(plugin).selectable is not DevicePlugin.selectable
 
 
 def until_running(annotations: Mapping[str, str], phase: str | None) -> tuple[str, ...]:

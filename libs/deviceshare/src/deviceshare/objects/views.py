@@ -303,6 +303,7 @@ class PodStatus(View):
     """``status`` of a Pod."""
 
     phase: str | None = None
+    start_time: str | None = None
     resize: str | None = None
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
@@ -327,6 +328,7 @@ class TemplateStatus(View):
     """``status`` of a Pod: the fields of a resize as bytes. The others are those of :class:`PodStatus`."""
 
     phase: str | None = None
+    start_time: str | None = None
     resize: str | None = None
     conditions: msgspec.Raw = ABSENT
     container_statuses: msgspec.Raw = ABSENT

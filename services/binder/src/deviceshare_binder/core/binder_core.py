@@ -48,6 +48,7 @@ from deviceshare_binder.core.events import (
     LedgerChanged,
     LockAnswered,
     NodeChanged,
+    OtherPodChanged,
     OutcomesChanged,
     PodChanged,
     PodGroupChanged,
@@ -154,6 +155,9 @@ class BinderCore:
                 return self._configure(SCHEDULER, config)
             case DevicesConfigured(config=config):
                 return self._configure(DEVICES, config)
+            case OtherPodChanged(uid=uid, pod=pod):
+                self._claims.other_pod(uid, pod, now)
+                return []
             case ClusterWritten():
                 return self._written(event, now)
             case ClusterFailed():
@@ -356,7 +360,9 @@ class BinderCore:
         return of_outcome(finished, now)
 
     def _stuck(self, stuck: Stuck) -> list[Command]:
-        self._reports.stuck(stuck, self._claims.claims(stuck.waiting))
+        pod = self._claims.facts.pods.get(stuck.uid) or self._claims.others.get(stuck.uid)
+        if pod is not None:
+            self._reports.stuck(stuck, pod, self._claims.claims(stuck.waiting))
         details = {"uid": stuck.uid, "node": stuck.node}
         return [Count("hand_overs_stuck"), Log("warning", "a device plugin does not serve a pod", details)]
 

@@ -6,7 +6,7 @@ that were on the bus have been read.
 
 from collections.abc import Callable, Iterable, Sequence, Set
 
-from deviceshare.families import FamilyError
+from deviceshare.families import SERVED, FamilyError
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
 from deviceshare_bus.core import Now, Unreadable
 from deviceshare_bus.subjects import PARTITIONS, address, ledger, partition
@@ -16,13 +16,13 @@ from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_steps import BindSteps, Step
 from deviceshare_binder.core.bind_task import RETRY, UNANSWERED, BindTask, State, Verdict
 from deviceshare_binder.core.commands import ClaimRequest
-from deviceshare_binder.core.delivery import given_up, is_served
+from deviceshare_binder.core.delivery import cleared, given_up
 from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead, VolumesRequested
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import AGAIN, Locks
 from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
 from deviceshare_binder.core.plugin_handoff import PluginHandoffs, keys_of
-from deviceshare_binder.core.views import NodeView, PodView, VolumeClaimView, VolumeView
+from deviceshare_binder.core.views import NodeView, OtherPodView, PodView, VolumeClaimView, VolumeView
 from deviceshare_binder.core.volumes import with_bindings
 
 
@@ -59,6 +59,8 @@ class ClaimBinder:
         self.locks = Locks(self._needs_lock, self._holder_needs)
         self._steps = BindSteps(self.facts, self.outcomes, self._tasks, self.handoffs, self.locks, keys)
         """What one task does; collects the steps for the next tick."""
+        self.others: dict[str, OtherPodView] = {}
+        """The waiting pods of other schedulers that device plugins may select, by uid."""
         self.started = False
         """Whether the messages that were on the bus have been read."""
         self.wall = 0.0
@@ -114,8 +116,8 @@ class ClaimBinder:
             elif partition(node.name) in before - self._owned:
                 self.outcomes.leave(node)
         for pod in self.facts.pods.values():
-            if pod.ended and pod.unserved and partition(pod.node) in gained:
-                self._steps.add(*filter(None, (given_up(pod),)))
+            if any(partition(node) in gained for node in pod.selecting):
+                self._take_out_of_sight(pod)
 
     def _owns(self, node: str) -> bool:
         """Return whether this replica binds pods to a node."""
@@ -129,11 +131,22 @@ class ClaimBinder:
             return
         before = self.facts.pods.get(uid)
         view = self.facts.put(view)
-        changed = before is None or before.unserved != view.unserved or not before.ended
-        if view.ended and view.unserved and changed and self.started and self._owns(view.node):
-            self._steps.add(*filter(None, (given_up(view),)))
+        changed = before is None or before.selecting != view.selecting or before.ended != view.ended
+        if changed and self.started and any(map(self._owns, view.selecting)):
+            self._take_out_of_sight(view)
         for task in self._tasks.of_pod(uid):
             self._reevaluate(task)
+
+    def other_pod(self, uid: str, view: OtherPodView | None, now: Now) -> None:
+        """Apply the state of a waiting pod of another scheduler, None if it does not wait any more.
+
+        The other scheduler may be binding it: its annotations are left to it for the patience.
+        """
+        before = self.others.pop(uid, None)
+        if view is not None and view.selectable:
+            self.others[uid] = view
+        if uid not in self.facts.pods and (before is not None or uid in self.others):
+            self.handoffs.select(uid, view.selectable if view is not None else (), now.monotonic)
 
     def node(self, name: str, view: NodeView | None) -> None:
         """Apply a node's state, None if it is gone."""
@@ -191,7 +204,7 @@ class ClaimBinder:
         """Apply the answer to a :class:`BindPod`."""
         task = self._tasks.answered(answer.claim)
         if answer.state is BindState.BOUND:
-            if answer.annotations is not None and is_served(task.claim, answer.annotations):
+            if (answer.annotations or {}).get(SERVED) == "true":
                 self.handoffs.not_begun(answer.node, task.claim.uid)
             self._steps.finish(task, BOUND, "", now)
         elif answer.state is BindState.ALREADY and answer.node == task.node.name:
@@ -291,8 +304,12 @@ class ClaimBinder:
         self._resume_freed()
         if may_begin:
             self._begin(now)
-        stuck = (each for each in self.handoffs.take_stuck() if self._owns(each.node))
-        self._steps.add(*stuck, *self.locks.release(now.monotonic, self.facts.nodes.locks))
+        for stuck in self.handoffs.take_stuck():
+            if self._owns(stuck.node):
+                self._steps.add(stuck)
+                if (other := self.others.get(stuck.uid)) is not None:
+                    self._steps.add(*filter(None, (cleared(other),)))
+        self._steps.add(*self.locks.release(now.monotonic, self.facts.nodes.locks))
         return self._steps.take()
 
     def chain(self, now: Now) -> list[ClaimRequest]:
@@ -368,6 +385,11 @@ class ClaimBinder:
                 self._tasks.resume(claims)
 
     # Device plugins
+
+    def _take_out_of_sight(self, pod: PodView) -> None:
+        """Let no plugin select a pod that has ended, or that is on no node."""
+        if pod.ended or not pod.node:
+            self._steps.add(*filter(None, (given_up(pod) if pod.ended else cleared(pod),)))
 
     def _expect(self, node: NodeClaims) -> None:
         """Begin the handoff of pods that a predecessor of this process may have bound without a fact yet."""

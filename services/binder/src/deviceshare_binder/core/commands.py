@@ -62,7 +62,10 @@ class LockNode(Command, frozen=True):
 
 
 class Annotate(Command, frozen=True, kw_only=True):
-    """Write annotations of an object (None removes one) if it has this uid ('' for any) and those ``expected``."""
+    """Write annotations of an object (None removes one) if it has this uid ('' for any) and those ``expected``.
+
+    ``unbound``: only of a pod that is on no node.
+    """
 
     kind: str
     namespace: str = ""
@@ -70,6 +73,7 @@ class Annotate(Command, frozen=True, kw_only=True):
     uid: str = ""
     annotations: dict[str, str | None]
     expected: dict[str, str | None] = msgspec.field(default_factory=dict)
+    unbound: bool = False
     token: int = 0
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from deviceshare.families import BY_NAME, SERVED, Family, FamilyError, UnknownFamilyError, calling, family_named
+from deviceshare.families import BY_NAME, Family, FamilyError, UnknownFamilyError, calling, family_named
 from deviceshare.model import BOUND, REFUSED, Claim, InputError
 
 from deviceshare_binder.core.commands import Annotate
-from deviceshare_binder.core.views import PodView
+from deviceshare_binder.core.views import OtherPodView, PodView
 
 
 def families_of(claim: Claim) -> list[Family]:
@@ -69,29 +69,24 @@ def outcome_of_bound(
     return (BOUND, "") if ours else (REFUSED, f"the pod is bound to {node} with other devices")
 
 
-def is_served(claim: Claim, annotations: Mapping[str, str]) -> bool:
-    """Return whether the device plugins have served a bound pod.
-
-    False also if a family has a bug: its handoff on the node ends with the fact of the pod.
-    """
-    if annotations.get(SERVED) == "true":
-        return True
-    try:
-        for family in families_of(claim):
-            grants = [grant for grant in claim.grants if grant.family == family.name]
-            with calling(family.name, "plugin.served_all"):
-                if not family.plugin.served_all(annotations, grants):
-                    return False
-    except (FamilyError, InputError, UnknownFamilyError):
-        return False
-    return True
-
-
 def given_up(pod: PodView) -> Annotate | None:
     """Return what to write on a pod that ended unserved, so that no plugin allocates its devices any more."""
     annotations: dict[str, str | None] = {}
-    for name, _ in pod.unserved:
+    for name in (*(name for name, _ in pod.unserved), *(name for _, name, _ in pod.selectable)):
         annotations |= BY_NAME[name].plugin.given_up if name in BY_NAME else {}
     if not annotations:
         return None
     return Annotate(kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.uid, annotations=annotations)
+
+
+def cleared(pod: PodView | OtherPodView) -> Annotate | None:
+    """Return what to write on a pod on no node, so that no plugin allocates devices of an earlier decision for it."""
+    names = {name for _, name, _ in pod.selectable}
+    annotations: dict[str, str | None] = {
+        key: None for name in sorted(names) if name in BY_NAME for key in sorted(BY_NAME[name].plugin.decision)
+    }
+    if not annotations:
+        return None
+    return Annotate(
+        kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.uid, annotations=annotations, unbound=True
+    )

@@ -9,6 +9,7 @@ from deviceshare_cluster.interface import BindState, PodState
 from deviceshare_binder.core.commands import ClaimRequest, ClusterWrite
 from deviceshare_binder.core.views import (
     NodeView,
+    OtherPodView,
     PodGroupView,
     PodUsage,
     PodView,
@@ -24,6 +25,13 @@ class PodChanged(Event, frozen=True):
     uid: str
     pod: PodView | None
     usage: PodUsage | None = None
+
+
+class OtherPodChanged(Event, frozen=True):
+    """A waiting pod of another scheduler, None if it does not wait any more."""
+
+    uid: str
+    pod: OtherPodView | None
 
 
 class NodeChanged(Event, frozen=True):
@@ -172,6 +180,7 @@ class ClusterFailed(Event, frozen=True):
 
 decode_event = msgspec.msgpack.Decoder(
     PodChanged
+    | OtherPodChanged
     | NodeChanged
     | PodGroupChanged
     | QueueChanged

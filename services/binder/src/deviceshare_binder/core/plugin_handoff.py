@@ -1,9 +1,11 @@
 """The handoff of pods to device plugins, node by node: which pods are in it, and which claims wait for them.
 
-A pod's handoff begins with its binding and ends when its fact shows that the plugin has served it. Two pods that the
-plugin could mistake for one another (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`) are never in
-handoff on one node together: the later one waits, and those after it that have one of its keys. It also waits for
-served pods that the plugin may still confuse with it, until they run, at most for the patience.
+A pod's handoff begins with its binding and ends when its fact shows that the plugin has served it and kubelet has
+admitted it. Two pods that the plugin could mistake for one another
+(:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`) are never in handoff on one node together: the later one
+waits, and those after it that have one of its keys. It also waits for pods on no node or on another one whose
+annotations let the plugin select them, and for served pods that the plugin may still confuse with it, until they run,
+at most for the patience.
 """
 
 import heapq
@@ -56,6 +58,8 @@ class PluginHandoff(msgspec.Struct, eq=False):
 
     unserved: dict[str, Keys] = {}
     """Pods, by uid, that are bound here and not served according to their facts."""
+    selectable: dict[str, Keys] = {}
+    """Pods, by uid, that are not bound here, and that the plugin may select by their annotations."""
     begun: dict[str, Keys] = {}
     """Pods, by uid, whose binding has begun and whose fact does not show its result yet."""
     starting: dict[str, Keys] = {}
@@ -66,13 +70,15 @@ class PluginHandoff(msgspec.Struct, eq=False):
     """Pods whose turn it is: they do not wait for claims that are still held."""
     reserved: set[str] = set()
     """Keys of the held claims: later pods with one of them wait, too."""
+    due: dict[str, float] = {}
+    """The monotonic time at which the patience with each pod of ``unserved`` and ``selectable`` ends."""
     stuck: set[str] = set()
-    """Pods of ``unserved`` whose patience is over."""
+    """Those whose patience is over."""
 
     @property
     def empty(self) -> bool:
         """Whether no pod is in handoff and no claim is held."""
-        return not (self.unserved or self.begun or self.starting or self.held)
+        return not (self.unserved or self.selectable or self.begun or self.starting or self.held)
 
     def blocked(self, uid: str, keys: Keys) -> bool:
         """Return whether a pod has to wait for others; those that came later do not count."""
@@ -111,16 +117,21 @@ class PluginHandoff(msgspec.Struct, eq=False):
 
     def waiting_for(self, uid: str) -> list[str]:
         """Return the claims that wait for a pod."""
-        return [claim for claim, (_, keys) in self.held.items() if not keys.isdisjoint(self.unserved[uid])]
+        awaited = self.to_serve(uid)
+        return [claim for claim, (_, keys) in self.held.items() if not keys.isdisjoint(awaited)]
+
+    def to_serve(self, uid: str) -> Keys:
+        """Return the keys by which the plugin may select a pod that it has not served."""
+        return self.unserved.get(uid, frozenset()) | self.selectable.get(uid, frozenset())
 
     def _all(self) -> Iterator[tuple[str, Keys]]:
-        yield from self.unserved.items()
-        yield from self.begun.items()
-        yield from self.starting.items()
+        for pods in (self.unserved, self.selectable, self.begun, self.starting):
+            yield from pods.items()
 
     def of_pod(self, uid: str) -> Keys:
         """Return the keys that other pods must not have while this one is on the node."""
-        return frozenset().union(*(pods.get(uid, ()) for pods in (self.unserved, self.begun, self.starting)))
+        pods = (self.unserved, self.selectable, self.begun, self.starting)
+        return frozenset().union(*(keys.get(uid, ()) for keys in pods))
 
 
 class PluginHandoffs:
@@ -135,10 +146,13 @@ class PluginHandoffs:
         self._handoffs: defaultdict[str, PluginHandoff] = defaultdict(PluginHandoff)
         self._nodes: dict[str, dict[str, None]] = {}
         """Nodes where a pod may be in handoff, by uid."""
+        self._selecting: dict[str, frozenset[str]] = {}
+        """Nodes whose plugins may select a pod that is not bound there, by uid."""
         self._families: dict[str, tuple[str, ...]] = {}
         """The families whose plugins have not served a pod, by uid."""
         self._timers: list[tuple[float, str, str, bool]] = []
-        """The end of the patience with a pod: monotonic time, node, uid, whether the pod is served and starts."""
+        """The end of the patience with a pod: monotonic time, node, uid, whether the pod is served and starts. If not,
+        it is valid only while :attr:`PluginHandoff.due` has the same time."""
         self._stuck: list[Stuck] = []
         self.freed: dict[str, None] = {}
 
@@ -149,6 +163,7 @@ class PluginHandoffs:
 
     def pod(self, uid: str, view: PodView | None, now: float) -> None:
         """Apply a pod's state, None if it is gone, at a monotonic time."""
+        self.select(uid, view.selectable if view is not None else (), now)
         bound = view.node if view is not None else ""
         if view is not None and not bound:
             return  # a binding that has begun may still succeed
@@ -161,7 +176,25 @@ class PluginHandoffs:
         if view is not None and in_handoff:
             self._nodes[uid] = {bound: None}
             self._families[uid] = tuple(dict.fromkeys(family for family, _ in view.unserved))
-        else:
+        elif uid not in self._selecting:
+            self._families.pop(uid, None)
+
+    def select(self, uid: str, selectable: Iterable[tuple[str, str, str]], now: float) -> None:
+        """Apply which plugins may select a pod that is not bound to their node: node, family and key."""
+        by_node: dict[str, set[str]] = {}
+        for node, family, key in selectable:
+            by_node.setdefault(node, set()).add(key)
+            self._families[uid] = (family,)
+        for node in sorted(self._selecting.pop(uid, frozenset()) | by_node.keys()):
+            handoff = self._handoffs[node]
+            before = handoff.of_pod(uid)
+            self._await(node, uid, handoff.selectable, frozenset(by_node.get(node, ())), now)
+            if before - handoff.of_pod(uid):
+                self._free(node, handoff)
+            self._drop_empty(node, handoff)
+        if by_node:
+            self._selecting[uid] = frozenset(by_node)
+        elif uid not in self._nodes:
             self._families.pop(uid, None)
 
     def blocked(self, node: str, uid: str, keys: Keys) -> bool:
@@ -175,8 +208,8 @@ class PluginHandoffs:
         handoff.held[claim] = (uid, keys)
         handoff.reserved |= keys
         handoff.called.discard(uid)
-        for stuck in handoff.unserved:
-            if stuck in handoff.stuck and not keys.isdisjoint(handoff.unserved[stuck]):
+        for stuck in sorted(handoff.stuck):
+            if not keys.isdisjoint(handoff.to_serve(stuck)):
                 self._report(node, stuck, [claim])
 
     def unhold(self, node: str, claim: str, uid: str) -> None:
@@ -226,11 +259,11 @@ class PluginHandoffs:
     def expire(self, now: float) -> None:
         """End the patience with pods: unserved ones are stuck, starting ones no longer block others."""
         while self._timers and self._timers[0][0] <= now:
-            _, node, uid, starts = heapq.heappop(self._timers)
+            due, node, uid, starts = heapq.heappop(self._timers)
             handoff = self._handoffs.get(node)
             if handoff is None:
                 continue
-            if not starts and uid in handoff.unserved and uid not in handoff.stuck:
+            if not starts and handoff.due.get(uid) == due:
                 handoff.stuck.add(uid)
                 self._report(node, uid, handoff.waiting_for(uid))
             elif starts and uid in handoff.starting:
@@ -245,17 +278,11 @@ class PluginHandoffs:
     def _seen(self, node: str, uid: str, keys: Keys, starting: Keys, now: float) -> None:
         """A fact shows that a pod is bound here, unserved if there are keys, or that it is not here."""
         handoff = self._handoffs[node]
-        if keys and uid not in handoff.unserved:
-            heapq.heappush(self._timers, (now + self._patience, node, uid, False))
         if starting and uid not in handoff.starting:
             heapq.heappush(self._timers, (now + self._patience, node, uid, True))
         before = handoff.of_pod(uid)
         handoff.begun.pop(uid, None)
-        if keys:
-            handoff.unserved[uid] = keys
-        else:
-            handoff.unserved.pop(uid, None)
-            handoff.stuck.discard(uid)
+        self._await(node, uid, handoff.unserved, keys, now)
         if starting:
             handoff.starting.setdefault(uid, starting)
         else:
@@ -264,13 +291,25 @@ class PluginHandoffs:
             self._free(node, handoff)
         self._drop_empty(node, handoff)
 
+    def _await(self, node: str, uid: str, awaited: dict[str, Keys], keys: Keys, now: float) -> None:
+        """Wait for a pod with these keys, or no longer if there are none; ``awaited`` are all that are waited for."""
+        handoff = self._handoffs[node]
+        if keys and uid not in awaited:
+            handoff.due[uid] = now + self._patience
+            heapq.heappush(self._timers, (handoff.due[uid], node, uid, False))
+        elif not keys and uid in awaited:
+            del awaited[uid], handoff.due[uid]
+            handoff.stuck.discard(uid)
+        if keys:
+            awaited[uid] = keys
+
     def _free(self, node: str, handoff: PluginHandoff) -> None:
         if handoff.held:
             self.freed[node] = None
 
     def _report(self, node: str, uid: str, waiting: list[str]) -> None:
         plugins = [BY_NAME[name].plugin.name for name in self._families.get(uid, ()) if name in BY_NAME]
-        keys = sorted(self._handoffs[node].unserved[uid])
+        keys = sorted(self._handoffs[node].to_serve(uid))
         self._stuck.append(Stuck(uid, node, keys, list(dict.fromkeys(plugins)), waiting))
 
     def _drop_empty(self, node: str, handoff: PluginHandoff) -> None:

@@ -12,7 +12,7 @@ from deviceshare_cluster.interface import EventRecord
 
 from deviceshare_binder.core.commands import RecordEvent, SetPodCondition
 from deviceshare_binder.core.plugin_handoff import Stuck
-from deviceshare_binder.core.views import PodView
+from deviceshare_binder.core.views import OtherPodView, PodView
 
 SCHEDULED, LIMIT, STUCK = "Scheduled", "DevicePluginLimit", "DevicePluginStuck"
 """Reasons of Events about pods that are bound."""
@@ -142,18 +142,23 @@ class Reports:
         for caveat in caveats(claim.grants):
             self._add(claim, LIMIT, caveat)
 
-    def stuck(self, stuck: Stuck, waiting: Sequence[Claim]) -> None:
+    def stuck(self, stuck: Stuck, view: PodView | OtherPodView, waiting: Sequence[Claim]) -> None:
         """A device plugin does not serve a pod, for which claims wait."""
-        view = self._pods.get(stuck.uid)
-        if view is None:
-            return
         plugin, keys = " and ".join(stuck.plugins) or "the device plugin", " and ".join(stuck.keys)
-        text = f"{plugin} of {stuck.node} does not serve this pod, which has {keys}: others like it wait until it ends"
+        node, pod = stuck.node, f"pod {view.namespace}/{view.name}"
+        if isinstance(view, PodView) and view.node == node:
+            unserved = f"does not serve this pod, which has {keys}, or kubelet does not report that it has admitted it"
+            text = f"{plugin} of {node} {unserved}: others like it wait until it runs or ends"
+            waits = f"{plugin} has not served {pod} yet, which has {keys}, or kubelet has not admitted it"
+        else:
+            text = (
+                f"the annotations of this pod, which is not on {node}, let {plugin} of {node} serve it as one with "
+                f"{keys}: others like it wait until the annotations are removed"
+            )
+            waits = f"{plugin} may serve {pod}, which is not on this node and whose annotations name {keys} of it"
         self._add(view, STUCK, text)
         for claim in waiting:
-            self._waits[claim.uid] = (
-                f"waits on {stuck.node}: {plugin} has not served pod {view.namespace}/{view.name} yet, which has {keys}"
-            )
+            self._waits[claim.uid] = f"waits on {stuck.node}: {waits}"
             self._report_wait(claim.uid)
 
     def paused(self, claim: Claim, node: str, reason: str) -> None:
@@ -180,7 +185,7 @@ class Reports:
         if self._reported.get(uid) == message:
             del self._reported[uid]
 
-    def _add(self, pod: Claim | PodView, reason: str, message: str) -> None:
+    def _add(self, pod: Claim | PodView | OtherPodView, reason: str, message: str) -> None:
         warning = reason != SCHEDULED
         self._scheduled.append(
             EventRecord("Pod", pod.namespace, pod.name, pod.uid, warning, reason, message, at=0.0, once=True)

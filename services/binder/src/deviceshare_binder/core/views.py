@@ -40,12 +40,18 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     held: tuple[ContainerGrant, ...] = ()
     unserved: tuple[tuple[str, str], ...] = ()
     until_running: tuple[str, ...] = ()
+    selectable: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def counts(self) -> bool:
         """Whether its usage counts in a queue: it belongs to a PodGroup, is bound, and has not ended."""
         grouped = bool(self.group) and not self.group.startswith("pod/")
         return grouped and bool(self.node) and not (self.ended or self.terminating)
+
+    @property
+    def selecting(self) -> tuple[str, ...]:
+        """The nodes whose device plugins may serve it, beginning with its own, once for each key."""
+        return (*(self.node for _ in self.unserved), *(node for node, _, _ in self.selectable))
 
     @property
     def containers(self) -> tuple[str, ...]:
@@ -77,6 +83,16 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
         if view.node or revision_number(self.revision) <= revision_number(view.revision):
             return view
         return replace(view, revision=self.revision, fenced=self.fenced)
+
+
+class OtherPodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="otherpod"):
+    """The fields of a :class:`deviceshare.model.OtherPodFact` by which device plugins may select the waiting pod."""
+
+    v: int = 1
+    uid: str
+    namespace: str
+    name: str
+    selectable: tuple[tuple[str, str, str], ...] = ()
 
 
 class PodUsage(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):

@@ -260,7 +260,8 @@ class FactBuilder:
         self._show_other(pod, change.revision)
         pod = self._adoption.pod(pod)
         known = self._desired.exists(fact_subject("pod", pod.uid))
-        if not (known if pod.ended else pod.node or pod.scheduler in self._schedulers):
+        to_serve = pod.unserved or pod.selectable
+        if not (known or to_serve if pod.ended else pod.node or pod.scheduler in self._schedulers):
             if known or pod.uid in self._using_claims:
                 self._delete_pod(pod.uid, ref, change.revision)
             return
@@ -278,14 +279,17 @@ class FactBuilder:
         self._want_pod(pod, change.revision)
 
     def _show_other(self, pod: PodFact, revision: int) -> None:
-        """Publish that a pod waits for another scheduler, while it does: users ask why it is not placed."""
+        """Publish that a pod waits for another scheduler, while it does: users ask why it is not placed.
+
+        A device plugin may select it meanwhile.
+        """
         subject = fact_subject("otherpod", pod.uid)
         waits = not (pod.node or pod.ended or pod.scheduler in self._schedulers)
-        if waits and requests_devices(pod.ask):
+        if waits and (requests_devices(pod.ask) or pod.selectable):
             served = tuple(sorted(self._schedulers))
             other = OtherPodFact(
                 revision=pod.revision, uid=pod.uid, namespace=pod.namespace, name=pod.name, scheduler=pod.scheduler,
-                served=served,
+                served=served, selectable=pod.selectable,
             )  # fmt: skip
             self._want(subject, other, revision)
         elif self._desired.exists(subject):

@@ -29,10 +29,6 @@ class HamiGpuPlugin(DevicePlugin):
         """Return whether the plugin has served all containers, or reported a failure."""
         return annotations.get(hami_vnpu.BIND_PHASE, "") != hami_vnpu.ALLOCATING
 
-    def served_all(self, annotations: Mapping[str, str], grants: Sequence[ContainerGrant]) -> bool:
-        """Return the same as :meth:`served`."""
-        return self.served(annotations)
-
     def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Erase the devices left to hand out."""
         if self.served(annotations):

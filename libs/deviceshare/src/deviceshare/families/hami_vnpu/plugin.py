@@ -38,10 +38,6 @@ class HamiPlugin(DevicePlugin):
             return not any("," in slots for slots in left)
         return phase != wire.ALLOCATING
 
-    def served_all(self, annotations: Mapping[str, str], grants: Sequence[ContainerGrant]) -> bool:
-        """Return the same as :meth:`served`: the pod's annotations contain the devices left to hand out."""
-        return self.served(annotations)
-
     def until_running(self, annotations: Mapping[str, str]) -> tuple[str, ...]:
         """Return the key of pods with several containers: the plugin may choose this pod for a later container."""
         return (_SEVERAL,) if annotations.get(wire.BIND_PHASE) == wire.SUCCESS else ()

@@ -12,24 +12,34 @@ from deviceshare.formats import vgpu
 from deviceshare.model import ContainerGrant
 
 
+def _key(count: int) -> str:
+    return f"{count} {'vGPU' if count == 1 else 'vGPUs'}"
+
+
 class VgpuPlugin(DevicePlugin):
     """The plugin of hami-core, MPS and MIG."""
 
     name = "the vGPU device plugin"
     locks = ("hamivgpu", "volcano.sh/mutex.lock")
     given_up: Mapping[str, str] = {vgpu.TO_ALLOCATE: "", vgpu.BIND_PHASE: vgpu.FAILED, vgpu.TIME: SERVED_TIME}
+    decision = frozenset({vgpu.NODE, vgpu.TIME, vgpu.IDS, vgpu.TO_ALLOCATE, vgpu.BIND_PHASE, vgpu.BIND_TIME})
     passing = frozenset({vgpu.TIME, vgpu.BIND_TIME, vgpu.BIND_PHASE, vgpu.TO_ALLOCATE})
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return the numbers of vGPUs of the pod, by which it is chosen, and of each container, as kubelet requests."""
         counts = [len(grant.devices) for grant in grants]
         total = sum(len(grant.devices) for grant in grants if not grant.stage)
-        return tuple(f"{count} {'vGPU' if count == 1 else 'vGPUs'}" for count in sorted({*counts, total} - {0}))
+        return tuple(_key(count) for count in sorted({*counts, total} - {0}))
 
     def served(self, annotations: Mapping[str, str]) -> bool:
-        """Return whether the plugin has set the final phase, or no devices are left to hand out."""
-        phase = annotations.get(vgpu.BIND_PHASE, "")
-        return phase in (vgpu.SUCCESS, vgpu.FAILED) or "," not in annotations.get(vgpu.TO_ALLOCATE, "")
+        """Return whether no devices are left to hand out: the plugin reads no phase, not even its own."""
+        return "," not in annotations.get(vgpu.TO_ALLOCATE, "")
+
+    def selectable(self, annotations: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+        """Return the node that the pod names, and the number of devices left to hand out."""
+        node, left = annotations.get(vgpu.NODE, ""), annotations.get(vgpu.TO_ALLOCATE, "")
+        count = sum("," in device for slot in left.split(";") for device in slot.split(":"))
+        return (node, (_key(count),)) if node and count else ("", ())
 
     def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Erase the devices left to hand out, and make the pod the youngest."""
