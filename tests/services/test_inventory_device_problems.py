@@ -5,8 +5,10 @@ import json
 import pytest
 from deviceshare.formats import vgpu
 from deviceshare.model import Gone
+from deviceshare_bus.core import Now
 from deviceshare_bus.subjects import fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord
+from deviceshare_inventory.core.reports import SETTLE
 from support.inventory import gone, started, work_off
 
 BOTH = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-core:"
@@ -122,3 +124,34 @@ def test_an_ended_pod_has_no_problems():
     core.deliver([pod(6, phase="Succeeded"), node(7, ONE)])
     work_off(core, bus)
     assert problems(bus) == []
+
+
+def test_cards_that_are_missing_while_their_plugin_registers_again_are_no_events():
+    """Of a kubelet that restarts, allocatable is 0 until its device plugins have registered again."""
+    core, bus, _ = started([node(), pod()], 5)
+    core.deliver([node(6, "")])
+    assert events(work_off(core, bus)) == []
+    assert problems(bus) == [MISSING], "whoever asks meanwhile is told"
+    core.now = Now(core.now.monotonic + SETTLE / 2, core.now.wall)
+    core.deliver([node(7)])
+    assert events(work_off(core, bus)) == []
+    assert problems(bus) == []
+    core.now = Now(core.now.monotonic + 2 * SETTLE, core.now.wall)
+    assert events(work_off(core, bus)) == []
+    assert core.core.next_due(core.now) is None
+
+
+@pytest.mark.parametrize("back", [None, ONE])
+def test_cards_that_stay_missing_are_events_after_a_while_or_once_their_plugin_registers_others(back):
+    core, bus, _ = started([node(), pod()], 5)
+    core.deliver([node(6, "")])
+    assert events(work_off(core, bus)) == []
+    if back is None:
+        core.now = Now(core.now.monotonic + SETTLE, core.now.wall)
+    else:
+        core.deliver([node(7, back)])
+    of_node = "Node n1: GPU-0, which pods hold, is not registered any more"
+    said = events(work_off(core, bus))
+    assert sorted(said) == [("Node", "DeviceProblem", of_node), ("Pod", "DeviceProblem", MISSING)]
+    core.now = Now(core.now.monotonic + 2 * SETTLE, core.now.wall)
+    assert events(work_off(core, bus)) == [], "once"

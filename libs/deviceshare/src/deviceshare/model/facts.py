@@ -236,8 +236,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     """Plugin keys under which a device plugin may select the bound pod again although it has served it
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.until_running`)."""
     selectable: tuple[tuple[str, str, str], ...] = ()
-    """Allocations that device plugins of other nodes than the pod's may serve by its annotations, whether it is bound or
-    not: node, family and plugin key
+    """Allocations that device plugins of other nodes than the pod's may serve by its annotations, though it be on none:
+    node, family and plugin key
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.selectable`)."""
     problems: tuple[Problem, ...] = ()
 

@@ -91,6 +91,10 @@ class DeviceProblems:
             return []
         return [self._judged(uid) for uid in sorted(self._on.get(name, ()))]
 
+    def registers_none(self, node: str) -> bool:
+        """Return whether a node registers no card: its device plugins may be registering again."""
+        return self._healthy.get(node) == {}
+
     def of_node(self, name: str) -> tuple[Problem, ...]:
         """Return what is wrong with cards of a node that pods hold."""
         subject = f"Node {name}"

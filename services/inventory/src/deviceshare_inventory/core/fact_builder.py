@@ -7,6 +7,7 @@ import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
 from deviceshare.formats.mindcluster import describes_devices
 from deviceshare.model import (
+    CARD_MISSING,
     ConfigFact,
     Fact,
     FormatError,
@@ -304,7 +305,12 @@ class FactBuilder:
     def _report_cards(self, node: str, uid: str = "") -> None:
         """Report cards of a node that pods hold and that are missing or unhealthy."""
         if not self.listing:
-            self._reports.report(_CARDS + node, Reference("Node", "", node, uid), self._problems.of_node(node))
+            about = Reference("Node", "", node, uid)
+            self._reports.report(_CARDS + node, about, self._problems.of_node(node), self._passing(node))
+
+    def _passing(self, node: str) -> str:
+        """Return the kind of problems of a node's devices that may be over in seconds."""
+        return CARD_MISSING if self._problems.registers_none(node) else ""
 
     def _apply_freed(self) -> None:
         """Apply the pods again whose uid has no owner any more."""
@@ -322,7 +328,8 @@ class FactBuilder:
         if not self._desired.exists(subject):
             self._steps.append(RecordStep(pod.uid, pod.ref, "seen"))
         self._want(subject, pod, revision)
-        self._reports.report(subject, Reference("Pod", pod.namespace, pod.name, object_uid(pod.uid)), pod.problems)
+        about = Reference("Pod", pod.namespace, pod.name, object_uid(pod.uid))
+        self._reports.report(subject, about, pod.problems, self._passing(pod.node))
 
     def _delete_pod(self, uid: str, ref: str, revision: int) -> None:
         self._adoption.forget(uid)

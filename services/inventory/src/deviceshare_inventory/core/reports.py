@@ -34,6 +34,10 @@ RETRY = Backoff(0.1, 5.0)
 """Seconds before an Event is tried again; doubled with each try, up to twice as long with jitter."""
 
 
+SETTLE = 30.0
+"""Seconds for which a problem has to last that is over when a device plugin has registered again."""
+
+
 class Reference(NamedTuple):
     """The object that a report is about; the uid may be unknown."""
 
@@ -51,6 +55,14 @@ class _Attempt(NamedTuple):
     due: float | None = None
 
 
+class _Deferred(NamedTuple):
+    """A remark that may be over soon; ``due``: the monotonic time at which it is reported, None until the next tick."""
+
+    about: Reference | None
+    remark: Remark
+    due: float | None = None
+
+
 class Reports:
     """The problems that were reported, by subject, and the Events to record. ``jitter`` is a fraction from 0 to 1."""
 
@@ -61,6 +73,8 @@ class Reports:
         self._waiting: deque[EventRecord] = deque()
         self._recording: dict[int, _Attempt] = {}
         """By token."""
+        self._deferred: dict[str, dict[str, _Deferred]] = {}
+        """Remarks of ``_reported`` that are reported later if they still hold, by subject and text."""
         self._tokens = 0
 
     @property
@@ -70,26 +84,39 @@ class Reports:
 
     @property
     def due(self) -> float | None:
-        """The monotonic time of the next try."""
-        return min((each.due for each in self._recording.values() if each.due is not None), default=None)
+        """The monotonic time of the next try, or of the next report that was deferred."""
+        deferred = (each.due for remarks in self._deferred.values() for each in remarks.values())
+        return min(
+            (at for at in (*(each.due for each in self._recording.values()), *deferred) if at is not None), default=None
+        )
 
-    def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark]) -> None:
+    def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark], passing: str = "") -> None:
         """Report the remarks about a subject that have not been reported yet; these are all that hold now.
 
-        Without an object that they are ``about`` no Event is recorded.
+        Without an object that they are ``about`` no Event is recorded. Problems whose field is ``passing`` are reported
+        only once they have lasted for ``SETTLE``.
         """
-        known = self._reported.get(subject, frozenset())
+        before = self._deferred.pop(subject, {})
+        known = self._reported.get(subject, frozenset()) - before.keys()
+        deferred = {
+            str(remark): before.get(str(remark), _Deferred(about, remark))
+            for remark in remarks
+            if isinstance(remark, Problem) and remark.field == passing and str(remark) not in known
+        }
+        if deferred:
+            self._deferred[subject] = deferred
         if remarks:
             self._reported[subject] = frozenset(map(str, remarks))
         elif known:
             del self._reported[subject]
         for remark in remarks:
-            if str(remark) not in known:
+            if str(remark) not in known and str(remark) not in deferred:
                 self._report(about, remark)
 
     def forget(self, subject: str) -> None:
         """Forget a subject: its problems will be reported again."""
         self._reported.pop(subject, None)
+        self._deferred.pop(subject, None)
 
     def keep(self, prefix: str, subjects: Collection[str]) -> None:
         """Forget the subjects with this prefix, except these."""
@@ -100,9 +127,11 @@ class Reports:
         """Forget what waits to be reported: another replica reports it."""
         self._commands.clear()
         self._waiting.clear()
+        self._deferred.clear()
 
     def act(self, now: Now) -> list[Command]:
         """Return what is to be logged, counted and recorded now."""
+        self._report_deferred(now.monotonic)
         commands, self._commands = self._commands, []
         for token, attempt in self._recording.items():
             if attempt.due is not None and attempt.due <= now.monotonic:
@@ -128,6 +157,16 @@ class Reports:
         due = now.monotonic + RETRY.delay(failures - 1, self._jitter)
         self._recording[answer.token] = _Attempt(record, failures, due)
         return commands
+
+    def _report_deferred(self, now: float) -> None:
+        for subject, remarks in list(self._deferred.items()):
+            for text, each in list(remarks.items()):
+                if each.due is None:
+                    remarks[text] = each._replace(due=now + SETTLE)
+                elif each.due <= now:
+                    self._report(each.about, remarks.pop(text).remark)
+            if not remarks:
+                del self._deferred[subject]
 
     def _report(self, about: Reference | None, remark: Remark) -> None:
         details = {"subject": "" if about is None else f"{about.kind} {about.namespace}/{about.name}"}
