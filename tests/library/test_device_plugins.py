@@ -7,7 +7,7 @@ import json
 
 import pytest
 from deviceshare.families import BY_NAME
-from deviceshare.model import Claim, ContainerGrant, DeviceGrant
+from deviceshare.model import DEVICES_DIFFER, Claim, ContainerGrant, DeviceGrant
 from deviceshare.objects import decode_node, decode_pod
 
 CASES = {
@@ -203,3 +203,34 @@ def test_the_lock_of_a_node_names_its_holder():
     locks = {"hami.io/mutex.lock": "2023-11-14T22:13:20Z,ns,p", "hamivgpu": "2023-11-14T22:13:20Z"}
     raw = json.dumps({"metadata": {"name": "n1", "annotations": {**locks, "else": "1"}}}).encode()
     assert dict(decode_node(raw).locks) == locks
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+@pytest.mark.parametrize("family", CASES)
+def test_a_pod_that_kubelet_has_admitted_unserved_has_the_devices_of_another_one(family, phase):
+    annotations = bound(family)
+    (problem,) = fact(family, annotations, phase, **STARTED).problems
+    assert problem.field == DEVICES_DIFFER
+    text = "its device plugin has not served it: its containers have the devices of another pod"
+    assert str(problem) == f"Pod ns/p: kubelet has admitted the pod on n1, and {text}"
+    served = annotations | BY_NAME[family].plugin.once_served(annotations)
+    assert fact(family, served, phase, **STARTED).problems == ()
+    assert fact(family, annotations | {"deviceshare.io/served": "true"}, phase, **STARTED).problems == ()
+    assert fact(family, annotations, "Failed", **STARTED).problems == ()
+    assert fact(family, annotations).problems == (), "kubelet may ask yet"
+
+
+@pytest.mark.parametrize(
+    ("real", "others"),
+    [
+        ("Ascend310P-2c.1cpu-100-0_0", ""),
+        ("Ascend310P-2c.1cpu-100-3_0", "Ascend310P-3"),
+        ("Ascend310P-1,Ascend310P-0", "Ascend310P-0, Ascend310P-1"),
+        ("no chip", ""),
+    ],
+)
+def test_devices_that_mindcluster_reports_of_another_chip_are_a_problem(real, others):
+    annotations = bound("mindcluster", **{"predicate-time": str(2**64 - 1), "huawei.com/AscendReal": real})
+    found = [str(problem) for problem in fact("mindcluster", annotations, "Running").problems]
+    text = f"its containers have devices of {others}, and it holds Ascend310P-0"
+    assert found == ([f"Pod ns/p: kubelet has admitted the pod on n1, and {text}"] if others else [])

@@ -81,6 +81,15 @@ class DevicePlugin:
         """Return the annotations that the plugin writes when it serves a bound pod, {} for nothing to serve."""
         return {}
 
+    def difference(self, annotations: Mapping[str, str], grants: Sequence[ContainerGrant]) -> str:
+        """Return what shows that the containers of a pod that kubelet has admitted have other devices, '' if nothing.
+
+        A plugin marks the pod that it selects before it answers kubelet.
+        """
+        if not self.once_served(annotations):
+            return ""
+        return "its device plugin has not served it: its containers have the devices of another pod"
+
     def same(self, written: Mapping[str, str], found: Mapping[str, str]) -> bool:
         """Return whether a bound pod has the annotations that the family wrote, except ``passing`` ones."""
         return all(found.get(key) == value for key, value in written.items() if key not in self.passing)

@@ -169,6 +169,12 @@ def groups_of(real: str) -> frozenset[int]:
     return frozenset(number for number in numbers if number is not None)
 
 
+def chips_of(real: str) -> frozenset[int]:
+    """Return the numbers of the chips of the devices in ``REAL``: whole ones, and parts of one."""
+    numbers = (_number(item.rpartition("-")[2].partition("_")[0]) for item in real.split(","))
+    return frozenset(number for number in numbers if number is not None)
+
+
 def _number(text: str) -> int | None:
     """Return the number of a chip, or None if malformed."""
     return whole(text) if len(text) <= 4 else None

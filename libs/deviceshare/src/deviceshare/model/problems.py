@@ -7,8 +7,8 @@ the input, reports it once, and continues with the rest.
 import msgspec
 
 CARD_MISSING, CARD_UNHEALTHY = "card missing", "card unhealthy"
-NODE_MISSING, DEVICES_MISSING = "node missing", "devices missing"
-DEVICE_PROBLEMS = (CARD_MISSING, CARD_UNHEALTHY, NODE_MISSING, DEVICES_MISSING)
+NODE_MISSING, DEVICES_MISSING, DEVICES_DIFFER = "node missing", "devices missing", "devices differ"
+DEVICE_PROBLEMS = (CARD_MISSING, CARD_UNHEALTHY, NODE_MISSING, DEVICES_MISSING, DEVICES_DIFFER)
 """The values of :attr:`Problem.field` for the devices of bound pods."""
 
 

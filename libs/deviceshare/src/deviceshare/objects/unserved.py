@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from deviceshare.families import BY_NAME, FAMILIES, SERVED, Family, FamilyError, calling
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.model import ContainerGrant
+from deviceshare.model import DEVICES_DIFFER, ContainerGrant
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import PodStatus, TemplateStatus
 
@@ -42,8 +42,8 @@ def unserved(
 ) -> tuple[tuple[str, str], ...]:
     """Return family and plugin key of each allocation of a bound pod that the plugins of its node may still serve.
 
-    Includes ended pods, which hold nothing, because some plugins still select them. A family with a bug has no keys,
-    and the bug is added to ``problems``.
+    Includes ended pods, which hold nothing, because some plugins still select them. Devices that an admitted pod has
+    in place of its own are added to ``problems``, as is the bug of a family, which has no keys then.
     """
     if not annotations or annotations.get(SERVED) == "true":
         return ()
@@ -60,6 +60,8 @@ def unserved(
             with calling(family.name, "plugin.served, selectable or keys"):
                 if not admitted or _may_serve(family, annotations, node, phase):
                     found += [(family.name, key) for key in family.plugin.keys(grants)]
+                if admitted and (text := family.plugin.difference(annotations, grants)):
+                    problems.add(DEVICES_DIFFER, f"kubelet has admitted the pod on {node}, and {text}", "")
         except FamilyError as error:
             problems.add("metadata.annotations", family.name, f"devices that the family can compare: {error}")
     return tuple(found)

@@ -39,3 +39,14 @@ class MindClusterPlugin(DevicePlugin):
         kind = f"{wire.KIND}-{part.cores}c.{part.cpus}cpu-100"
         made = [f"{kind}-{chip}_0" if template else wire.chip_id(chip) for chip in chips]
         return {wire.PREDICATE_TIME: SERVED_TIME, wire.REAL: ",".join(made)}
+
+    def difference(self, annotations: Mapping[str, str], grants: Sequence[ContainerGrant]) -> str:
+        """Compare the chips of the devices that the plugin reports with those that the pod holds."""
+        reported = wire.chips_of(annotations.get(wire.REAL, ""))
+        if not reported:
+            return super().difference(annotations, grants)
+        held = {device.index for grant in grants for device in grant.devices}
+        if reported <= held:
+            return ""
+        names = [", ".join(wire.chip_id(chip) for chip in sorted(chips)) for chips in (reported, held)]
+        return f"its containers have devices of {names[0]}, and it holds {names[1]}"
