@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operators.md").read_text()
 TABLE = PAGE.partition("\n## Bounds\n")[2].partition("\n## ")[0]
-ROWS = [row for row in TABLE.splitlines() if row.startswith("|")][2:]
+ROWS = [row for row in TABLE.splitlines() if row.startswith("| ")]
 PLACE = re.compile(r"`((?:[a-z_]+\.)+_?[A-Za-z_]+)`")
 BOUND = re.compile(
     r"MOST_|^LIMIT$|_LIMIT$|IN_FLIGHT|^READS$|^REQUESTS$|^WRITES$|PENDING_|INBOX_|MAX_|AT_ONCE|"

@@ -106,6 +106,7 @@ from deviceshare.model.problems import (
     Problem,
     RequestError,
     describe_error,
+    limited,
 )
 from deviceshare.model.quantities import (
     LARGEST,
@@ -255,6 +256,7 @@ __all__ = [
     "fenced_claims",
     "format_quantity",
     "is_native",
+    "limited",
     "matches_labels",
     "mebibytes_hint",
     "not_served",

@@ -4,8 +4,14 @@ Each error carries a :class:`Problem` with object, field, value and expected val
 the input, reports it once, and continues with the rest.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
+MOST_PROBLEMS = 64
+"""Problems of one object that its fact names."""
+_LONGEST = 512
+"""Characters of each part of a problem in a fact."""
 CARD_MISSING, CARD_UNHEALTHY = "card missing", "card unhealthy"
 NODE_MISSING, DEVICES_MISSING, DEVICES_DIFFER = "node missing", "devices missing", "devices differ"
 DEVICE_PROBLEMS = (CARD_MISSING, CARD_UNHEALTHY, NODE_MISSING, DEVICES_MISSING, DEVICES_DIFFER)
@@ -32,6 +38,25 @@ class Problem(msgspec.Struct, frozen=True, array_like=True):
             return f"{self.subject}: {self.value}"
         shown = self.value if len(self.value) <= 120 else f"{self.value[:117]}..."
         return f"{self.subject}: {self.field}: {shown!r} is not valid: expected {self.expected}"
+
+
+def limited(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Return the problems of one object as its fact has them: at most :data:`MOST_PROBLEMS`, with short texts.
+
+    The last one says how many more there are. Values are those of a user, who may write 1.5 MB of them.
+    """
+    found = tuple(_shortened(each) for each in problems[:MOST_PROBLEMS])
+    if (more := len(problems) - MOST_PROBLEMS) > 0:
+        last = Problem(found[-1].subject, "…", f"{more + 1} more problems", f"at most {MOST_PROBLEMS}")
+        found = (*found[:-1], last)
+    return found
+
+
+def _shortened(problem: Problem) -> Problem:
+    parts = (problem.subject, problem.field, problem.value, problem.expected)
+    if all(len(part) <= _LONGEST for part in parts):
+        return problem
+    return Problem(*(part if len(part) <= _LONGEST else f"{part[: _LONGEST - 1]}…" for part in parts))
 
 
 def describe_error(error: BaseException) -> str:

@@ -92,6 +92,8 @@ def to_amount(resource: str, value: Quantity, subject: str, field: str, error: t
     """
     text = _as_text(value)
     try:
+        if len(text) > _LONGEST:  # also a key of the cache
+            raise ValueError(text)
         return _amount(resource, text)
     except ValueError:
         expected = _MILLI if resource == "cpu" else _BYTES if is_native(resource) else _COUNT

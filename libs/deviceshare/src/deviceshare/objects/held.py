@@ -1,12 +1,19 @@
 """Decoding of the devices that a bound pod holds, from its signed or unsigned annotations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from deviceshare.families import FAMILIES, Family, HeldInPart
 from deviceshare.model import ContainerGrant, FormatError, PodRequest, Problem, signed, with_made
 
 Held = tuple[ContainerGrant, ...]
+
+MOST_DEVICES = 1024
+"""Devices that the annotations of a pod name; further ones do not count."""
+_FEW_NAMES = 64
+"""Annotations of a pod for whose names the families are remembered."""
 
 
 def read_held(
@@ -25,24 +32,44 @@ def read_held(
         return (), False
     ours = signed(keys, *place, annotations)
     if ours is None:
-        return _decode(annotations, request, ref, problems), False
+        return _bounded(_decode(annotations, request, ref, problems), ref, problems), False
     # Unsigned annotations count only as part of the request, and for devices that device plugins created.
     trusted = {**dict(request.annotations), **ours}
     held = _decode(trusted, request, ref, problems)
-    if _readers(tuple(FAMILIES), tuple([name for name in annotations if name not in trusted])):
+    if _families_reading([name for name in annotations if name not in trusted]):
         held = with_made(held, _decode(annotations, request, ref, []))
     return held, True
 
 
 def _decode(annotations: Mapping[str, str], request: PodRequest, ref: str, problems: list[Problem]) -> Held:
     held: list[ContainerGrant] = []
-    for family in _readers(tuple(FAMILIES), tuple(annotations)):
+    for family in _families_reading(annotations):
         grants, problem = held_of(family, annotations, request, ref)
         held += grants
         # Families that share an annotation report the same problem.
         if problem is not None and problem not in problems:
             problems.append(problem)
     return tuple(held)
+
+
+def _bounded(held: Held, ref: str, problems: list[Problem]) -> Held:
+    """Return the first devices that the annotations of a pod name, which its owner writes."""
+    devices = sum(len(grant.devices) for grant in held)
+    if devices <= MOST_DEVICES:
+        return held
+    expected = f"at most {MOST_DEVICES} devices"
+    problems.append(Problem(f"Pod {ref}", "metadata.annotations", f"{devices} devices", expected))
+    kept, left = [], MOST_DEVICES
+    for grant in held:
+        kept.append(replace(grant, devices=grant.devices[:left]))
+        left -= len(kept[-1].devices)
+    return tuple(grant for grant in kept if grant.devices)
+
+
+def _families_reading(names: Iterable[str]) -> tuple[Family, ...]:
+    """Return the families that read annotations with one of these names, remembered if these are few."""
+    names = tuple(names)
+    return (_readers if len(names) <= _FEW_NAMES else _readers.__wrapped__)(tuple(FAMILIES), names)
 
 
 @lru_cache(maxsize=1024)

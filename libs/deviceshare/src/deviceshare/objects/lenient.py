@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from deviceshare.model import Field, FormatError, Problem, Source
+from deviceshare.objects.bounds import SMALL_BYTES, cut_texts
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import Object
+from deviceshare.objects.views import ConfigMapObject, NodeObject, Object
 
 V = TypeVar("V", bound=Object)
 Path = list[str | int]
@@ -21,7 +22,8 @@ _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _SOME_ENTRY = "..."
 """The key of a mapping in the messages of msgspec, which do not name it."""
-_LONGEST_MAPPING = 256
+_DECODED_AGAIN = 256 * SMALL_BYTES
+"""Bytes that are decoded again to keep the valid entries of a mapping; a larger one is omitted as a whole."""
 _LONGEST_VALUE = 256
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -39,6 +41,9 @@ def decode_view(raw: bytes, decoder: msgspec.json.Decoder[V], kind: str) -> tupl
         view = _decode_repaired(raw, decoder.type, kind, problems)
     except _MALFORMED as error:
         raise _not_json(kind, raw, error) from error
+    if len(raw) > SMALL_BYTES and not isinstance(view, ConfigMapObject | NodeObject):
+        identity = "/".join(filter(None, (view.metadata.namespace, view.metadata.name)))
+        cut_texts(view, Problems(f"{kind} {identity[:_LONGEST_VALUE]}".rstrip(), problems))
     if not view.metadata.name:
         raise FormatError(kind, "metadata.name", "", "a name")
     return view, problems
@@ -61,7 +66,7 @@ def _decode_repaired(raw: bytes, view_type: type[V], kind: str, problems: list[P
             path, expected = _location(error)
             if path in ([], ["metadata"], ["metadata", "name"]):
                 raise _follow(root, path).error(expected) from error
-            problems.extend(_cut(root, path, expected, view_type))
+            problems.extend(_cut(root, path, expected, view_type, _DECODED_AGAIN // len(raw)))
     problems.append(root.holding("…").error(f"fewer than {MOST_REPAIRS} fields of a wrong type").problem)
     return msgspec.convert({"metadata": _identity(tree)}, view_type)
 
@@ -90,11 +95,11 @@ def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
     return path, f"{expected}, not {found}" if found else expected
 
 
-def _cut(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
-    """Remove the value at a path; return its problems."""
+def _cut(root: Field, path: Path, expected: str, view_type: type[Object], most_entries: int) -> list[Problem]:
+    """Remove the value at a path; return its problems. The valid entries of a mapping stay, if it has few."""
     if path[-1] == _SOME_ENTRY:
         path = path[:-1]
-        if len(_follow(root, path).value) <= _LONGEST_MAPPING:
+        if len(_follow(root, path).value) <= most_entries:
             return _cut_entries(root, path, expected, view_type)
     holder, last = _follow(root, path[:-1]).value, path[-1]
     problem = _follow(root, path).error(expected).problem

@@ -8,7 +8,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, Family, Hardware, NodeView
 from deviceshare.formats import card_cordons, hami_gpu
 from deviceshare.formats.card_lists import mark_unhealthy, unknown_items
-from deviceshare.model import Card, CardCordon, FormatError, NodeFact, Taint
+from deviceshare.model import Card, CardCordon, FormatError, NodeFact, Taint, limited
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Condition, NodeObject, NodeSpec, NodeStatus, TaintView
@@ -77,7 +77,7 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
         contested=contested,
         cordons=cordons,
         locks=_locks(node.annotations),
-        problems=tuple(found),
+        problems=limited(found),
     )
 
 

@@ -14,15 +14,18 @@ from deviceshare.model import (
     PodUid,
     Problem,
     fenced_claims,
+    limited,
 )
+from deviceshare.objects.bounds import MOST_GATES, SMALL_BYTES, cut
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
+from deviceshare.objects.metadata import bounded_annotations, bounded_labels
 from deviceshare.objects.pod_request import pod_request
 from deviceshare.objects.pod_template import shared_request
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.resizing import with_status
 from deviceshare.objects.unserved import selectable_elsewhere, unserved, until_running
-from deviceshare.objects.views import PodObject, PodSpec, TemplateObject, TemplateSpec
+from deviceshare.objects.views import Metadata, PodObject, PodSpec, TemplateObject, TemplateSpec
 from deviceshare.objects.volcano_topology import check_pod
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
@@ -32,6 +35,7 @@ TASK_NAME = "volcano.sh/task-spec"
 TASK_PRIORITY = "volcano.sh/task-priority"
 """Annotation that overrides the pod's priority, as in Volcano (NewTaskInfo of pkg/scheduler/api/job_info.go)."""
 
+_NAMES = (*GROUP_ANNOTATIONS, *QUEUE_ANNOTATIONS, TASK_NAME)
 _DECODER = msgspec.json.Decoder(PodObject)
 _TEMPLATES = msgspec.json.Decoder(TemplateObject)
 _RUNNING, _SUCCEEDED = "Running", "Succeeded"
@@ -50,21 +54,32 @@ def decode_pod(raw: bytes, keys: Sequence[bytes] = ()) -> PodFact:
         FormatError: the pod has no name or no uid.
     """
     try:
-        parts = _TEMPLATES.decode(raw)
+        parts = _TEMPLATES.decode(raw) if len(raw) <= SMALL_BYTES else None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         parts = None
     if parts is not None and parts.metadata.name and parts.metadata.uid:
+        problems = _bounded(parts.metadata, parts.spec, [])
         metadata = parts.metadata
         request = shared_request(
             parts.spec, metadata.namespace or "default", metadata.annotations or {}, metadata.labels or {}
         )
         if request is not None:
-            return _fact(parts, parts.spec, request, keys, [])
+            return _fact(parts, parts.spec, request, keys, problems)
     view, found = decode_view(raw, _DECODER, "Pod")
     if not view.metadata.uid:
         subject = f"Pod {view.metadata.namespace or 'default'}/{view.metadata.name or ''}"
         raise FormatError(subject, "metadata.uid", "", "a uid")
-    return _fact(view, view.spec or PodSpec(), None, keys, found)
+    spec = view.spec or PodSpec()
+    return _fact(view, spec, None, keys, _bounded(view.metadata, spec, found))
+
+
+def _bounded(metadata: Metadata, spec: PodSpec | TemplateSpec, found: list[Problem]) -> Problems:
+    """Cut what is no part of the request to its bounds; return the problems of the pod, with those ``found``."""
+    problems = Problems(f"Pod {metadata.namespace or 'default'}/{metadata.name}", found)
+    metadata.annotations = bounded_annotations(metadata.annotations, _NAMES, problems)
+    metadata.labels = bounded_labels(metadata.labels, problems)
+    spec.scheduling_gates = cut(spec.scheduling_gates or [], MOST_GATES, "spec.schedulingGates", problems)
+    return problems
 
 
 def _fact(
@@ -72,13 +87,13 @@ def _fact(
     spec: PodSpec | TemplateSpec,
     request: PodRequest | None,
     keys: Sequence[bytes],
-    found: list[Problem],
+    problems: Problems,
 ) -> PodFact:
     """Return the fact of a pod, whose request was decoded before, or is in its ``spec``."""
     metadata = view.metadata
     namespace, name, uid = metadata.namespace or "default", metadata.name or "", metadata.uid or ""
     ref = f"{namespace}/{name}"
-    problems = Problems(f"Pod {ref}", found)
+    found = problems.found
     annotations = metadata.annotations or {}
     group = _first(annotations, GROUP_ANNOTATIONS)
     node = spec.node_name or ""
@@ -120,7 +135,7 @@ def _fact(
         unserved=unserved(annotations, held, node, view.status, problems) if node else (),
         until_running=until_running(annotations, phase) if node else (),
         selectable=selectable_elsewhere(annotations, node),
-        problems=tuple(found),
+        problems=limited(found),
     )
 
 

@@ -4,10 +4,14 @@ Amounts follow Kubernetes: requests of native resources (limits if a request is 
 which the API server keeps equal to the requests.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from deviceshare.conf import default_conf
 from deviceshare.families import FAMILIES, WISHES, Family
 from deviceshare.formats.vgpu import PODGROUP_POLICY, SPREAD
 from deviceshare.model import (
@@ -19,6 +23,7 @@ from deviceshare.model import (
     is_native,
 )
 from deviceshare.objects.affinity import preferences, required_terms
+from deviceshare.objects.bounds import MOST_CONTAINERS, MOST_RESOURCES, bound_spec
 from deviceshare.objects.pod_topology import constrains, pod_topology
 from deviceshare.objects.pod_volumes import disks, pod_volumes
 from deviceshare.objects.policies import POLICY_ANNOTATIONS, read_policies
@@ -55,9 +60,13 @@ def pod_request(
         problems: the problems of the pod.
     """
     namespace, podgroup = place
+    bound_spec(spec, problems)
+    containers = _containers(spec.containers, "containers", problems)
+    init_containers = _containers(spec.init_containers, "initContainers", problems)
+    containers, init_containers = _with_few_resources((containers, init_containers), problems)
     return PodRequest(
-        containers=_containers(spec.containers, "containers", problems),
-        init_containers=_containers(spec.init_containers, "initContainers", problems),
+        containers=containers,
+        init_containers=init_containers,
         overhead=_amounts(spec.overhead, "spec.overhead", problems) if spec.overhead else (),
         pod_level=_pod_level(spec, spec.resources, problems) if spec.resources else (),
         host_ports=host_ports(spec, problems),
@@ -105,13 +114,44 @@ def requests_devices(request: PodRequest) -> bool:
 
 
 def _containers(views: list[Container] | None, field: str, problems: Problems) -> tuple[ContainerRequest, ...]:
-    return tuple(
+    found = tuple(
         ContainerRequest(
             view.name or "",
             _effective(view.resources, f"spec.{field}[{view.name or ''}].resources", problems),
             view.restart_policy == _SIDECAR and field == "initContainers",
         )
         for view in views or ()
+    )
+    if len(found) <= MOST_CONTAINERS:
+        return found
+    problems.add(f"spec.{field}", f"{len(found)} entries", f"at most {MOST_CONTAINERS} entries")
+    # On a node, where another scheduler bound it, the pod uses all of these amounts.
+    rest = Counter[str]()
+    for container in found[MOST_CONTAINERS - 1 :]:
+        rest.update(dict(container.resources))
+    return (*found[: MOST_CONTAINERS - 1], ContainerRequest("…", tuple(sorted(rest.items())), field != "containers"))
+
+
+def _with_few_resources(
+    parts: tuple[tuple[ContainerRequest, ...], ...], problems: Problems
+) -> tuple[tuple[ContainerRequest, ...], ...]:
+    """Return containers, and init containers, that name at most :data:`MOST_RESOURCES` resources.
+
+    Of too many, which are a problem, those stay that Kubernetes and device families define.
+    """
+    names = {name for containers in parts for container in containers for name, _ in container.resources}
+    if len(names) <= MOST_RESOURCES:
+        return parts
+    problems.add("spec.containers[].resources", f"{len(names)} resources", f"at most {MOST_RESOURCES} resources")
+    conf = default_conf()
+    known = frozenset[str]().union(*(family.resources(conf) for family in FAMILIES))
+    kept = set(sorted(names, key=lambda name: (not is_native(name), name not in known, name))[:MOST_RESOURCES])
+    return tuple(
+        tuple(
+            replace(container, resources=tuple(pair for pair in container.resources if pair[0] in kept))
+            for container in containers
+        )
+        for containers in parts
     )
 
 

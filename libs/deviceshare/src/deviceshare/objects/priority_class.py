@@ -2,7 +2,7 @@
 
 import msgspec
 
-from deviceshare.model import PriorityClassFact
+from deviceshare.model import PriorityClassFact, limited
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.views import PriorityClassObject
 
@@ -21,5 +21,5 @@ def decode_priority_class(raw: bytes) -> PriorityClassFact:
         name=view.metadata.name or "",
         value=view.value or 0,
         default=bool(view.global_default),
-        problems=tuple(problems),
+        problems=limited(problems),
     )

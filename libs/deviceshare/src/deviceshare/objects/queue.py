@@ -4,7 +4,7 @@ from math import inf
 
 import msgspec
 
-from deviceshare.model import Labels, QueueFact
+from deviceshare.model import Labels, QueueFact, limited
 from deviceshare.objects.amounts import counted_amounts
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.policies import read_policies
@@ -59,7 +59,7 @@ def decode_queue(raw: bytes) -> QueueFact:
         state=state,
         namespaces=_namespaces(annotations),
         namespace_labels=_namespace_labels(annotations, problems),
-        problems=tuple(found),
+        problems=limited(found),
     )
 
 

@@ -13,10 +13,13 @@ from deviceshare.model import (
     VolumeClaimFact,
     VolumeFact,
     VolumeLimitsFact,
+    limited,
     parse_quantity,
 )
 from deviceshare.objects.affinity import selector_terms
+from deviceshare.objects.bounds import MOST_MODES, cut, has_many_texts
 from deviceshare.objects.lenient import decode_view
+from deviceshare.objects.metadata import bounded_annotations
 from deviceshare.objects.pod_topology import label_selector
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.storage_views import ClaimObject, ClaimSpec, CsiNodeObject, StorageClassObject, VolumeObject
@@ -30,6 +33,8 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 """The annotation that takes precedence over ``spec.storageClassName``."""
 _BLOCK, _LOST, _AVAILABLE, _WAITS = "Block", "Lost", "Available", "WaitForFirstConsumer"
+_NO_VOLUME = (Requirement("", "In", ()),)
+"""A selector that matches no labels."""
 _CLAIM = msgspec.json.Decoder(ClaimObject)
 _VOLUME = msgspec.json.Decoder(VolumeObject)
 _STORAGE_CLASS = msgspec.json.Decoder(StorageClassObject)
@@ -40,9 +45,10 @@ def decode_volume_claim(raw: bytes) -> VolumeClaimFact:
     """Decode a PersistentVolumeClaim in JSON. Raises FormatError: it has no name."""
     view, found = decode_view(raw, _CLAIM, "PersistentVolumeClaim")
     metadata, spec = view.metadata, view.spec or ClaimSpec()
-    annotations = metadata.annotations or {}
     key = f"{metadata.namespace or 'default'}/{metadata.name or ''}"
     problems = Problems(f"PersistentVolumeClaim {key}", found)
+    annotations = bounded_annotations(metadata.annotations, (_CLASS, SELECTED_NODE), problems)
+    too_large = has_many_texts(spec.selector, "spec.selector", problems)
     owners = [each.uid or "" for each in metadata.owner_references or () if each.controller]
     requests = spec.resources.requests if spec.resources is not None else None
     return VolumeClaimFact(
@@ -56,11 +62,11 @@ def decode_volume_claim(raw: bytes) -> VolumeClaimFact:
         lost=view.status is not None and view.status.phase == _LOST,
         terminating=bool(metadata.deletion_timestamp),
         requested=_storage(requests, "spec.resources.requests", problems),
-        access_modes=_access_modes(spec.access_modes),
+        access_modes=_access_modes(spec.access_modes, problems),
         block=spec.volume_mode == _BLOCK,
-        selector=label_selector(spec.selector, "spec.selector", problems),
+        selector=_NO_VOLUME if too_large else label_selector(spec.selector, "spec.selector", problems),
         selected_node=annotations.get(SELECTED_NODE, ""),
-        problems=tuple(found),
+        problems=limited(found),
     )
 
 
@@ -79,13 +85,13 @@ def decode_volume(raw: bytes) -> VolumeFact:
         claim=f"{claim.namespace or 'default'}/{claim.name or ''}" if claim is not None else "",
         claim_uid=claim.uid or "" if claim is not None else "",
         capacity=_storage(spec.capacity, "spec.capacity", problems),
-        access_modes=_access_modes(spec.access_modes),
+        access_modes=_access_modes(spec.access_modes, problems),
         block=spec.volume_mode == _BLOCK,
         labels=tuple(sorted((metadata.labels or {}).items())),
         node_terms=_node_terms(spec, problems),
         driver=spec.csi.driver or "" if spec.csi is not None else "",
         handle=spec.csi.volume_handle or "" if spec.csi is not None else "",
-        problems=tuple(found),
+        problems=limited(found),
     )
 
 
@@ -104,7 +110,7 @@ def decode_storage_class(raw: bytes) -> StorageClassFact:
             )
             for term in view.allowed_topologies or ()
         ),
-        problems=tuple(found),
+        problems=limited(found),
     )
 
 
@@ -121,7 +127,7 @@ def decode_volume_limits(raw: bytes) -> VolumeLimitsFact:
         revision=view.metadata.resource_version or "",
         name=view.metadata.name or "",
         drivers=tuple(sorted(limits.items())),
-        problems=tuple(found),
+        problems=limited(found),
     )
 
 
@@ -129,8 +135,8 @@ def _storage_class(annotations: Mapping[str, str], name: str | None) -> str:
     return annotations.get(_CLASS, name or "")
 
 
-def _access_modes(modes: list[str] | None) -> tuple[str, ...]:
-    return tuple(sorted(set(modes or ())))
+def _access_modes(modes: list[str] | None, problems: Problems) -> tuple[str, ...]:
+    return tuple(sorted(set(cut(modes or [], MOST_MODES, "spec.accessModes", problems))))
 
 
 def _storage(amounts: Quantities | None, field: str, problems: Problems) -> int:
