@@ -4,7 +4,8 @@ import io
 
 import msgspec
 import pytest
-from deviceshare_bus.core import CaughtUp, Event, Log, Now, Tick
+from deviceshare_bus import core_log
+from deviceshare_bus.core import CaughtUp, Event, Log, Now, SubjectWrite, Tick, Write
 from deviceshare_bus.core_log import CoreLog, read_dump, replay
 
 
@@ -31,6 +32,27 @@ def test_the_sizes_of_events_count_against_the_bound():
     assert dumped(*[small] * 10, Large(4)) == (7, 4)
     assert dumped(small, Large(100)) == (1, 1), "the latest event is kept"
     assert dumped(Large(100), small) == (1, 1)
+
+
+class Objects(Event, frozen=True):
+    raw: bytes
+
+    @property
+    def data_bytes(self) -> int:
+        return len(self.raw)
+
+
+def test_the_bytes_of_messages_objects_and_writes_count_against_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_log, "LOG_BYTES", 1000)
+    log = CoreLog("test", "test", {})
+    written = [Write(1, (SubjectWrite("a", b"w" * 200),))]
+    for _ in range(100):
+        log.append(Now(0.0, 0.0), Objects(b"o" * 200), written, message=100)
+    header, entries = read_dump(io.BytesIO(log.dump()))
+    assert (len(list(entries)), header.dropped) == (2, 98)
+    for _ in range(100):
+        log.append(Now(0.0, 0.0), Tick(), [])
+    assert len(list(read_dump(io.BytesIO(log.dump()))[1])) == 102, "small events are kept"
 
 
 class Logging:

@@ -30,6 +30,11 @@ class Event(msgspec.Struct, frozen=True, tag=True, tag_field="event"):
         """What the event counts against the bound of the core log; more than 1 for one that holds many objects."""
         return 1
 
+    @property
+    def data_bytes(self) -> int:
+        """The bytes of the objects in the event that are no message of the bus."""
+        return 0
+
 
 class Command(msgspec.Struct, frozen=True, tag=True, tag_field="command"):
     """Something that the shell is to do. Commands are executed in the order in which the core returned them."""

@@ -10,10 +10,12 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
-from deviceshare_bus.core import Command, Core, Event, Now
+from deviceshare_bus.core import Command, Core, Event, Now, Write
 
 LIMIT = 10_000
 """The sum of the sizes of the events that a core log keeps."""
+LOG_BYTES = 1 << 26
+"""The bytes of the messages and objects of these events, and of the messages that the core wrote."""
 VERSION = 1
 """The format of a dump."""
 T = TypeVar("T")
@@ -52,22 +54,39 @@ class CoreLog:
         self._arguments = arguments
         self._limit = limit
         self._entries: deque[Entry] = deque()
-        self._size = 0
+        self._sizes: deque[tuple[int, int]] = deque()
+        """Of each entry what counts against both bounds."""
+        self._size = self._bytes = 0
         self._count = 0
 
-    def append(self, now: Now, event: Event, commands: Sequence[Command]) -> None:
-        """Record one call of :meth:`.core.Core.handle`. Encoding waits for :meth:`dump`: this is on the hot path."""
+    def append(self, now: Now, event: Event, commands: Sequence[Command], message: int = 0) -> None:
+        """Record one call of :meth:`.core.Core.handle`; ``message``: the bytes of the message of the event.
+
+        Encoding waits for :meth:`dump`: this is on the hot path.
+        """
         self._count += 1
         self._entries.append((now, event, commands))
-        self._size += event.size
-        while self._size > self._limit and len(self._entries) > 1:
-            self._size -= self._entries.popleft()[1].size
+        size, data = event.size, message + event.data_bytes + _written_bytes(commands)
+        self._sizes.append((size, data))
+        self._size += size
+        self._bytes += data
+        while (self._size > self._limit or self._bytes > LOG_BYTES) and len(self._entries) > 1:
+            self._entries.popleft()
+            size, data = self._sizes.popleft()
+            self._size -= size
+            self._bytes -= data
 
     def dump(self) -> bytes:
         """Return the log as the content of a file for ``deviceshare replay``."""
         encoder = msgspec.msgpack.Encoder()
         header = Header(self._service, self._instance, self._arguments, self._count - len(self._entries))
         return b"".join([_frame(encoder.encode(header)), *(_frame(encoder.encode(entry)) for entry in self._entries)])
+
+
+def _written_bytes(commands: Sequence[Command]) -> int:
+    """Return the bytes of the messages that commands write encoded."""
+    writes = (write for command in commands if isinstance(command, Write) for write in command.writes)
+    return sum(len(write.message) for write in writes if isinstance(write.message, bytes))
 
 
 class RecordedEntry(msgspec.Struct, frozen=True, array_like=True):

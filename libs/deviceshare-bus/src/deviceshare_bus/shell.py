@@ -228,14 +228,17 @@ class Shell:
         if failed := await finish(LAST, *map(self._answer, own)):
             log.warning("%d of the last %d requests were not executed", failed, len(own))
 
-    def handle(self, event: Event) -> None:
-        """Pass an event to the core and queue its commands. For tasks of the service; never call it in a callback."""
+    def handle(self, event: Event, message: int = 0) -> None:
+        """Pass an event to the core and queue its commands; ``message``: the bytes of the message of the event.
+
+        For tasks of the service; never call it in a callback.
+        """
         now = self._clock()
         commands: list[Command] = []
         try:
             commands = self._core.handle(event, now)
         finally:
-            self.core_log.append(now, event, commands)
+            self.core_log.append(now, event, commands, message)
         if commands:
             self._commands.extend(commands)
             self._command_added.set()
@@ -296,7 +299,7 @@ class Shell:
         else:
             self._invalid.replaced(source.stream, message.subject)
         if event is not None:
-            self.handle(event)
+            self.handle(event, len(message.data))
 
     async def _run_timer(self) -> None:
         rounds = Rounds()  # a burst of events becomes few decisions and few writes

@@ -34,6 +34,11 @@ class ObjectsChanged(Event, frozen=True):
         """The changes carry whole objects."""
         return max(1, len(self.changes))
 
+    @property
+    def data_bytes(self) -> int:
+        """Those of the objects."""
+        return sum(len(change.raw) for change in self.changes)
+
 
 class WatchFailed(Event, frozen=True):
     """The watch ended with an error; ``final`` as in ``ClusterError``."""
