@@ -17,7 +17,14 @@ class Update(NamedTuple):
     revision: int
     listed: bool = False
 
+    @property
+    def data_bytes(self) -> int:
+        """The bytes of the objects."""
+        return sum(len(change.raw) for change in self.changes)
 
+
+WATCH_BYTES = 1 << 26
+"""Bytes of the objects in the updates that wait for the reader, beside one update of each source."""
 Source = AsyncGenerator[Update, None]
 
 
@@ -31,15 +38,22 @@ async def merge(
     Args:
         sources: one or more for each kind; only changes of one source are in order.
         revision_of_all: the revision of :class:`Listed`, from those at which the sources were listed.
-        limit: updates that may wait for the reader; the sources pause at this limit.
+        limit: updates that may wait for the reader; the sources pause at this limit, and at :data:`WATCH_BYTES`.
     """
     queue: asyncio.Queue[tuple[Source, Update | Exception]] = asyncio.Queue(maxsize=limit)
+    taken_all = asyncio.Event()
+    waiting_bytes = 0
 
     async def follow(source: Source) -> None:
+        nonlocal waiting_bytes
         try:
             async with aclosing(source):
                 async for update in source:
+                    waiting_bytes += update.data_bytes
                     await queue.put((source, update))
+                    while waiting_bytes > WATCH_BYTES:
+                        taken_all.clear()
+                        await taken_all.wait()
         except Exception as error:  # raised again by the reader below
             await queue.put((source, error))
 
@@ -52,6 +66,8 @@ async def merge(
             taken = [await queue.get()]
             while not queue.empty():
                 taken.append(queue.get_nowait())
+            waiting_bytes = 0
+            taken_all.set()
             out: list[Change | Listed] = []
             for source, update in taken:
                 if isinstance(update, Exception):
