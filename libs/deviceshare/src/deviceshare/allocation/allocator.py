@@ -264,6 +264,8 @@ class Allocator(NodeTable):
                 pod_class.inter_pod = InterPod(
                     pod_class.request, self.conf, pods, volumes=volumes, scan=self._scan, changes=self._changes
                 )
+            if self._placed is not None and pod_class.near_pods:
+                self._pod_classes.shrink(self._placed)
         return pod_class
 
     def _measure(self) -> None:

@@ -93,6 +93,7 @@ class InterPod:
         self.affinity: PodAffinity | None = None
         self.spread: TopologySpread | None = None
         if pods is not None:
+            pods.classes += 1
             self.affinity = PodAffinity(request.topology, request.imposed, pods, required_weight)
             if request.topology is not None:
                 self.spread = TopologySpread(request.topology, pods, self._admits)
@@ -119,6 +120,8 @@ class InterPod:
 
     def close(self) -> None:
         """Release what is counted for it."""
+        if self._pods is not None:
+            self._pods.classes -= 1
         if self.affinity is not None:
             self.affinity.close()
         if self.spread is not None:

@@ -6,7 +6,13 @@ from weakref import WeakValueDictionary
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import PodRequest
+from deviceshare.topology import PlacedPods
 
+COUNTED_BYTES = 1 << 29
+"""What is counted for the inter-pod constraints of ranked classes, roughly; beyond, classes lose their rankings.
+
+The class in use keeps its own, whatever its size.
+"""
 MOST_RANKED = 4096
 """Pod classes that keep their ranking; beyond, the least recently used class loses it.
 
@@ -61,6 +67,12 @@ class PodClasses:
             _, oldest = recent.popitem(last=False)
             oldest.drop_ranking()
         return pod_class
+
+    def shrink(self, counted: PlacedPods) -> None:
+        """Drop rankings, the least recently used first, until few enough pods are counted for the others."""
+        while counted.size > COUNTED_BYTES and len(self._recent) > 1:
+            _, oldest = self._recent.popitem(last=False)
+            oldest.drop_ranking()
 
     def set_configuration(self, conf: SchedulerConf) -> None:
         """Read requests under another configuration, each when it is used next; drop all rankings."""

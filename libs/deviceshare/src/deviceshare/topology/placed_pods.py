@@ -13,13 +13,18 @@ from deviceshare.topology.counts import DomainCount, Eligible, PodCount
 from deviceshare.topology.domains import Domains
 from deviceshare.topology.selections import Selection, handles_of
 
+_PER_SELECTION, _PER_NODE, _PER_USE, _PER_COUNTED = 1500, 24, 200, 100
+"""Of a selection with its count by domain, more for each node, of one use of it, and of one identity that it counts."""
+_PER_INDEXED_NODE = 140
+"""Of the index of a pod class for each node (:class:`deviceshare.kernels.TopologyIndex`)."""
+
 
 class _Identity:
     """The pods with one identity: how many are on each node, and their counts, each with how often a pod counts."""
 
     def __init__(self) -> None:
         self.rows: dict[int, int] = {}
-        self.counts: list[tuple[PodCount, int]] = []
+        self.counts: dict[PodCount, int] = {}
 
 
 class PlacedPods:
@@ -46,6 +51,19 @@ class PlacedPods:
         self._without_handle: dict[Selection, None] = {}
         self._identities: dict[Tenant, _Identity] = {}
         self._pods_by_handle: defaultdict[Hashable, dict[Tenant, None]] = defaultdict(dict)
+        self.classes = 0
+        """Pod classes that use counts; the caller changes it."""
+        self._uses = 0
+        """Results of :meth:`count` that were not dropped."""
+        self._counted = 0
+        """Counts of all identities."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, roughly, of what is counted: it shrinks with :meth:`drop`, but not with pods and nodes alone."""
+        of_selections = len(self._counts) * (_PER_SELECTION + _PER_NODE * self._rows)
+        of_classes = self.classes * _PER_INDEXED_NODE * self._rows
+        return of_selections + of_classes + self._uses * _PER_USE + self._counted * _PER_COUNTED
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -84,7 +102,7 @@ class PlacedPods:
             count.per_row[:] = 0
             count.version = -1
             for identity in self._identities.values():
-                identity.counts = [each for each in identity.counts if each[0] is not count]
+                self._counted -= identity.counts.pop(count, None) is not None
             self._fill(selection, count)
 
     # Pods
@@ -94,7 +112,7 @@ class PlacedPods:
         identity = self._identities.get(pod)
         if identity is None:
             identity = self._identities[pod] = self._new_identity(pod)
-        for count, times in identity.counts:
+        for count, times in identity.counts.items():
             count.add(row, sign * times, self.version)
         pods = identity.rows.get(row, 0) + sign
         if pods:
@@ -103,6 +121,7 @@ class PlacedPods:
         identity.rows.pop(row, None)
         if not identity.rows:
             del self._identities[pod]
+            self._counted -= len(identity.counts)
             for handle in handles_of(pod):
                 known = self._pods_by_handle[handle]
                 known.pop(pod, None)
@@ -118,7 +137,8 @@ class PlacedPods:
         labels = dict(pod.labels)
         for selection in candidates:
             if times := selection.times(pod, labels, self.namespaces):
-                identity.counts.append((self._counts[selection], times))
+                identity.counts[self._counts[selection]] = times
+        self._counted += len(identity.counts)
         return identity
 
     # What constraints use
@@ -155,23 +175,30 @@ class PlacedPods:
                 for handle in handles:
                     self._by_handle[handle][selection] = None
             self._fill(selection, count)
+        self._uses += 1
         return count.of(self.domains(key), eligible)
 
     def _fill(self, selection: Selection, count: PodCount) -> None:
         """Count the pods on all nodes."""
+        for pod in self._with_handle(selection):
+            if times := selection.times(pod, dict(pod.labels), self.namespaces):
+                identity = self._identities[pod]
+                identity.counts[count] = times
+                self._counted += 1
+                for row, number in identity.rows.items():
+                    count.per_row[row] += times * number
+
+    def _with_handle(self, selection: Selection) -> dict[Tenant, None]:
+        """Return the pods that a selection may contain."""
         handles = selection.handles()
         pods: dict[Tenant, None] = dict.fromkeys(self._identities) if handles is None else {}
         for handle in handles or ():
             pods |= self._pods_by_handle.get(handle, {})
-        for pod in pods:
-            if times := selection.times(pod, dict(pod.labels), self.namespaces):
-                identity = self._identities[pod]
-                identity.counts.append((count, times))
-                for row, number in identity.rows.items():
-                    count.per_row[row] += times * number
+        return pods
 
     def drop(self, used: DomainCount) -> None:
         """Release a count; it is forgotten when nothing uses it any more."""
+        self._uses -= 1
         used.users -= 1
         if used.users:
             return
@@ -187,6 +214,5 @@ class PlacedPods:
             known.pop(selection, None)
             if not known:
                 del self._by_handle[handle]
-        for identity in self._identities.values():
-            if any(each[0] is count for each in identity.counts):
-                identity.counts = [each for each in identity.counts if each[0] is not count]
+        for pod in self._with_handle(selection):
+            self._counted -= self._identities[pod].counts.pop(count, None) is not None

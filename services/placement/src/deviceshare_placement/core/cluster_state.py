@@ -360,8 +360,8 @@ class ClusterState:
         if old == new:
             return False
         added = self.allocator.imposed_terms.add(new)
-        self.allocator.imposed_terms.remove(old)
-        self._new_terms = self._new_terms or bool(added)
+        following = self.allocator.imposed_terms.remove(old)
+        self._new_terms = self._new_terms or bool(added or following)
         return any(term.kind == ANTI_AFFINITY for term in added)
 
     def classify_again(self) -> None:
