@@ -56,3 +56,17 @@ def test_columns_that_moved_are_noticed_by_decisions() -> None:
         assert allocator.place(ask(container(**{f"name-{number}": 3}))) is None
     allocator.set_node(node("a", first=1))
     assert allocator.place(request) is not None
+
+
+def test_resources_that_no_node_has_take_no_column_until_a_node_has_them() -> None:
+    table = ResourceTable()
+    table.set_node(0, {"cpu": 100})
+    for number in range(10_000):
+        table.charge(0, [(f"example.com/{number}", 7)], 1)
+    assert width(table) == 4
+    assert (table.used_amount(0, "example.com/5"), table.used(0)["example.com/9999"]) == (7, 7)
+    table.set_node(0, {"cpu": 100, "example.com/5": 10})
+    assert table.free(ROWS[:1], "example.com/5").tolist() == [3]
+    table.charge(0, [("example.com/5", 7), ("example.com/6", 7)], -1)
+    assert table.free(ROWS[:1], "example.com/5").tolist() == [10]
+    assert table.used_amount(0, "example.com/6") == 0

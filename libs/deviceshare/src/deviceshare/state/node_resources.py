@@ -1,5 +1,6 @@
 """CPU, memory and every other countable resource of the nodes, as arrays: node × resource."""
 
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
 
 import numpy as np
@@ -18,8 +19,8 @@ UNLIMITED = 2**62
 class ResourceTable:
     """What is allocatable and used on every node. Units: :data:`deviceshare.model.Resources`.
 
-    A column that no node and no pod uses any more is given to another resource, so that the width is bounded by the
-    resources in use.
+    Only resources that some node has or had, and amounts that only scores count, have a column: a user may request
+    resources of any name. A column that no node and no pod uses any more is given to another resource.
     """
 
     def __init__(self) -> None:
@@ -32,6 +33,8 @@ class ResourceTable:
         """Grows whenever a column gets a resource."""
         self._allocatable: Ints = np.zeros((0, 4), dtype=np.int64)
         self._used: Ints = np.zeros((0, 4), dtype=np.int64)
+        self._without_column: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        """By row, what is used of resources without a column."""
         self._reserved: dict[int, int] = {}
         """The rows that are reserved, and how many pods each may run otherwise."""
         self.amounts = NodeAmounts(self._allocatable, self._used)
@@ -65,6 +68,7 @@ class ResourceTable:
         """Remove a node."""
         self._reserve(row + 1)
         self._reserved.pop(row, None)
+        self._without_column.pop(row, None)
         self._allocatable[row] = 0
         self._used[row] = 0
 
@@ -72,9 +76,21 @@ class ResourceTable:
         """Add (``sign`` 1) or release (-1) amounts and one pod."""
         self.amounts.add(row, 0, sign)
         for name, amount in amounts:
+            column = self._columns.get(name)
+            if column is None and not name.endswith(SCORED):
+                self._charge_without_column(row, name, sign * amount)
+                continue
             # A new name may replace the arrays by wider ones.
-            column = self._column_for(name)
+            column = self._column_for(name) if column is None else column
             self.amounts.add(row, column, sign * amount)
+
+    def _charge_without_column(self, row: int, name: str, amount: int) -> None:
+        used = self._without_column[row]
+        used[name] += amount
+        if not used[name]:
+            del used[name]
+        if not used:
+            del self._without_column[row]
 
     def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
         """Return what one more pod needs: columns, -1 for a resource that no node has, and amounts."""
@@ -108,12 +124,13 @@ class ResourceTable:
     def used(self, row: int) -> Resources:
         """Return what is used on a node."""
         taken = ((name, int(self._used[row, column])) for name, column in self._columns.items())
-        return {name: amount for name, amount in taken if not name.endswith(SCORED)}
+        others = self._without_column.get(row, Counter())
+        return {name: amount for name, amount in taken if not name.endswith(SCORED)} | others
 
     def used_amount(self, row: int, name: str) -> int:
         """Return how much of one resource of a node is used."""
         column = self._columns.get(name)
-        return 0 if column is None else int(self._used[row, column])
+        return self._without_column.get(row, Counter())[name] if column is None else int(self._used[row, column])
 
     def reserve(self, name: str) -> int:
         """Return the column of a resource, which keeps it for ever: for names of a configuration."""
@@ -128,6 +145,10 @@ class ResourceTable:
                 self._free_columns(keep)
             column = self._columns[name] = self._free.pop()
             self.version += 1
+            for row in [row for row, used in self._without_column.items() if name in used]:
+                amount = self._without_column[row][name]
+                self._charge_without_column(row, name, -amount)
+                self.amounts.add(row, column, amount)
         return column
 
     def _free_columns(self, keep: Container[str]) -> None:
