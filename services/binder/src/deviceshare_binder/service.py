@@ -149,6 +149,8 @@ def _of_fact(where: Address, content: Any) -> Event | None:
     view = None if isinstance(content, GoneView) else content
     match where.kind:
         case "pod":
+            if view is not None:
+                view = view.without_node_rules()
             usage = PodUsage(ask=view.ask, held=view.held) if view is not None and view.counts else None
             return PodChanged(where.key, view, usage)
         case "otherpod":

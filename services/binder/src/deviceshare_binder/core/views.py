@@ -16,6 +16,8 @@ from deviceshare.model import (
 )
 from msgspec.structs import replace
 
+_NO_RULES = ((), None, (), (), None, ())
+
 
 class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pod"):
     """The fields of a :class:`deviceshare.model.PodFact` that decide whether and where it may be bound.
@@ -67,6 +69,15 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     def tolerates_cordons(self) -> bool:
         """Whether it may be bound to a cordoned node, as a pod of a DaemonSet may."""
         return tolerates(self.ask.tolerations, CORDONED)
+
+    def without_node_rules(self) -> "PodView":
+        """Return the view without what only the choice of a node depends on, which is most of some requests."""
+        ask = self.ask
+        rules = (ask.node_selector, ask.node_terms, ask.preferences, ask.host_ports, ask.topology, ask.disks)
+        if rules == _NO_RULES:
+            return self
+        ask = replace(ask, node_selector=(), node_terms=None, preferences=(), host_ports=(), topology=None, disks=())
+        return replace(self, ask=ask)
 
     def is_fenced(self, claim: str) -> bool:
         """Return whether the pod must not be bound for a claim (id) any more."""
