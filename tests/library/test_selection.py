@@ -72,3 +72,10 @@ def test_each_choice_that_leaves_no_card_is_named():
 def test_indexes_that_are_none_are_a_problem_of_the_pod(index):
     problem = cluster(node("n1", [card(0)])).why_not(vgpu(annotations={"volcano.sh/gpu-index": index})).problem
     assert (problem.field, problem.value) == ("metadata.annotations[volcano.sh/gpu-index]", index)
+
+
+@pytest.mark.parametrize("name", ["volcano.sh/vgpu-use-gpuuuid", "volcano.sh/gpu-index", "nvidia.com/use-gputype"])
+def test_reasons_have_the_first_items_of_long_lists(name):
+    wishes = {name: ",".join(map(str, range(200, 700)))}
+    (refusal,) = cluster(node("n1", [card(0)])).why_not(vgpu(1, 100, annotations=wishes)).refusals
+    assert refusal.line.endswith(f"{name} 200,201,202,203 and 496 more")

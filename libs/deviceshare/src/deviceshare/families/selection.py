@@ -103,7 +103,13 @@ def usable_kinds(demand: Demand, mode: str, codes: Codes) -> Bools:
 def types_asked(use: Sequence[str], nouse: Sequence[str]) -> str:
     """Return the annotations that restrict models, as the user wrote them."""
     lists = ((vgpu.USE_TYPE, use), (vgpu.NOUSE_TYPE, nouse))
-    return " and ".join(f"{name} {','.join(wanted)}" for name, wanted in lists if wanted)
+    return " and ".join(f"{name} {first_of(wanted)}" for name, wanted in lists if wanted)
+
+
+def first_of(wanted: Sequence[str]) -> str:
+    """Return a list for a short text, as the user wrote it: at most four items, and the number of the others."""
+    more = f" and {len(wanted) - _MOST_TYPES} more" if len(wanted) > _MOST_TYPES else ""
+    return ",".join(wanted[:_MOST_TYPES]) + more
 
 
 def listed(types: Iterable[str]) -> str:
@@ -158,12 +164,12 @@ def checks(demand: Demand, view: CardView, cards: Bools, use_ids: str = vgpu.USE
         text = f"node(s) had cards of unknown type for {asked}"
         found.append(common.card_check("CardTypeMismatch", text, unknown))
     if demand.use_ids:
-        text = f"node(s) had cards other than {use_ids} {','.join(demand.use_ids)}"
+        text = f"node(s) had cards other than {use_ids} {first_of(demand.use_ids)}"
         found.append(common.card_check("CardUuidMismatch", text, cards & ~view.with_ids(demand.use_ids)))
     if demand.use_indexes:
-        text = f"node(s) had cards other than {gpu_share.INDEX} {gpu_share.write_index(demand.use_indexes)}"
+        text = f"node(s) had cards other than {gpu_share.INDEX} {first_of([*map(str, demand.use_indexes)])}"
         found.append(common.card_check("CardUuidMismatch", text, cards & ~_with_indexes(demand.use_indexes, view)))
     if demand.nouse_ids:
-        text = f"node(s) had cards that the pod excludes: {','.join(demand.nouse_ids)}"
+        text = f"node(s) had cards that the pod excludes: {first_of(demand.nouse_ids)}"
         found.append(common.card_check("CardUuidMismatch", text, cards & _excluded(demand, view)))
     return found
