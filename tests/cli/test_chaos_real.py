@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -17,11 +18,12 @@ from deviceshare_cli.chaos.real.checker.claims import Claims
 from deviceshare_cli.chaos.real.checker.converged import Objects, missing, without_members
 from deviceshare_cli.chaos.real.checker.judge import Violation
 from deviceshare_cli.chaos.real.faults import FAULTS, parse_kinds
-from deviceshare_cli.chaos.real.options import parse_replicas
+from deviceshare_cli.chaos.real.options import Options, parse_replicas
 from deviceshare_cli.chaos.real.proxy import Link
 from deviceshare_cli.chaos.real.report import Reporter
 from deviceshare_cli.chaos.real.schedule import MOST, Deck, Kind, Schedule
-from deviceshare_cli.chaos.real.system import NoEffect, System
+from deviceshare_cli.chaos.real.system import NoEffect, System, running
+from deviceshare_cli.chaos.real.users import STRANGER
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.supervisor import Program, Supervisor
 from typer import BadParameter
@@ -310,3 +312,25 @@ async def test_a_fault_has_no_effect_if_nothing_is_hit(tmp_path: Path) -> None:
     with pytest.raises(NoEffect):
         await system.pause("binder-1", 1.0, lambda: pytest.fail("it began"))
     assert not system.runs("binder-1")
+
+
+async def test_what_nats_server_denies_to_a_service_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path / "run"))
+    options = Options(1, 60.0, None, (), 1.0, {}, 1.0, 60.0, 2)
+    async with running(options, random.Random(1), lambda: False) as system:
+        stranger, reader = await system.connect("stranger", STRANGER), await system.connect("reader", "reader")
+        await stranger.jetstream.publish("ledger.1.stranger", b"has every right")
+        reader.client.send("ledger.1.reader", b"may not write")
+        async with asyncio.timeout(60):
+            while "nats-server denies" not in caplog.text:
+                await asyncio.sleep(0.01)
+        assert (await reader.jetstream.stream_info("LEDGER")).state.last_seq == 1
+        system.log("binder-1").write_text(caplog.text)
+        system.links["binder-1"] = {}
+        assert ["ledger.1.reader" in line for line in system.denials] == [True]
+        del system.links["binder-1"]
+        await reader.close()
+        await stranger.close()

@@ -1,7 +1,7 @@
 """``deviceshare chaos``: its options and help."""
 
 import os
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,7 +16,7 @@ app = typer.Typer()
 
 SIMULATED = ("hours", "histories", "size", "jobs", "verbose")
 """Options of simulated histories only."""
-REAL = ("minutes", "pace", "kinds", "longest", "patience", "nodes")
+REAL = ("minutes", "pace", "kinds", "longest", "patience", "nodes", "bus")
 """Options of chaos on real processes only."""
 
 
@@ -76,6 +76,10 @@ def chaos(
         ),
     ] = PATIENCE,
     nodes: Annotated[int, typer.Option(metavar="N", min=2, help="Real processes: nodes of each family.")] = 3,
+    bus: Annotated[
+        Literal["users", "open"],
+        typer.Option(help="Real processes: every client of the bus is a user with its own rights, or there are none."),
+    ] = "users",
 ) -> None:
     """Inject random faults and check what must hold; status 1 after a violation.
 
@@ -90,7 +94,7 @@ def chaos(
     if not simulated:
         from deviceshare_cli.chaos.real import command as real
 
-        numbers = Options(1, minutes * 60, None, (), pace, {}, longest, patience, nodes)
+        numbers = Options(1, minutes * 60, None, (), pace, {}, longest, patience, nodes, bus == "users")
         real.run(seed, faults, kinds, replicas, numbers)
     from deviceshare_cli.chaos import command
 

@@ -30,6 +30,8 @@ class Options(NamedTuple):
     """The time in which the system must settle after the faults of a group have ended."""
     nodes: int
     """Nodes of each device family."""
+    users: bool = True
+    """Whether every client of the bus is a user with rights of its own, as in ``up``."""
 
 
 def parse_replicas(text: str) -> dict[str, int]:

@@ -8,7 +8,6 @@ import sys
 import time
 from contextlib import AsyncExitStack
 
-from deviceshare_bus.connection import connect
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.local import LocalCluster
 
@@ -21,6 +20,7 @@ from deviceshare_cli.chaos.real.options import Options
 from deviceshare_cli.chaos.real.report import Reporter
 from deviceshare_cli.chaos.real.schedule import Planned, Schedule
 from deviceshare_cli.chaos.real.system import NoEffect, System, running
+from deviceshare_cli.chaos.real.users import STRANGER
 from deviceshare_cli.chaos.real.workload import MAY_WAIT, Workload
 from deviceshare_cli.errors import CommandError
 
@@ -31,6 +31,7 @@ AFTER = 0.5
 LOOK = 0.5
 """Seconds after which a violation ends a group, at most."""
 CRASH = "no service ends by itself"
+RIGHTS = "no service lacks a right on the bus"
 
 
 async def chaos(options: Options) -> int:
@@ -58,14 +59,15 @@ async def _run(options: Options, reporter: Reporter) -> None:
     chance = random.Random(options.seed)
     async with AsyncExitStack() as stack:
         system = await stack.enter_async_context(running(options, chance, lambda: reporter.violations > 0))
-        bus = await connect(system.bus_url, "chaos-faults")
+        bus, reader = await system.connect("chaos-faults", STRANGER), await system.connect("chaos-checker", "reader")
         stack.push_async_callback(bus.close)
+        stack.push_async_callback(reader.close)
         clusters = [
             await stack.enter_async_context(LocalCluster(system.cluster_url, name=f"chaos-{name}"))
             for name in ("workload", "checker", "faults")
         ]
         expected = Expected((manifests.SCHEDULER,), MAY_WAIT, manifests.DEVICE_CONFIG)
-        judge = Judge(bus, clusters[1], expected)
+        judge = Judge(reader, clusters[1], expected)
         judge.start()
         stack.push_async_callback(judge.stop)
         workload = Workload(clusters[0], random.Random(chance.random()), options.nodes)
@@ -108,8 +110,9 @@ class Groups:
         """Inject groups until there were enough faults or a rule is broken."""
         options, line = self._options, self._reporter.line
         replicas = ", ".join(f"{service} {count}" for service, count in options.replicas.items())
-        line(f"seed {options.seed}; replicas: {replicas}; logs in {self._system.directory}")
-        line("checked at every moment: cards, claims, claim ids, devices of bound pods, exits of services")
+        users = "with" if options.users else "without"
+        line(f"seed {options.seed}; replicas: {replicas}; bus {users} users; logs in {self._system.directory}")
+        line("checked at every moment: cards, claims, claim ids, devices of bound pods, exits and rights of services")
         line(
             f"checked after each group of faults, within {options.patience:g} s: every pod is bound or has a reason, "
             "and pods, claims, outcomes and explanations agree"
@@ -176,8 +179,9 @@ class Groups:
 
     async def _settle(self, since: float) -> None:
         seconds = await self._judge.converged(since, self._options.patience, self._workload.collect)
-        for crash in self._system.crashes:
-            self._judge.report(CRASH, crash)
+        for rule, texts in ((CRASH, self._system.crashes), (RIGHTS, self._system.denials)):
+            for text in texts:
+                self._judge.report(rule, text)
         self._system.crashes.clear()
         if not self._judge.violations:
             bindings = self._judge.bindings

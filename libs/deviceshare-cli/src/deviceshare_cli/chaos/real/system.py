@@ -15,12 +15,14 @@ from pathlib import Path
 
 from deviceshare.model import Backoff
 from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.setup import make_streams
+from deviceshare_bus.credentials import Credentials, of_directory
+from deviceshare_bus.setup import default_hold, keep_streams, make_streams
 from deviceshare_bus.tasks import end
 from deviceshare_cluster import LOCAL
 from deviceshare_cluster.local import Controller, LocalCluster
 
 from deviceshare_cli import natsserver, runfile
+from deviceshare_cli.chaos.real import users
 from deviceshare_cli.chaos.real.options import Options
 from deviceshare_cli.chaos.real.proxy import Link
 from deviceshare_cli.pods import SCHEDULERS
@@ -29,11 +31,15 @@ from deviceshare_cli.supervisor import Program, RestartPolicy, Supervisor
 
 log = logging.getLogger("deviceshare.chaos")
 
+DENIED = "nats-server denies"
+"""Begins what a service logs when it has no right to what it tried on the bus."""
 START_SECONDS = 30.0
 QUOTA = 320 << 20
 """Bytes of the bus's store. EVENT reserves 256 MiB of it."""
 POLICY = RestartPolicy(Backoff(0.2, 2.0), early_deaths=1_000_000)
 BUS, CLUSTER = "bus", "cluster"
+CREDENTIALS = "credentials"
+"""The directory of the credentials of a bus with users, in that of the run."""
 ON_CLUSTER = ("inventory", "binder")
 """The services that connect to the cluster."""
 
@@ -67,6 +73,24 @@ class System:
     def store(self) -> Path:
         """The directory of the bus's messages."""
         return self.directory / BUS / "store"
+
+    def credentials_of(self, user: str) -> Credentials:
+        """Return the credentials of a user of the bus; none on a bus without users."""
+        return of_directory(self.directory / CREDENTIALS, user)
+
+    async def connect(self, name: str, user: str) -> Connection:
+        """Connect to the bus as a user, under a name."""
+        return await connect(self.bus_url, name, credentials=self.credentials_of(user))
+
+    def log(self, name: str) -> Path:
+        """Return the log of a replica."""
+        return self.directory / f"{name}.log"
+
+    @property
+    def denials(self) -> list[str]:
+        """What nats-server has denied to services, as their logs say."""
+        logs = ((name, self.log(name).read_text(errors="replace")) for name in self.replicas)
+        return [f"{name}: {line}" for name, text in logs for line in text.splitlines() if DENIED in line]
 
     def exited(self, line: str) -> None:
         """Hear from the supervisor that a process ended."""
@@ -131,7 +155,12 @@ async def running(options: Options, chance: random.Random, keep: Callable[[], bo
         directory = Path(tempfile.mkdtemp(prefix="deviceshare-chaos-"))
         stack.callback(lambda: None if keep() else shutil.rmtree(directory, ignore_errors=True))
         supervisor = Supervisor(lambda line: system.exited(line), POLICY)
-        bus, cluster = natsserver.prepare(BUS, directory), natsserver.prepare(CLUSTER, directory)
+        authorization = ""
+        if options.users:
+            users.write(directory / CREDENTIALS)
+            authorization = f"{CREDENTIALS}/{users.AUTHORIZATION}"
+        (bus,) = natsserver.prepare_cluster(BUS, directory, 1, authorization)
+        cluster = natsserver.prepare(CLUSTER, directory)
         _limit_store(directory / BUS / "nats-server.conf")
         system = System(directory, supervisor, bus.program, bus.url, cluster.program, cluster.url)
         port = free_port()
@@ -142,6 +171,7 @@ async def running(options: Options, chance: random.Random, keep: Callable[[], bo
             metrics=f"http://{LOOPBACK}:{port}",
             directory=str(directory),
             schedulers=SCHEDULERS,
+            credentials=str(directory / CREDENTIALS),
         )
         runfile.write(run)
         stack.callback(runfile.remove, run)
@@ -164,22 +194,13 @@ async def running(options: Options, chance: random.Random, keep: Callable[[], bo
 async def _prepared(stack: AsyncExitStack, system: System) -> list[asyncio.Task[None]]:
     """Create the streams and set up the cluster; return the tasks that keep them: as in ``up``."""
     async with asyncio.timeout(START_SECONDS):
-        bus = await connect(system.bus_url, "chaos")
+        bus = await system.connect("chaos", "setup")
         stack.push_async_callback(bus.close)
         await bus.repeat(lambda: make_streams(bus), "the streams cannot be created yet")
         cluster = await stack.enter_async_context(LocalCluster(system.cluster_url, name="chaos-controllers"))
         await cluster.setup()
-    return [asyncio.create_task(_keep_streams(bus)), asyncio.create_task(Controller(cluster).run())]
-
-
-async def _keep_streams(bus: Connection) -> None:
-    """Create the streams again after each reconnect, as ``up`` does."""
-    reconnected = asyncio.Event()
-    bus.on_reconnect(reconnected.set)
-    while True:
-        await reconnected.wait()
-        reconnected.clear()
-        await bus.repeat(lambda: make_streams(bus), "the streams cannot be created yet")
+    works = keep_streams(bus, 1, default_hold()), Controller(cluster).run()
+    return [asyncio.create_task(work) for work in works]
 
 
 async def _start_services(
@@ -191,6 +212,7 @@ async def _start_services(
             links = system.links[name] = {}
             links[BUS] = await stack.enter_async_context(Link(system.bus_url, random.Random(chance.random())))
             command = [sys.executable, "-m", f"deviceshare_{service}", "--bus", links[BUS].url]
+            command += system.credentials_of(service).arguments()
             if service in ON_CLUSTER:
                 link = Link(system.cluster_url, random.Random(chance.random()))
                 links[CLUSTER] = await stack.enter_async_context(link)
@@ -200,7 +222,7 @@ async def _start_services(
             if service == "metrics":
                 command += ["--metrics-port", str(port if number == 1 else 0)]
             environment = {"DEVICESHARE_CORE_LOG_DIR": str(system.directory)}
-            program = Program(name, tuple(command), system.directory / f"{name}.log", environment)
+            program = Program(name, tuple(command), system.log(name), environment)
             await system.supervisor.start(program)
 
 
