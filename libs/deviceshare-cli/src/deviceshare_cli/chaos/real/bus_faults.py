@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from deviceshare_bus import permissions
 from deviceshare_bus.connection import Connection
 from nats.errors import Error as NatsError
 from nats.js.api import StorageType, StreamConfig
@@ -59,19 +58,15 @@ class BusFaults:
             await self._system.pause(BUS, seconds, lambda: began("its nats-server"))
 
     async def take_snapshot(self) -> None:
-        """Copy the store as it is on disk, to roll back to it later."""
+        """Copy the store as it is on disk, to roll back to it later, unless the server does not run."""
         async with self._lock:
             sequences = await self._sequences()
             self._number += 1
             path = self._system.directory / f"snapshot-{self._number}"
-            pausing = asyncio.create_task(self._system.pause(BUS, 3600.0, lambda: None))
-            try:
-                await asyncio.sleep(0)
-                await asyncio.to_thread(shutil.copytree, self._system.store, path)
-            finally:
-                pausing.cancel()
-                await asyncio.gather(pausing, return_exceptions=True)
-            self._snapshots.append(Snapshot(path, sequences))
+            with suppress(NoEffect):
+                async with self._system.paused(BUS):
+                    await asyncio.to_thread(shutil.copytree, self._system.store, path)
+                self._snapshots.append(Snapshot(path, sequences))
             if len(self._snapshots) > SNAPSHOTS:
                 await asyncio.to_thread(shutil.rmtree, self._snapshots.pop(0).path)
 
@@ -87,18 +82,19 @@ class BusFaults:
         async with self._lock:
             now = await self._sequences()
             fallen = [
-                (snapshot, lost)
+                (snapshot, lost, parts)
                 for snapshot in self._snapshots
                 if (lost := [name for name in streams if snapshot.sequences.get(name) not in (None, now.get(name))])
+                and (parts := [Path()] if len(streams) > 1 else _directories(snapshot.path, lost[0]))
             ]
             if not fallen:
                 raise NoEffect(f"nothing was written to {', '.join(streams)} since the last copy of the store")
-            snapshot, lost = self._chance.choice(fallen)
+            snapshot, lost, parts = self._chance.choice(fallen)
 
             def replace(store: Path) -> None:
-                for inside in ("",) if len(streams) > 1 else (f"jetstream/{permissions.BUS}/streams/{streams[0]}",):
-                    shutil.rmtree(store / inside, ignore_errors=True)
-                    shutil.copytree(snapshot.path / inside, store / inside)
+                for part in parts:
+                    shutil.rmtree(store / part, ignore_errors=True)
+                    shutil.copytree(snapshot.path / part, store / part)
 
             began(", ".join(f"{name} from {now.get(name, 0)} to {snapshot.sequences[name]}" for name in lost))
             await self._system.restart_bus(replace)
@@ -167,3 +163,8 @@ class BusFaults:
                 await asyncio.sleep(seconds)
             finally:
                 await self._bus.repeat(lambda: jetstream.delete_stream(FILLER), "cannot delete the filler yet")
+
+
+def _directories(store: Path, stream: str) -> list[Path]:
+    """Return the directories of a stream in a store, relative to it: the account in their path depends on the users."""
+    return [path.relative_to(store) for path in store.glob(f"jetstream/*/streams/{stream}")]

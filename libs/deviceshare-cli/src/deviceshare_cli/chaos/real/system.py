@@ -114,18 +114,28 @@ class System:
         """Whether a process runs and is not suspended."""
         return self.pid(name) is not None and name not in self._paused
 
-    async def pause(self, name: str, seconds: float, began: Callable[[], None]) -> None:
-        """Suspend a process for some time. It may be killed meanwhile. Raises NoEffect if it does not run."""
+    @asynccontextmanager
+    async def paused(self, name: str) -> AsyncIterator[None]:
+        """Suspend a process, once its system calls have ended. It may be killed meanwhile. Raises NoEffect.
+
+        NoEffect: it does not run.
+        """
         if not self.runs(name) or (pid := self.signal(name, signal.SIGSTOP)) is None:
             raise NoEffect(f"{name} does not run")
         self._paused.add(name)
         try:
-            began()
-            await asyncio.sleep(seconds)
+            await asyncio.to_thread(_wait_stopped, pid)
+            yield
         finally:
             self._paused.discard(name)
             if pid == self.pid(name):
                 self.signal(name, signal.SIGCONT)
+
+    async def pause(self, name: str, seconds: float, began: Callable[[], None]) -> None:
+        """Suspend a process for some time. Raises NoEffect if it does not run."""
+        async with self.paused(name):
+            began()
+            await asyncio.sleep(seconds)
 
     async def restart_bus(self, change: Callable[[Path], None] | None = None, seconds: float = 0.0) -> None:
         """Kill the bus, change its store, and start it again after some time."""
@@ -142,6 +152,13 @@ class System:
         """Have every service write its core log to the directory."""
         for name in self.replicas:
             self.signal(name, signal.SIGUSR1)
+
+
+def _wait_stopped(pid: int) -> None:
+    """Wait until all threads of a child have stopped, or it has ended; its state can be waited for again."""
+    if hasattr(os, "waitid"):  # not before Python 3.13 on macOS
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 @asynccontextmanager
