@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 import yaml
 from deviceshare_cli.checking.command import _text
-from deviceshare_cli.checking.inspection import Inspection, inspect
+from deviceshare_cli.checking.inspection import Inspection
+from deviceshare_cli.checking.inspection import inspect as inspect_given
+from deviceshare_cli.checking.manifests import Given, of_manifests, with_jobs
+from deviceshare_cluster.local import parse_manifests
 from support import deploy
 from support.apiserver import ApiServer
 from support.example_cluster import EXAMPLES
@@ -21,6 +24,10 @@ NODE = next(
     each for each in yaml.safe_load_all((EXAMPLES / "nodes" / "vgpu-1080ti.yaml").read_text()) if each["kind"] == "Node"
 )
 REGISTER = "volcano.sh/node-vgpu-register"
+
+
+def inspect(objects: dict[str, list[dict[str, Any]]], schedulers: tuple[str, ...]) -> Inspection:
+    return inspect_given(Given(objects), schedulers)
 
 
 def command(*arguments: str, text: str = "", **environment: str) -> tuple[int, str, str]:
@@ -122,9 +129,91 @@ def test_malformed_objects_are_findings_or_ignored(wrong: dict[str, Any]) -> Non
 def test_the_examples() -> None:
     status, out, _ = command(f"local:{EXAMPLES}", "-o", "json")
     result = json.loads(out)
-    assert status == 3, "one node has a register of another version"
-    assert {each["object"] for each in result["findings"]} == {"Node vgpu-register-of-another-version"}
+    assert status == 3, "one node has a register of another version, and refused/ has pods"
+    assert {"Node vgpu-register-of-another-version", "Pod default/mode-unknown"} <= {
+        each["object"] for each in result["findings"] if each["severity"] == "error"
+    }
     assert set(result["cards"]) == {"gpu-share", "hami-core", "hami-gpu", "mig", "mindcluster", "mps", "vnpu"}
+
+
+def given(*objects: dict[str, Any]) -> Given:
+    return of_manifests(parse_manifests(yaml.safe_dump_all(objects), "x.yaml"), 0.0)
+
+
+def job(replicas: int, memory: int = 1000, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    template = {"metadata": {"annotations": annotations or {}}, "spec": pod()["spec"]}
+    template["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-memory"] = str(memory)
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "default", "uid": "uid-of-job"},
+        "spec": {"minAvailable": 1, "tasks": [{"name": "t", "replicas": replicas, "template": template}]},
+    }
+
+
+def test_equal_findings_of_the_pods_of_a_job_are_one() -> None:
+    result = inspect_given(given(node(), job(5, annotations={"volcano.sh/vgpu-mode": "x"})), SERVED)
+    (finding,) = result.findings
+    assert (finding.severity, finding.object) == ("error", "Pod default/train-t-0")
+    assert (finding.field, finding.value) == ("metadata.annotations[volcano.sh/vgpu-mode]", "x")
+    assert finding.others == tuple(f"default/train-t-{index}" for index in range(1, 5))
+    assert "(and 4 more: default/train-t-1, default/train-t-2, default/train-t-3, …)" in _text(result)
+    assert result.objects == {"Node": 1, "Job": 1}
+
+
+def test_a_pod_that_would_fit_on_the_empty_cluster_waits_and_another_one_is_an_error() -> None:
+    waits = inspect_given(given(node(), job(9, 10_000)), SERVED)
+    (finding,) = waits.findings
+    assert (finding.severity, finding.effect, finding.others) == ("warning", "the pod waits", ())
+    assert finding.value.startswith("0/1 nodes are unavailable")
+    never = inspect_given(given(node(), job(9, 12_000)), SERVED)
+    assert [(each.severity, len(each.others)) for each in never.findings] == [("error", 8)]
+
+
+def test_without_nodes_only_what_no_node_could_change_is_found() -> None:
+    assert inspect_given(given(pod()), SERVED).findings == ()
+    (finding,) = inspect_given(given(job(1, annotations={"volcano.sh/vgpu-mode": "x"})), SERVED).findings
+    assert (finding.severity, finding.value) == ("error", "x")
+
+
+def test_the_pods_of_jobs_that_the_cluster_has_not_made_yet_are_checked() -> None:
+    cluster: dict[str, list[dict[str, Any]]] = {"Node": [node()], "Pod": [], "PodGroup": [], "PriorityClass": []}
+    wrong = job(2, annotations={"volcano.sh/vgpu-mode": "x"})
+    (finding,) = inspect_given(with_jobs({**cluster, "Job": [wrong]}, 0.0), SERVED).findings
+    assert (finding.object, finding.value) == ("Pod default/train-t-0", "x")
+    made = pod("train-t-0")
+    made["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "train", "uid": "uid-of-job"}]
+    assert inspect_given(with_jobs({**cluster, "Pod": [made], "Job": [wrong]}, 0.0), SERVED).findings == ()
+    ended = {**wrong, "status": {"state": {"phase": "Completed"}}}
+    assert inspect_given(with_jobs({**cluster, "Job": [ended]}, 0.0), SERVED).findings == ()
+
+
+def test_a_policy_of_weight_0_is_a_warning(tmp_path: Path) -> None:
+    conf = tmp_path / "x.conf"
+    chosen = pod()
+    chosen["metadata"]["annotations"] = {"deviceshare.io/node-scheduler-policy": "spread"}
+    arguments = "deviceshare.VGPUEnable: true, deviceshare.SchedulePolicy: binpack"
+    for weight, objects in ((0, [f"File {conf}", "Pod default/a"]), (10, [])):
+        conf.write_text(f"- name: deviceshare\n  arguments: {{{arguments}, deviceshare.ScheduleWeight: {weight}}}")
+        text = yaml.safe_dump_all([node(), chosen])
+        status, out, _ = command("-f", "-", "--conf", str(conf), "-o", "json", text=text)
+        assert status == 0
+        assert [(each["severity"], each["object"]) for each in json.loads(out)["findings"]] == [
+            ("warning", each) for each in objects
+        ]
+    assert command("-f", "-", "--conf", "/nowhere", text="")[0] == 1
+
+
+def test_skipped_kinds_are_listed() -> None:
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "a"}}
+    status, out, _ = command("-f", "-", text=yaml.safe_dump_all([node(), pod(), policy]))
+    assert status == 0
+    assert "Skipped, since nothing is decided by them: 1 NetworkPolicy" in out
+    assert "warning: NetworkPolicy a: its kind is not inspected" in out
+    daemon = {**policy, "apiVersion": "apps/v1", "kind": "DaemonSet", "spec": {"template": {"spec": pod()["spec"]}}}
+    status, out, _ = command("-f", "-", text=yaml.safe_dump_all([node(), pod(), daemon]))
+    assert status == 3
+    assert "its pods are not checked" in out
 
 
 def test_statuses_and_usage() -> None:

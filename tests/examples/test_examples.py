@@ -37,8 +37,9 @@ def test_no_object_is_defined_twice():
 @pytest.mark.parametrize("manifest", MANIFESTS.manifests, ids=lambda manifest: manifest.origin.locate(""))
 def test_the_api_server_accepts_it(manifest):
     answer = admitted(manifest)
-    # Only the published pod with a request and no limit causes a warning.
-    assert bool(answer.warnings) == manifest.origin.name.startswith("File workloads/specific-gpu-pod.yaml")
+    # Only the published pod with a request and no limit causes a warning, and the Job with a policy.
+    warned = ("File workloads/specific-gpu-pod.yaml", "File workloads/ascend-mindcluster-job.yaml")
+    assert bool(answer.warnings) == manifest.origin.name.startswith(warned)
 
 
 @pytest.mark.parametrize(

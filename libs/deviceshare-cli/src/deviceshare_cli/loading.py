@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from deviceshare.model import Problem
+from deviceshare.conf import SCHEDULER, parse_conf
+from deviceshare.model import ConfigFact, Problem
 from deviceshare_cluster.local import (
     Applied,
     LocalCluster,
@@ -44,6 +45,17 @@ def read(paths: Iterable[str]) -> Manifests:
         manifests += one.manifests
         problems += one.problems
     return Manifests(manifests, problems)
+
+
+def read_conf(path: Path) -> tuple[ConfigFact, tuple[str, ...]]:
+    """Return the ``volcano-scheduler.conf`` of a file, and its warnings. Raises CommandError, ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CommandError(f"--conf {path}: cannot be read: {reason}") from None
+    fact = ConfigFact(name=SCHEDULER, text=text, source=f"File {path}")
+    return fact, parse_conf(fact.text, fact.source).warnings
 
 
 async def load(

@@ -7,10 +7,8 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
-from deviceshare.conf import parse_conf
 from deviceshare.model import Claim, ConfigError, DeviceshareError
 from deviceshare.objects import decode_pod
 from deviceshare_bus.connection import Connection
@@ -25,7 +23,7 @@ from deviceshare_metrics.api import PodDevice
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.live import Live
 from deviceshare_cli.live_table import LiveTable
-from deviceshare_cli.loading import Loaded
+from deviceshare_cli.loading import Loaded, read_conf
 from deviceshare_cli.notices import Notices, to_stderr
 from deviceshare_cli.pods import PodView, devices_of, read_pod
 from deviceshare_cli.result import Result, as_json, as_table, pod_results
@@ -53,23 +51,13 @@ class Options:
     timeout: float | None
 
 
-def check_conf(path: Path) -> None:
-    """Check a ``volcano-scheduler.conf``; inventory reports its warnings. Raises CommandError, ConfigError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CommandError(f"--conf {path}: cannot be read: {reason}") from None
-    parse_conf(text, str(path))
-
-
 async def up(options: Options) -> int:
     """Run the system and return the exit status."""
     notices = Notices()
     try:
         load_families()
         if options.wanted.conf is not None:
-            check_conf(options.wanted.conf)
+            read_conf(options.wanted.conf)  # inventory reports its warnings
     except ConfigError as error:
         raise CommandError(" ".join(str(error).split())) from None
     main = asyncio.current_task()

@@ -1,5 +1,6 @@
 """``deviceshare check``: what deviceshare understands of a cluster before a migration. Reads only.
 
-Reading order: :mod:`.inspection` (objects to findings, by the core of inventory; pure), :mod:`.components` (Volcano,
-HAMi and device plugins), :mod:`.command` (reads the cluster or the files and prints).
+Reading order: :mod:`.manifests` (files to objects), :mod:`.inspection` (objects to findings, by the core of inventory),
+:mod:`.placing` (by the core of placement), :mod:`.components` (Volcano, HAMi and device plugins), all of them pure;
+:mod:`.command` (reads the cluster or the files and prints).
 """

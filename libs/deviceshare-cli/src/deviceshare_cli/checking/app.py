@@ -1,5 +1,6 @@
 """The command line of ``deviceshare check``."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -26,12 +27,13 @@ def check(
         list[str] | None,
         typer.Option(metavar="NAME", help=f"A spec.schedulerName to serve. [default: {', '.join(SCHEDULERS)}]"),
     ] = None,
+    conf: Annotated[Path | None, typer.Option(metavar="FILE", help="A volcano-scheduler.conf, as of `up`.")] = None,
     output: Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How to print it.")] = "table",
 ) -> None:
-    """Inspect a cluster before a migration: what is understood of its nodes, pods and configuration. Reads only.
+    """Inspect a cluster before a migration: what is understood of it, and which pods would wait. Reads only.
 
-    The status is 3 if something is not understood, or would change: each such field with its value, what would be
-    right, and the effect.
+    The status is 3 if something is not understood, or would change, or a pod would not be placed on an empty cluster
+    either: each such field with its value, what would be right, and the effect.
     """
     from deviceshare_cli.checking.command import Options
     from deviceshare_cli.checking.command import check as run_check
@@ -44,4 +46,4 @@ def check(
     if files and (kubeconfig or context):
         raise typer.BadParameter("--kubeconfig and --context go with a live cluster")
     schedulers = tuple(scheduler_name or SCHEDULERS)
-    run_and_exit(run_check(Options(kubeconfig, context, tuple(files), schedulers, output)))
+    run_and_exit(run_check(Options(kubeconfig, context, tuple(files), schedulers, output, conf)))

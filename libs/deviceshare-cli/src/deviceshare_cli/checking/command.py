@@ -1,21 +1,26 @@
 """Reads a cluster or files, inspects the objects and prints the result."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from deviceshare.model import ConfigError
 from deviceshare_bus.plugins import load_families
 from deviceshare_cluster.interface import ClusterError
 
-from deviceshare_cli.checking.inspection import KINDS, Finding, Inspection, inspect
+from deviceshare_cli.checking.findings import Finding
+from deviceshare_cli.checking.inspection import KINDS, NO_CONF, Inspection, inspect
+from deviceshare_cli.checking.manifests import Given, of_manifests, with_jobs
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.loading import read, read_conf
 from deviceshare_cli.output import NONE, indented_json, printable, table
 
 FOUND = 3
 """The exit status if something is not understood, or would change."""
 _LONG = 60
-_NAMESPACED = ("Pod", "PodGroup", "ConfigMap")
+_MOST_OTHERS = 3
+"""The most further pods that a line names."""
 
 
 class Options(NamedTuple):
@@ -26,45 +31,41 @@ class Options(NamedTuple):
     files: tuple[str, ...]
     schedulers: tuple[str, ...]
     output: str
+    conf: Path | None = None
 
 
 async def check(options: Options) -> int:
     """Print the result and return the exit status. Raises CommandError."""
     load_families()
-    objects = _read(options.files) if options.files else await _list(options.kubeconfig, options.context)
-    result = inspect(objects, options.schedulers)
+    now = time.time()
+    try:
+        conf = read_conf(options.conf) if options.conf is not None else NO_CONF
+    except ConfigError as error:
+        raise CommandError(" ".join(str(error).split())) from None
+    if options.files:
+        given = _read(options.files, now)
+    else:
+        given = await _list(options.kubeconfig, options.context, now)
+    result = inspect(given, options.schedulers, now, conf)
     print(indented_json(result) if options.output == "json" else _text(result))
     return FOUND if any(each.severity == "error" for each in result.findings) else 0
 
 
-async def _list(kubeconfig: str, context: str) -> dict[str, Sequence[Mapping[str, Any]]]:
+async def _list(kubeconfig: str, context: str, now: float) -> Given:
     from deviceshare_cluster.kube import KubeCluster
 
     try:
         async with KubeCluster(kubeconfig, context, name="deviceshare-check") as cluster:
-            return {kind: await cluster.list(kind) for kind in KINDS}
+            return with_jobs({kind: await cluster.list(kind) for kind in (*KINDS, "Job")}, now)
     except ClusterError as error:
         raise CommandError(str(error)) from None
 
 
-def _read(paths: Sequence[str]) -> dict[str, Sequence[Mapping[str, Any]]]:
-    from deviceshare_cli.loading import read
-
+def _read(paths: Sequence[str], now: float) -> Given:
     for path in paths:
         if path != "-" and not Path(path).exists():
             raise CommandError(f"{path} does not exist")
-    found: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    manifests = read(paths)
-    if manifests.problems:
-        raise CommandError("; ".join(map(str, manifests.problems)))
-    for manifest in manifests.manifests:
-        obj = manifest.object
-        metadata = obj.get("metadata")
-        kind = str(obj.get("kind", ""))
-        if isinstance(metadata, dict) and kind in _NAMESPACED:
-            obj = {**obj, "metadata": {"namespace": "default", "uid": f"{len(found[kind])}-{kind}", **metadata}}
-        found[kind].append(obj)
-    return dict(found)
+    return of_manifests(read(paths), now)
 
 
 def _text(result: Inspection) -> str:
@@ -83,15 +84,23 @@ def _text(result: Inspection) -> str:
             [each.name, each.namespace, str(each.pods), each.image, each.advice] for each in result.components
         ]
         parts.append(table(("COMPONENT", "NAMESPACE", "PODS", "IMAGE", "ADVICE"), components))
+    if result.skipped:
+        listed = ", ".join(f"{number} {kind}" for kind, number in sorted(result.skipped.items()))
+        parts.append(printable(f"Skipped, since nothing is decided by them: {listed}"))
     if not result.findings:
-        return "\n\n".join([*parts, "Everything is understood."])
+        return "\n\n".join([*parts, f"Everything{' that was inspected' * bool(result.skipped)} is understood."])
     return "\n\n".join([*parts, "\n".join(printable(_line(each)) for each in result.findings)])
 
 
 def _line(finding: Finding) -> str:
+    where = finding.object
+    if finding.others:
+        named = ", ".join(finding.others[:_MOST_OTHERS])
+        where += f" (and {len(finding.others)} more: {named}{', …' if len(finding.others) > _MOST_OTHERS else ''})"
     if not finding.field:
-        return f"{finding.severity}: {finding.value} ({finding.object}): {finding.effect}"
+        text = finding.value.removeprefix(f"{finding.object}: ")
+        return f"{finding.severity}: {': '.join(filter(None, (where, text, finding.effect)))}"
     value = finding.value if len(finding.value) <= _LONG else f"{finding.value[: _LONG - 3]}..."
     shown = f" {value!r}" if value else ""
     expected = f"; expected {finding.expected}" if finding.expected else ""
-    return f"{finding.severity}: {finding.object}: {finding.field}{shown}{expected}: {finding.effect}"
+    return f"{finding.severity}: {where}: {finding.field}{shown}{expected}: {finding.effect}"

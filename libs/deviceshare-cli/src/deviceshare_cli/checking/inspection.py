@@ -1,24 +1,32 @@
-"""What deviceshare understands of a cluster's objects: they are decoded as inventory decodes them. Pure."""
+"""What deviceshare understands of a cluster's objects: inventory decodes them, and placement decides. Pure."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
-from deviceshare.model import Fact, InputError, NodeFact, PodFact, Problem
+from deviceshare.formats import hami_gpu
+from deviceshare.model import NODE_POLICY, ConfigFact, InputError, NodeFact, PodFact, Problem
 from deviceshare.objects import decode_node, decode_pod, requests_devices
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core.configs import SCHEDULER_MAP, Remark
-from deviceshare_inventory.core.desired_state import DesiredState
 from deviceshare_inventory.core.fact_builder import FactBuilder
 from deviceshare_inventory.core.reports import Reference, Reports
 
 from deviceshare_cli.checking.components import Component, find_components
+from deviceshare_cli.checking.findings import Finding, grouped, invalid, sentence
+from deviceshare_cli.checking.manifests import Given
+from deviceshare_cli.checking.placing import Waiting, play
+from deviceshare_cli.simulate.cluster.facts import WantedFacts
 
-KINDS = ("Node", "Pod", "PodGroup", "Queue", "PriorityClass", "Namespace", "ConfigMap")
+KINDS = (
+    "Node", "Pod", "PodGroup", "Queue", "PriorityClass", "Namespace", "ConfigMap",
+    "StorageClass", "PersistentVolume", "PersistentVolumeClaim", "CSINode",
+)  # fmt: skip
 """The kinds that are inspected."""
-Severity = Literal["error", "warning"]
+Conf = tuple[ConfigFact | None, Sequence[str]]
+NO_CONF: Conf = (None, ())
 _EFFECTS = {
     "Node": "the part is ignored: cards that it describes get no pods",
     "Pod": "a waiting pod is not placed; a bound pod holds at most what its limits ask",
@@ -28,33 +36,21 @@ _EFFECTS = {
     "Namespace": "the field is ignored",
     "ConfigMap": "the defaults are in effect",
 }
+_NO_EFFECT = "it has no effect"
+_NODE_POLICIES = {NODE_POLICY, hami_gpu.NODE_POLICY}
 _UNREAD = "no device family of this version reads it: its cards are not seen"
 _REGISTER = re.compile(r"(?:[\w-]+\.)*(?:volcano\.sh|hami\.io|huawei\.com|4pd\.io)/.*regist", re.IGNORECASE)
 """Annotations of nodes in which device plugins register cards."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A field that is not understood, or that has another effect with deviceshare.
-
-    ``object`` is named as ``kubectl`` does (``Node gpu-1``). An ``error`` changes what is placed; a ``warning`` has no
-    effect on valid pods.
-    """
-
-    severity: Severity
-    object: str
-    field: str
-    value: str
-    expected: str
-    effect: str
-
-
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """The result: ``objects`` and ``understood`` are numbers by kind, ``cards`` by mode, ``requests`` are pods that
-    request devices, by ``spec.schedulerName``.
+    """The result: ``objects``, ``understood`` and ``skipped`` are numbers by kind, ``cards`` by mode, ``requests`` are
+    pods that request devices, by ``spec.schedulerName``.
     """
 
     objects: dict[str, int]
     understood: dict[str, int]
+    skipped: dict[str, int]
     cards: dict[str, int]
     requests: dict[str, int]
     configuration: str
@@ -75,33 +71,22 @@ class _Collected(Reports):
         self.remarks += [(where, remark) for remark in remarks if (where, remark) not in self.remarks[-100:]]
 
 
-class _Facts(DesiredState):
-    """The facts by subject."""
+def inspect(given: Given, schedulers: Iterable[str], now: float = 0.0, conf: Conf = NO_CONF) -> Inspection:
+    """Return what is understood of objects, and which pods placement would leave without a node.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.facts: dict[str, Fact] = {}
-
-    def want(self, subject: str, fact: Fact, revision: int, generation: int = 0) -> None:
-        """Keep the fact."""
-        self.facts[subject] = fact
-        super().want(subject, fact, revision, generation)
-
-
-def inspect(objects: Mapping[str, Sequence[Mapping[str, Any]]], schedulers: Iterable[str]) -> Inspection:
-    """Return what is understood of objects, by kind; ``schedulers`` are the values of ``schedulerName`` to serve."""
-    served = frozenset(schedulers)
+    Args:
+        given: the objects.
+        schedulers: the values of ``schedulerName`` to serve.
+        now: the time of the decisions, unix seconds.
+        conf: the scheduler's configuration and its warnings, if it is not that of a ConfigMap.
+    """
+    objects, served = given.objects, frozenset(schedulers)
     pods = objects.get("Pod", ())
     names = frozenset(str(_section(pod, "spec").get("schedulerName", "")) for pod in pods)
-    facts, reports = _Facts(), _Collected()
     # The pods of other schedulers as well: they may be handed over.
-    builder = FactBuilder(served | names - {"", "default-scheduler"}, (), None, facts, reports)
-    builder.begin_list()
-    for kind in KINDS:
-        for obj in objects.get(kind, ()):
-            builder.apply(_change(kind, obj))
-    builder.end_list(0)
-    findings = [_finding(where, remark) for where, remark in reports.remarks]
+    facts, reports = _built(objects, served | names - {"", "default-scheduler"}, conf[0])
+    findings = [*given.findings, *(_finding(where, remark) for where, remark in reports.remarks)]
+    findings += (sentence("warning", conf[0].source, text, _NO_EFFECT) for text in conf[1] if conf[0] is not None)
     for node in objects.get("Node", ()):
         findings += _unread_registers(node)
     requests = Counter[str]()
@@ -111,44 +96,90 @@ def inspect(objects: Mapping[str, Sequence[Mapping[str, Any]]], schedulers: Iter
         requests[fact.scheduler] += 1
         if fact.scheduler not in served and not fact.node:
             expected = f"one of {', '.join(sorted(served))}, or --scheduler-name={fact.scheduler} for inventory"
-            effect = "deviceshare does not place the pod"
-            findings.append(
-                Finding(
-                    severity="error", object=f"Pod {fact.ref}", field="spec.schedulerName", value=fact.scheduler,
-                    expected=expected, effect=effect,
-                )
-            )  # fmt: skip
-        unevaluated = () if fact.node else fact.ask.unevaluated
-        findings += [
-            Finding(
-                severity="error", object=f"Pod {fact.ref}", field=field, value="", expected="not to be used",
-                effect="deviceshare does not evaluate it and does not place the pod",
-            )
-            for field in unevaluated
-        ]  # fmt: skip
-    unique = tuple(dict.fromkeys(sorted(findings, key=lambda each: (each.severity, each.object, each.field))))
-    counts = {kind: len(objects.get(kind, ())) for kind in KINDS}
+            problem = Problem(f"Pod {fact.ref}", "spec.schedulerName", fact.scheduler, expected)
+            findings.append(invalid(f"Pod {fact.ref}", problem, "deviceshare does not place the pod"))
+    played = play(_built(objects, served, conf[0])[0].facts, now)
+    findings += (found for waiting in played.waiting for found in _waiting(waiting))
+    if not played.conf.weight:
+        findings += _policies_without_weight(objects)
+    unique = grouped(findings, dict(_owners(pods)))
+    counts = dict(given.numbers) or {kind: len(objects.get(kind, ())) for kind in KINDS if objects.get(kind)}
     wrong = Counter(name.partition(" ")[0] for name in {each.object for each in unique})
     nodes = [fact for fact in facts.facts.values() if isinstance(fact, NodeFact)]
     return Inspection(
         objects=counts,
-        understood={kind: max(0, counts[kind] - wrong[kind]) for kind in KINDS},
+        understood={kind: max(0, counts[kind] - wrong[kind]) for kind in counts},
+        skipped=dict(given.skipped),
         cards=dict(sorted(Counter(card.mode for node in nodes for card in node.cards).items())),
         requests=dict(sorted(requests.items())),
-        configuration=_configuration(objects.get("ConfigMap", ())),
+        configuration=conf[0].source if conf[0] is not None else _configuration(objects.get("ConfigMap", ())),
         components=tuple(find_components(pods)),
         findings=unique,
     )
 
 
+def _built(
+    objects: Mapping[str, Sequence[Mapping[str, Any]]], schedulers: frozenset[str], conf: ConfigFact | None
+) -> tuple[WantedFacts, _Collected]:
+    """Return the facts of objects, as inventory makes them for these schedulers, and its remarks."""
+    facts, reports = WantedFacts(), _Collected()
+    builder = FactBuilder(schedulers, (), conf, facts, reports)
+    builder.begin_list()
+    for kind in KINDS:
+        for obj in objects.get(kind, ()):
+            builder.apply(_change(kind, obj))
+    builder.end_list(0)
+    return facts, reports
+
+
+def _waiting(waiting: Waiting) -> Iterator[Finding]:
+    """Yield why a pod gets no node; nothing for what its fact shows already."""
+    pod = waiting.pod
+    if pod.problems:
+        return
+    where = f"Pod {pod.ref}"
+    if pod.ask.unevaluated:
+        for field in pod.ask.unevaluated:
+            problem = Problem(where, field, "", "not to be used")
+            yield invalid(where, problem, "deviceshare does not evaluate it and does not place the pod")
+    elif waiting.problem is not None:
+        yield invalid(where, waiting.problem, _EFFECTS["Pod"])
+    elif waiting.for_good:
+        yield sentence("error", where, waiting.reason, "the pod is not placed, also if the cluster has no other pods")
+    else:
+        yield sentence("warning", where, waiting.reason, "the pod waits")
+
+
+def _policies_without_weight(objects: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Finding]:
+    """Yield the policies of nodes that objects choose, where the configuration gives them no weight."""
+    for kind in ("Pod", "PodGroup", "Queue"):
+        for obj in objects.get(kind, ()):
+            metadata = _section(obj, "metadata")
+            for key in _NODE_POLICIES & _section(metadata, "annotations").keys():
+                yield Finding(
+                    severity="warning",
+                    object=f"{kind} {_ref(str(metadata.get('namespace', '')), str(metadata.get('name', '')))}",
+                    field=f"metadata.annotations[{key}]",
+                    value=str(_section(metadata, "annotations")[key]),
+                    expected="deviceshare.ScheduleWeight above 0 in the configuration",
+                    effect="with the weight 0 it only breaks ties among nodes",
+                )
+
+
+def _owners(pods: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the uid of the workload of each pod that has one."""
+    for pod in pods:
+        metadata = _section(pod, "metadata")
+        owners = metadata.get("ownerReferences")
+        if isinstance(owners, list) and owners and isinstance(owners[0], dict):
+            name = _ref(str(metadata.get("namespace", "")), str(metadata.get("name", "")))
+            yield f"Pod {name}", str(owners[0].get("uid", ""))
+
+
 def _finding(where: str, remark: Remark) -> Finding:
-    kind = where.partition(" ")[0]
     if isinstance(remark, Problem):
-        return Finding(
-            severity="error", object=where, field=remark.field, value=remark.value, expected=remark.expected,
-            effect=_EFFECTS.get(kind, ""),
-        )  # fmt: skip
-    return Finding(severity="warning", object=where, field="", value=remark, expected="", effect="it has no effect")
+        return invalid(where, remark, _EFFECTS.get(where.partition(" ")[0], ""))
+    return sentence("warning", where, remark, _NO_EFFECT)
 
 
 def _unread_registers(node: Mapping[str, Any]) -> list[Finding]:

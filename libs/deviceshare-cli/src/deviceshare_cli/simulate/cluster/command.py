@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from deviceshare.conf import SCHEDULER, SchedulerConf, parse_conf
+from deviceshare.conf import SchedulerConf
 from deviceshare.model import (
     POLICIES,
     ConfigError,
@@ -23,7 +23,7 @@ from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import Manifests
 
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.loading import read
+from deviceshare_cli.loading import read, read_conf
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import indented_json
 from deviceshare_cli.plots import write
@@ -90,9 +90,11 @@ async def simulate_cluster(options: Options, *, json: bool, plot: Path | None) -
     """Simulate, print the results, and return the exit status. Raises CommandError."""
     try:
         load_families()
-        conf = _read_conf(options.conf) if options.conf is not None else None
+        conf, warnings = read_conf(options.conf) if options.conf is not None else (None, ())
     except ConfigError as error:
         raise CommandError(" ".join(str(error).split())) from None
+    for warning in warnings:
+        to_stderr(f"warning: {warning}")
     if options.directory is not None:
         cluster = _of_directory(options.directory, conf)
     else:
@@ -189,18 +191,6 @@ def _show(progress: Progressed, name: str, offset: int, placed: int) -> None:
 
 def _name(policy: str, conf: SchedulerConf) -> str:
     return f"{CONFIGURED} ({conf.policy or 'none'})" if policy == CONFIGURED else policy
-
-
-def _read_conf(path: Path) -> ConfigFact:
-    """Return the configuration of a file. Raises CommandError, ConfigError."""
-    try:
-        fact = ConfigFact(name=SCHEDULER, text=path.read_text(encoding="utf-8"), source=f"File {path}")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CommandError(f"--conf {path}: cannot be read: {reason}") from None
-    for warning in parse_conf(fact.text, fact.source).warnings:
-        to_stderr(f"warning: {warning}")
-    return fact
 
 
 def _of_directory(directory: Path, conf: ConfigFact | None) -> InitialCluster:

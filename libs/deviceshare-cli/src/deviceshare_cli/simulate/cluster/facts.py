@@ -29,7 +29,7 @@ ADDED = tuple(_DECODERS)
 """The kinds of objects that can be added to the facts of a running system: their facts depend on no other objects."""
 
 
-class _Facts(DesiredState):
+class WantedFacts(DesiredState):
     """The facts that are wanted, by subject, until they are taken."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Inventory:
     """
 
     def __init__(self, schedulers: Iterable[str], conf: ConfigFact | None = None) -> None:
-        self._facts, self._remarks = _Facts(), _Remarks()
+        self._facts, self._remarks = WantedFacts(), _Remarks()
         self._builder = FactBuilder(frozenset(schedulers), (), conf, self._facts, self._remarks)
         self._revision = 0
 

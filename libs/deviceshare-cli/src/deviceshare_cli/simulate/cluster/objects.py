@@ -6,7 +6,7 @@ The local cluster and its controllers make the same objects, one after the other
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from deviceshare.model import DEFAULT_QUEUE, InputError
+from deviceshare.model import DEFAULT_QUEUE, InputError, Problem
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import Manifest, Manifests
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit
@@ -34,16 +34,29 @@ class ObjectMaker:
         self._made = 0
         self.objects: dict[Key, Object] = {}
         """All objects that were made; the last of each key."""
-        self.rejected: list[str] = []
-        """A line for each manifest that the API server would refuse."""
-        self.warnings: list[str] = []
-        """What is valid and probably unintended."""
+        self.refused: list[tuple[Manifest | None, Problem]] = []
+        """Manifests that the API server would refuse, and why; None for a text that cannot be read."""
+        self.warned: list[tuple[str, str]] = []
+        """What is valid and probably unintended: the place in a manifest, '' for none, and a sentence."""
         if makes_queues:
             self._keep(self._queue(DEFAULT_QUEUE))
 
+    @property
+    def rejected(self) -> list[str]:
+        """A line for each manifest that the API server would refuse."""
+        return [
+            str(problem) if manifest is None else manifest.located(problem.field, str(problem))
+            for manifest, problem in self.refused
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """A line for each thing that is valid and probably unintended."""
+        return [f"{place}: {text}" if place else text for place, text in self.warned]
+
     def make(self, manifests: Manifests) -> list[Object]:
         """Return the objects of manifests, in load order; a manifest that is refused affects no other."""
-        self.rejected += map(str, manifests.problems)
+        self.refused += ((None, problem) for problem in manifests.problems)
         found: dict[Key, Object] = {}
         named = with_own_names([each.object for each in manifests.manifests])
         for manifest, obj in zip(manifests.manifests, named, strict=True):
@@ -51,12 +64,12 @@ class ObjectMaker:
                 for each in self._objects(manifest, obj):
                     found |= {key_of(one): one for one in self._kept(each)}
             except InputError as error:
-                self.rejected.append(manifest.located(error.problem.field, str(error)))
+                self.refused.append((manifest, error.problem))
         return list(found.values())
 
     def _objects(self, manifest: Manifest, obj: Object) -> Iterator[Object]:
         admitted = admit(obj, uid=self._uid(), now=self._now, priorities=self._priorities)
-        self.warnings += (manifest.located(field, text) for field, text in admitted.warnings)
+        self.warned += ((manifest.origin.locate(field), text) for field, text in admitted.warnings)
         if kind_of(admitted.object) not in WORKLOADS:
             yield admitted.object
             return
@@ -74,7 +87,7 @@ class ObjectMaker:
 
     def _missing_queue(self, name: str) -> Iterator[Object]:
         if Key("Queue", "", name) not in self.objects:
-            self.warnings.append(f"Queue {name} does not exist: made with weight 1")
+            self.warned.append(("", f"Queue {name} does not exist: made with weight 1"))
             yield self._keep(self._queue(name))
 
     def _queue(self, name: str) -> Object:

@@ -7,6 +7,7 @@ from deviceshare.allocation import Move
 from deviceshare.conf import SCHEDULER, SchedulerConf
 from deviceshare.model import (
     PENDING,
+    REJECTED,
     Claim,
     ConfigFact,
     Fact,
@@ -173,7 +174,12 @@ class Player:
     def waiting(self) -> dict[PodUid, tuple[PodFact, str]]:
         """The pods without a node, with the reason why they wait, by uid."""
         waits = (record.fact for record in self._core.cluster.pods.values() if record.waits)
-        return {fact.uid: (self._pods[fact.uid], self._reasons.get(fact.uid, "")) for fact in waits}
+        return {fact.uid: (self._pods[fact.uid], self._reason(fact)) for fact in waits}
+
+    def _reason(self, pod: PodFact) -> str:
+        """Return why a pod waits, or why its PodGroup was not admitted to its queue."""
+        group = self._core.cluster.groups[pod.group].fact
+        return self._reasons.get(pod.uid) or self._reasons.get(group.uid if group is not None else "", "")
 
     def settle(self, progress: Callable[[int], None] = lambda _: None) -> None:
         """Decide until nothing is left to decide; ``progress`` gets the number of pods placed by this player.
@@ -216,7 +222,7 @@ class Player:
     def _send(self, event: Event) -> list[Command]:
         commands = self._core.handle(event, self._at)
         for command in commands:
-            if isinstance(command, PutLatest) and command.message.decision == PENDING:
+            if isinstance(command, PutLatest) and command.message.decision in (PENDING, REJECTED):
                 self._reasons[command.message.uid] = command.message.message
             elif isinstance(command, Read):
                 known = self._messages.get(command.subject)

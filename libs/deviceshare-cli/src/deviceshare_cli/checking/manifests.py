@@ -1,0 +1,88 @@
+"""Manifests into the objects that ``up`` would make of them: admitted, and the pods of workloads. Pure."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from deviceshare.conf import Origin, YamlText
+from deviceshare.model import Problem
+from deviceshare_cluster.local import Manifest, Manifests
+from deviceshare_cluster.local.kinds import KUBERNETES_JOB, known_kind
+from deviceshare_cluster.local.workloads import pod_template_paths
+
+from deviceshare_cli.checking.findings import Finding, invalid, sentence
+from deviceshare_cli.simulate.cluster.objects import ObjectMaker
+from deviceshare_cli.simulate.cluster.volumes import with_phases
+
+_UNREAD = ("Secret", "Service", "Event")
+"""Kinds by which nothing is decided."""
+
+
+class Given(NamedTuple):
+    """The objects to inspect, by kind.
+
+    ``numbers``: how many there are of each kind, if these are not those of ``objects``; ``skipped``: objects of kinds
+    that are not inspected; ``findings``: what the API server would refuse or warn of, and skipped objects with pods.
+    """
+
+    objects: Mapping[str, Sequence[Mapping[str, Any]]]
+    numbers: Mapping[str, int] = {}
+    skipped: Mapping[str, int] = {}
+    findings: Sequence[Finding] = ()
+
+
+def of_manifests(manifests: Manifests, now: float) -> Given:
+    """Return the objects of a local cluster that is made of manifests; ``now`` in unix seconds."""
+    numbers, skipped = Counter[str](), Counter[str]()
+    for manifest in manifests.manifests:
+        given = manifest.object["kind"]
+        kind = known_kind(manifest.object["apiVersion"], given)
+        if kind is None or kind.name in _UNREAD:
+            skipped[given] += 1
+        else:
+            numbers[f"{given}.batch" if kind.name == KUBERNETES_JOB else given] += 1
+    maker = ObjectMaker(_timestamp(now), makes_queues=True)
+    maker.make(manifests)
+    findings = [_refused(manifest, problem) for manifest, problem in maker.refused]
+    findings += (sentence("warning", place, text, "") for place, text in maker.warned)
+    objects: dict[str, list[Mapping[str, Any]]] = {}
+    for key, obj in (maker.objects | with_phases(maker.objects.values())).items():
+        objects.setdefault(key.kind, []).append(obj)
+    return Given(objects, numbers, skipped, findings)
+
+
+def _refused(manifest: Manifest | None, problem: Problem) -> Finding:
+    if manifest is None:
+        return invalid(problem.subject, problem, "the file is not read")
+    place = manifest.origin.locate(problem.field)
+    if known_kind(manifest.object["apiVersion"], manifest.object["kind"]) is not None:
+        return invalid(problem.subject, problem, f"the API server rejects it ({place})")
+    if any(pod_template_paths(manifest.object)):
+        return invalid(problem.subject, problem, f"its pods are not checked ({place})")
+    return sentence("warning", problem.subject, "its kind is not inspected", f"it is skipped ({place})")
+
+
+def with_jobs(objects: Mapping[str, Sequence[Mapping[str, Any]]], now: float) -> Given:
+    """Return the objects of a cluster, and the pods of Volcano's Jobs that have none yet; ``now`` in unix seconds."""
+    owners = {owner.get("uid") for pod in objects["Pod"] for owner in pod["metadata"].get("ownerReferences") or ()}
+    jobs = [job for job in objects["Job"] if job["metadata"].get("uid") not in owners and not _has_ended(job)]
+    manifests = [Manifest(dict(job), Origin(f"Job {job['metadata']['name']}", YamlText(""))) for job in jobs]
+    maker = ObjectMaker(_timestamp(now), [dict(each) for each in objects["PriorityClass"]])
+    made = maker.make(Manifests(manifests, []))
+    known = {(group["metadata"]["namespace"], group["metadata"]["name"]) for group in objects["PodGroup"]}
+    found = {kind: list(each) for kind, each in objects.items()}
+    for obj in made:
+        if (obj["metadata"].get("namespace"), obj["metadata"]["name"]) not in known or obj["kind"] != "PodGroup":
+            found[obj["kind"]].append(obj)
+    numbers = {kind: len(each) for kind, each in objects.items() if each}
+    return Given(found, numbers, {}, [_refused(manifest, problem) for manifest, problem in maker.refused])
+
+
+def _has_ended(job: Mapping[str, Any]) -> bool:
+    state = (job.get("status") or {}).get("state") or {}
+    return state.get("phase") not in (None, "", "Pending", "Running", "Restarting")
+
+
+def _timestamp(now: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))

@@ -1,0 +1,84 @@
+"""The pods that placement would leave without a node, and whether they only wait until others end. Pure."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple
+
+from deviceshare.conf import SchedulerConf
+from deviceshare.model import Fact, NodeFact, PodFact, PodUid, Problem, Synced, unavailable
+from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.subjects import fact as subject_of
+
+from deviceshare_cli.simulate.cluster.facts import messages
+from deviceshare_cli.simulate.cluster.player import Player
+
+MOST_ROUNDS = 16
+"""So many times the pods that remain are placed on the empty cluster; those that then remain count as waiting."""
+_WITHOUT_NODES = unavailable(0, ())
+
+
+class Waiting(NamedTuple):
+    """A pod without a node, and why.
+
+    ``problem``: its request is invalid; ``for_good``: it has no place on the empty cluster either.
+    """
+
+    pod: PodFact
+    reason: str
+    problem: Problem | None
+    for_good: bool
+
+
+class Played(NamedTuple):
+    """The pods without a node after placement has decided all, and the configuration that it decided by."""
+
+    waiting: list[Waiting]
+    conf: SchedulerConf
+
+
+def play(facts: Mapping[str, Fact], now: float) -> Played:
+    """Let placement decide all pods of a cluster, by the facts by subject; ``now`` in unix seconds.
+
+    Without nodes only pods are returned that no nodes could help.
+    """
+    player = _settled(facts, now)
+    waiting = player.waiting
+    if not any(isinstance(fact, NodeFact) for fact in facts.values()):
+        waiting = {uid: each for uid, each in waiting.items() if not each[1].endswith(_WITHOUT_NODES)}
+    hopeless = _hopeless(facts, [pod for pod, _ in waiting.values()], now)
+    found = []
+    for uid, (pod, reason) in waiting.items():
+        problem = player.cluster.allocator.why_not(pod.ask).problem
+        found.append(Waiting(pod, reason, problem, uid in hopeless and not pod.gates))
+    return Played(found, player.conf)
+
+
+def _settled(facts: Mapping[str, Fact], now: float) -> Player:
+    player = Player(messages({**facts, SYNCED: Synced()}), now)
+    player.settle()
+    return player
+
+
+def _hopeless(facts: Mapping[str, Fact], pods: Iterable[PodFact], now: float) -> set[PodUid]:
+    """Return the pods that have no place on the cluster without other pods.
+
+    Of pods that ask for the same only one is tried, a gang as a whole.
+    """
+    gangs: dict[str, list[PodFact]] = {}
+    for pod in pods:
+        gangs.setdefault(pod.group, []).append(pod)
+    alike: dict[Hashable, list[list[PodFact]]] = {}
+    for gang in gangs.values():
+        asks = tuple((pod.ask, pod.queue, pod.namespace, pod.task, pod.problems, pod.gates) for pod in gang)
+        alike.setdefault(asks if not gang[0].podgroup else gang[0].group, []).append(gang)
+    remaining = list(alike.values())
+    others = {subject: fact for subject, fact in facts.items() if not isinstance(fact, PodFact)}
+    for _ in range(MOST_ROUNDS):
+        if not remaining:
+            break
+        tried = {subject_of("pod", pod.uid): pod for first, *_ in remaining for pod in first}
+        waiting = _settled({**others, **tried}, now).waiting
+        still = [gangs for gangs in remaining if any(pod.uid in waiting for pod in gangs[0])]
+        if len(still) == len(remaining):
+            return {pod.uid for gangs in still for gang in gangs for pod in gang}
+        remaining = still
+    return set()
