@@ -10,19 +10,21 @@ import deviceshare_bus.messages
 import msgspec
 import pytest
 import typer
+import yaml
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES
-from deviceshare.formats import hami_gpu
 from deviceshare.formats.vgpu import PODGROUP_POLICY
-from deviceshare.model import CARD_POLICY, NODE_POLICY, claims, facts, pod_topology, storage_facts, volumes
+from deviceshare.model import claims, facts, pod_topology, storage_facts, volumes
 from deviceshare.model import explanations as explain
 from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
+from deviceshare.objects.policies import POLICY_ANNOTATIONS
 from deviceshare_bus import service
 from deviceshare_bus.setup import parser as setup_parser
 from deviceshare_bus.subjects import Stream
 from deviceshare_cli.main import app
 from deviceshare_metrics.core import MetricsCore
+from support.charts import POD_ANNOTATIONS
 from support.metrics import exposed
 
 ROOT = Path(__file__).parents[2]
@@ -126,12 +128,21 @@ def test_every_code_of_a_refusal_is_explained():
     assert sorted(explained) == sorted(used)
 
 
-def test_every_annotation_and_label_of_a_pod_is_explained():
+def test_every_annotation_and_label_of_a_pod_is_explained_and_permitted_by_the_admission_policy():
     rows = first_cells(section(REQUESTS, "Annotations and labels of a pod"))
-    read = {PODGROUP_POLICY, TASK_NAME, TASK_PRIORITY, NODE_POLICY, CARD_POLICY, *GROUP_ANNOTATIONS, *QUEUE_ANNOTATIONS}
-    read |= {hami_gpu.NODE_POLICY, hami_gpu.GPU_POLICY}
-    read = read.union(*(family.pod_annotations | family.pod_labels for family in FAMILIES))
-    assert {name for cell in rows for name in cell} == read
+    annotations = {
+        PODGROUP_POLICY,
+        TASK_NAME,
+        TASK_PRIORITY,
+        *GROUP_ANNOTATIONS,
+        *QUEUE_ANNOTATIONS,
+        *POLICY_ANNOTATIONS,
+    }
+    annotations = annotations.union(*(family.pod_annotations for family in FAMILIES))
+    labels = frozenset().union(*(family.pod_labels for family in FAMILIES))
+    assert {name for cell in rows for name in cell} == annotations | labels
+    permitted = yaml.safe_load(POD_ANNOTATIONS.read_text())
+    assert {*permitted["users"], *permitted["usersUntilBound"]} == annotations
 
 
 def test_the_register_annotations_of_the_page_are_read():

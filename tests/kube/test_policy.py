@@ -6,12 +6,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from typing import Any
 
 import pytest
-from deviceshare.families import FAMILIES
-from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
-from support import deploy
+import yaml
+from deviceshare.families.device_plugin import SERVED
+from deviceshare.formats import gpu_share, hami_gpu, hami_vnpu, mindcluster, vgpu
+from deviceshare.model import FENCE
+from deviceshare.model.signatures import SIGNATURE
+from support import charts, deploy
 from support.apiserver import ApiServer
 
 NAMESPACE = "policy-test"
@@ -29,51 +33,15 @@ PLUGINS = [
 ]
 TENANT = (NAMESPACE, "tenant")
 
-FORGED = {
-    "volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1024,10:;",
-    "volcano.sh/devices-to-allocate": "GPU-0,NVIDIA,1024,10:;",
-    "volcano.sh/vgpu-node": "n",
-    "volcano.sh/vgpu-time": "1",
-    "volcano.sh/bind-phase": "success",
-    "volcano.sh/bind-time": "1",
-    "volcano.sh/predicate-time": "1",
-    "volcano.sh/gpu-assigned": "true",
-    "predicate-time": "1",
-    "hami.io/vgpu-node": "n",
-    "hami.io/vgpu-time": "1",
-    "hami.io/bind-phase": "allocating",
-    "hami.io/bind-time": "1",
-    "hami.io/Ascend910B3-devices-allocated": "x",
-    "hami.io/Ascend910B3-devices-to-allocate": "x",
-    "hami.io/vgpu-devices-allocated": "x",
-    "huawei.com/Ascend910B3": "[]",
-    "huawei.com/AscendReal": "Ascend310P-2c-100-0",
-    "huawei.com/npu-core": "0-vir02",
-    "deviceshare.io/vgpu-init-ids": "x",
-    "deviceshare.io/signature": "x",
-    "deviceshare.io/fenced-claims": "x",
-}
-WISHES = {
-    "nvidia.com/vgpu-mode": "hami-core",
-    "nvidia.com/use-gpuuuid": "GPU-0",
-    "nvidia.com/nouse-gpuuuid": "GPU-1",
-    "nvidia.com/numa-bind": "false",
-    "hami.io/node-scheduler-policy": "binpack",
-    "hami.io/gpu-scheduler-policy": "spread",
-    "volcano.sh/gpu-index": "0,2",
-    "volcano.sh/gpu-unhealthy-ids": "1",
-    "volcano.sh/vgpu-mode": "mig",
-    "nvidia.com/use-gputype": "A100",
-    "nvidia.com/nouse-gputype": "T4",
-    "volcano.sh/vgpu-use-gpuuuid": "GPU-0",
-    "volcano.sh/vgpu-nouse-gpuuuid": "GPU-0",
-    "volcano.sh/vgpu-podgroup-policy": "spread",
-    "hami.io/use-Ascend910B3-uuid": "x",
-    "hami.io/no-use-Ascend910B3-uuid": "x",
-    "huawei.com/vnpu-mode": "hami-core",
-    "scheduling.k8s.io/group-name": "g",
-    "volcano.sh/task-spec": "t",
-}
+LIST = yaml.safe_load(charts.POD_ANNOTATIONS.read_text())
+EXAMPLE = "Ascend910B3"
+"""Stands for `*` in the names of the list."""
+FORGED = {name.replace("*", EXAMPLE): "x" for name in LIST["reserved"]}
+FORGED |= dict.fromkeys(
+    ("deviceshare.io/signature", "deviceshare.io/fenced-claims", "hami.io/vgpu-devices-allocated"), "x"
+)
+FORGED["huawei.com/AscendReal"] = "Ascend310P-2c-100-0"
+WISHES = {name.replace("*", EXAMPLE): "x" for name in (*LIST["users"], *LIST["usersUntilBound"])}
 
 Send = Callable[..., int]
 
@@ -150,13 +118,14 @@ def tenant(server: ApiServer) -> Send:
     return as_account(server, *TENANT)
 
 
-def test_all_that_our_code_writes_and_reads_of_pods_is_tried_here():
+def test_all_that_our_code_writes_of_pods_is_reserved():
     written = {vgpu.NODE, vgpu.TIME, vgpu.IDS, vgpu.INIT_IDS, vgpu.TO_ALLOCATE, vgpu.BIND_PHASE, vgpu.BIND_TIME}
-    written |= {gpu_share.PREDICATE_TIME, mindcluster.CORES, mindcluster.PREDICATE_TIME, mindcluster.REAL}
+    written |= {gpu_share.PREDICATE_TIME, gpu_share.ASSIGNED, SERVED, SIGNATURE, FENCE}
+    written |= {mindcluster.CORES, mindcluster.PREDICATE_TIME, mindcluster.REAL}
     written |= {hami_vnpu.NODE, hami_vnpu.TIME, hami_vnpu.BIND_PHASE, hami_vnpu.BIND_TIME, hami_vnpu.PREDICATE_TIME}
-    assert written <= set(FORGED)
-    wishes = {name for family in FAMILIES for name in family.pod_annotations}
-    assert {name.replace("*", "Ascend910B3") for name in wishes} <= set(WISHES)
+    written |= {hami_gpu.TO_ALLOCATE, hami_gpu.ALLOCATED}
+    assert not {name for name in written if not any(fnmatch(name, pattern) for pattern in LIST["reserved"])}
+    assert written.isdisjoint(LIST["users"])
 
 
 @pytest.mark.parametrize("name", FORGED)

@@ -14,6 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "deviceshare"
+POD_ANNOTATIONS = CHART / "files" / "pod-annotations.yaml"
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 BASE = KUBERNETES / "base"
 NAMESPACE = "deviceshare-system"

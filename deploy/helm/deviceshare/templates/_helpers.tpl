@@ -231,3 +231,40 @@ spec:
 ["deviceshare-bus-server", "deviceshare-bus-setup", "deviceshare-bus-inventory", "deviceshare-bus-placement",
   "deviceshare-bus-binder", "deviceshare-bus-metrics", "deviceshare-bus-reader", "deviceshare-bus-admin", "deviceshare-signing", "deviceshare-http"]
 {{- end }}
+
+{{/* CEL: whether a pattern of files/pod-annotations.yaml reserves the annotation `name`, which users may not set. */}}
+{{- define "deviceshare.reservedByPattern" -}}
+{{- $annotations := .Files.Get "files/pod-annotations.yaml" | fromYaml }}
+{{- $conditions := list }}
+{{- $exceptions := list }}
+{{- range $annotations.reserved }}
+{{- if contains "*" . }}
+{{- $ends := splitList "*" . }}
+{{- $condition := printf "name.startsWith('%s')" (first $ends) }}
+{{- if last $ends }}{{ $condition = printf "%s && name.endsWith('%s')" $condition (last $ends) }}{{ end }}
+{{- $conditions = append $conditions $condition }}
+{{- $pattern := printf "^%s$" (replace "*" ".*" .) }}
+{{- range $annotations.users }}{{ if regexMatch $pattern . }}{{ $exceptions = append $exceptions . }}{{ end }}{{ end }}
+{{- end }}
+{{- end -}}
+({{ join " ||\n " $conditions }}) &&
+!(name in {{ include "deviceshare.celList" $exceptions }})
+{{- end }}
+
+{{/* A list of texts in CEL. */}}
+{{- define "deviceshare.celList" -}}
+[
+{{- range $index, $text := . }}{{ if $index }},{{ end }}
+  '{{ $text }}'
+{{- end }}
+]
+{{- end }}
+
+{{/* A list in CEL: the annotations of pods that files/pod-annotations.yaml reserves by name. */}}
+{{- define "deviceshare.reservedNames" -}}
+{{- $names := list }}
+{{- range (.Files.Get "files/pod-annotations.yaml" | fromYaml).reserved }}
+{{- if not (contains "*" .) }}{{ $names = append $names . }}{{ end }}
+{{- end }}
+{{- include "deviceshare.celList" $names }}
+{{- end }}
