@@ -57,7 +57,7 @@ class _Remarks(Reports):
         super().__init__(0.0)
         self.lines: dict[str, None] = {}
 
-    def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark]) -> None:
+    def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark], passing: str = "") -> None:
         """Keep the remarks."""
         where = subject if about is None else f"{about.kind} {'/'.join(filter(None, (about.namespace, about.name)))}"
         # A problem names its object.
