@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from deviceshare.model import ConfigFact
+from deviceshare.model import ConfigFact, Problem
+from deviceshare_bus.core import Log, Now
 from deviceshare_bus.messages import encode
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core import RecordEvent, RecordFailed
@@ -105,3 +106,23 @@ def test_a_config_map_that_replaces_an_unusable_configuration_takes_effect():
     bus.write("cluster.config.scheduler", encode(ConfigFact(name="scheduler", text="tiers: 5", source="x")), None)
     _, bus, _ = started([config_map("- name: gang", 2)], 5, bus)
     assert bus.fact("cluster.config.scheduler").text == "- name: gang"
+
+
+def test_a_passing_problem_that_returns_is_reported_once_it_lasts():
+    reports, passing = module.Reports(0.0), Problem("Pod default/a", "devices", "GPU-0", "a registered card")
+    now = Now(0.0, 0.0)
+    for remarks in ([passing], [], [passing]):
+        reports.report("pod/a", None, remarks, "devices")
+        assert reports.act(now) == []
+    now = Now(module.SETTLE, 0.0)
+    assert reports.due == now.monotonic
+    assert [command.message for command in reports.act(now) if isinstance(command, Log)] == [str(passing)]
+    assert (reports.act(Now(2 * module.SETTLE, 0.0)), reports.due) == ([], None)
+
+
+def test_a_passing_problem_of_an_object_that_is_gone_is_not_reported():
+    reports, passing = module.Reports(0.0), Problem("Node n1", "devices", "GPU-0", "a registered card")
+    reports.report("cards/n1", None, [passing], "devices")
+    reports.act(Now(0.0, 0.0))
+    reports.keep("cards/", ())
+    assert reports.act(Now(module.SETTLE, 0.0)) == []

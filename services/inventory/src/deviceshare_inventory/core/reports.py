@@ -6,6 +6,7 @@ The log has all problems.
 
 from collections import deque
 from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from deviceshare.model import DEVICE_PROBLEMS, Backoff, Problem
@@ -75,6 +76,10 @@ class Reports:
         """By token."""
         self._deferred: dict[str, dict[str, _Deferred]] = {}
         """Remarks of ``_reported`` that are reported later if they still hold, by subject and text."""
+        self._fresh: dict[str, None] = {}
+        """Subjects of ``_deferred`` that have remarks without a time."""
+        self._timers: deque[tuple[float, str]] = deque()
+        """When remarks of a subject may be due, the earliest first; the subject may have none any more."""
         self._tokens = 0
 
     @property
@@ -85,10 +90,8 @@ class Reports:
     @property
     def due(self) -> float | None:
         """The monotonic time of the next try, or of the next report that was deferred."""
-        deferred = (each.due for remarks in self._deferred.values() for each in remarks.values())
-        return min(
-            (at for at in (*(each.due for each in self._recording.values()), *deferred) if at is not None), default=None
-        )
+        tries = [attempt.due for attempt in self._recording.values() if attempt.due is not None]
+        return min((*tries, *(at for at, _ in islice(self._timers, 1))), default=None)
 
     def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark], passing: str = "") -> None:
         """Report the remarks about a subject that have not been reported yet; these are all that hold now.
@@ -105,10 +108,11 @@ class Reports:
         }
         if deferred:
             self._deferred[subject] = deferred
+            self._fresh[subject] = None
         if remarks:
             self._reported[subject] = frozenset(map(str, remarks))
-        elif known:
-            del self._reported[subject]
+        else:
+            self._reported.pop(subject, None)
         for remark in remarks:
             if str(remark) not in known and str(remark) not in deferred:
                 self._report(about, remark)
@@ -121,13 +125,15 @@ class Reports:
     def keep(self, prefix: str, subjects: Collection[str]) -> None:
         """Forget the subjects with this prefix, except these."""
         for subject in [each for each in self._reported if each.startswith(prefix) and each not in subjects]:
-            del self._reported[subject]
+            self.forget(subject)
 
     def discard(self) -> None:
         """Forget what waits to be reported: another replica reports it."""
         self._commands.clear()
         self._waiting.clear()
         self._deferred.clear()
+        self._fresh.clear()
+        self._timers.clear()
 
     def act(self, now: Now) -> list[Command]:
         """Return what is to be logged, counted and recorded now."""
@@ -159,14 +165,23 @@ class Reports:
         return commands
 
     def _report_deferred(self, now: float) -> None:
-        for subject, remarks in list(self._deferred.items()):
-            for text, each in list(remarks.items()):
-                if each.due is None:
-                    remarks[text] = each._replace(due=now + SETTLE)
-                elif each.due <= now:
-                    self._report(each.about, remarks.pop(text).remark)
+        for subject in self._fresh:
+            remarks = self._deferred.get(subject, {})
+            for text, deferred in remarks.items():
+                if deferred.due is None:
+                    remarks[text] = deferred._replace(due=now + SETTLE)
+                    self._timers.append((now + SETTLE, subject))
+        self._fresh.clear()
+        while self._timers and self._timers[0][0] <= now:
+            _, subject = self._timers.popleft()
+            remarks = self._deferred.get(subject, {})
+            for text in [
+                text for text, deferred in remarks.items() if deferred.due is not None and deferred.due <= now
+            ]:
+                deferred = remarks.pop(text)
+                self._report(deferred.about, deferred.remark)
             if not remarks:
-                del self._deferred[subject]
+                self._deferred.pop(subject, None)
 
     def _report(self, about: Reference | None, remark: Remark) -> None:
         details = {"subject": "" if about is None else f"{about.kind} {about.namespace}/{about.name}"}
