@@ -51,6 +51,8 @@ class DevicePlugin:
     given_up: Mapping[str, str] = {}
     """What the binder writes on a pod that ended before it was served, so that the plugin does not confuse it with
     another pod; {} where the plugin reads only running and pending pods."""
+    selects: str = ""
+    """The annotation without which the plugin selects no pods by :meth:`selectable`; '' if it never does."""
     decision: frozenset[str] = frozenset()
     """What the binder removes from a pod on no node that the plugin may select (:meth:`selectable`): annotations of an
     earlier decision."""

@@ -72,7 +72,7 @@ def _may_serve(family: Family, annotations: Mapping[str, str], node: str, phase:
     plugin = family.plugin
     if plugin.served(annotations) or (plugin.pending_only and phase not in _STARTING):
         return False
-    return not _selects(plugin) or plugin.selectable(annotations)[0] == node
+    return not plugin.selects or plugin.selectable(annotations)[0] == node
 
 
 def selectable_elsewhere(annotations: Mapping[str, str], node: str) -> tuple[tuple[str, str, str], ...]:
@@ -87,18 +87,16 @@ def selectable_elsewhere(annotations: Mapping[str, str], node: str) -> tuple[tup
 
 def _selectable(annotations: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """Return node, family and key of what plugins select by annotations alone; families of one plugin count once."""
-    found: dict[tuple[str, str], str] = {}
+    found: list[tuple[str, str, str]] = []
+    known: list[DevicePlugin] = []
     for family in FAMILIES:
-        if _selects(family.plugin):
+        plugin = family.plugin
+        if plugin.selects and annotations.get(plugin.selects) and plugin not in known:
+            known.append(plugin)
             with suppress(FamilyError), calling(family.name, "plugin.selectable"):
-                node, keys = family.plugin.selectable(annotations)
-                for key in keys:
-                    found.setdefault((node, key), family.name)
-    return [(node, family, key) for (node, key), family in found.items()]
-
-
-def _selects(plugin: DevicePlugin) -> bool:
-    return type(plugin).selectable is not DevicePlugin.selectable
+                node, keys = plugin.selectable(annotations)
+                found += [(node, family.name, key) for key in keys]
+    return found
 
 
 def until_running(annotations: Mapping[str, str], phase: str | None) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ class VgpuPlugin(DevicePlugin):
     name = "the vGPU device plugin"
     locks = ("hamivgpu", "volcano.sh/mutex.lock")
     given_up: Mapping[str, str] = {vgpu.TO_ALLOCATE: "", vgpu.BIND_PHASE: vgpu.FAILED, vgpu.TIME: SERVED_TIME}
+    selects = vgpu.TO_ALLOCATE
     decision = frozenset({vgpu.NODE, vgpu.TIME, vgpu.IDS, vgpu.TO_ALLOCATE, vgpu.BIND_PHASE, vgpu.BIND_TIME})
     passing = frozenset({vgpu.TIME, vgpu.BIND_TIME, vgpu.BIND_PHASE, vgpu.TO_ALLOCATE})
 
