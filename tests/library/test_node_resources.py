@@ -29,7 +29,7 @@ def test_columns_that_nothing_uses_are_given_to_other_resources() -> None:
     assert table.column("example.com/0") == -1
     assert table.free(ROWS[:2], "cpu").tolist() == [100, -1]
     assert {name: amount for name, amount in table.used(1).items() if amount} == {
-        "pods": 1, "cpu": 1, "example.com/999": 7
+        "cpu": 1, "example.com/999": 7
     }  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def test_a_node_of_many_new_resources_has_all_of_them() -> None:
         assert [table.allocatable(ROWS[:1], name).item() for name in names] == list(names.values())
         assert len({table.column(name) for name in names}) == len(names)
     assert width(table) <= 32
-    assert sorted(table.names()) == sorted((*names, "pods"))
+    assert sorted(table.names()) == sorted(names)
 
 
 def test_columns_that_moved_are_noticed_by_decisions() -> None:

@@ -23,7 +23,7 @@ NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods", "x/y", "cpu" + SCORED, "memo
 
 def scored(what: PodRequest, nodeorder: NodeOrder | None = None, binpack: Binpack | None = None, **state) -> NodeScores:
     """Return the scores of one node; ``state`` is what it has and what is taken of it, by name with _ for /."""
-    scores = node_scores(what, replace(conf(), nodeorder=nodeorder, binpack=binpack), frozenset(), table())
+    scores = node_scores(what, replace(conf(), nodeorder=nodeorder, binpack=binpack), table())
     assert scores is not None
     return filled(scores, **state)
 
@@ -109,7 +109,7 @@ def test_binpack_is_how_full_the_node_would_be(all_of, taken, what, weights, wei
 
 
 def test_a_configuration_without_them_scores_nothing() -> None:
-    assert node_scores(ask(container()), conf(), frozenset(), table()) is None
+    assert node_scores(ask(container()), conf(), table()) is None
 
 
 def test_sums_are_made_as_volcano_makes_them() -> None:
@@ -119,13 +119,22 @@ def test_sums_are_made_as_volcano_makes_them() -> None:
     assert scores.total(0, 20.0) == (2 / 3 * 100 + 20.0) + (33 + 75 + 300)
 
 
-def test_devices_are_counted_for_binpack_where_it_weighs_them() -> None:
+def test_devices_are_counted_as_kubelet_counts_them() -> None:
     what = ask(container(cpu=1, memory=1, **{"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 100}))
     devices = frozenset({"volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"})
-    weighing = replace(conf(), binpack=Binpack(1, (("cpu", 1), ("memory", 1), ("volcano.sh/vgpu-number", 3))))
-    assert counted(what, conf(), devices) == ()
-    assert counted(what, weighing, devices) == (("volcano.sh/vgpu-number" + SCORED, 2),)
-    assert counted(ask(container(cpu=1)), weighing, devices) == (("memory" + SCORED, 200 * 2**20),)
+    assert counted(what, devices) == (("volcano.sh/vgpu-memory", 100), ("volcano.sh/vgpu-number", 2))
+    assert counted(ask(container(cpu=1)), devices) == (("memory" + SCORED, 200 * 2**20),)
+
+
+def test_a_resource_without_a_limit_packs_nothing() -> None:
+    found = ResourceTable()
+    found.set_open(["x/y"])
+    found.set_node(0, {"cpu": 4})
+    scores = node_scores(
+        ask(container(cpu=1, **{"x/y": 2})), replace(conf(), binpack=Binpack(1, (("cpu", 1), ("x/y", 1)))), found
+    )
+    assert scores is not None
+    assert scores.total(0, 0.0) == 100 * (1 / 4) / 2
 
 
 # What is stretched over the nodes that fit
@@ -163,7 +172,7 @@ def test_preferences_and_soft_taints_are_entered_node_by_node() -> None:
     soft = [Taint("old", "", "PreferNoSchedule"), Taint("slow", "", "PreferNoSchedule")]
     nodes = [node(labels={"disk": "ssd"}), node(labels={"a": ""}, taints=soft), node(labels={"disk": "ssd", "a": ""})]
     order = replace(ONLY, node_affinity=2, taint_toleration=3)
-    scores = node_scores(what, replace(conf(), nodeorder=order), frozenset(), table())
+    scores = node_scores(what, replace(conf(), nodeorder=order), table())
     assert scores is not None
     enter_nodes(scores, what, dict(enumerate(nodes)), len(nodes))
     for row in range(3):

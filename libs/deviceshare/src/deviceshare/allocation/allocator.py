@@ -16,9 +16,15 @@ from msgspec.structs import replace
 from deviceshare.allocation.card_models import type_caveats, unit_caveats
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.expected_pods import Cluster, ExpectedPods
-from deviceshare.allocation.first_failing import first_failing
+from deviceshare.allocation.first_failing import first_failing, stages
 from deviceshare.allocation.inter_pod import InterPod
-from deviceshare.allocation.node_checks import amount_checks, model_checks, port_checks, state_checks
+from deviceshare.allocation.node_checks import (
+    amount_checks,
+    kubelet_checks,
+    model_checks,
+    port_checks,
+    state_checks,
+)
 from deviceshare.allocation.node_ranking import RankingCache
 from deviceshare.allocation.node_table import NO_TENANT, NodeTable
 from deviceshare.allocation.pod_class import PodClass
@@ -37,8 +43,7 @@ class Placement(msgspec.Struct, frozen=True):
     """The best node for a pod, and what the pod is allocated there.
 
     ``grants``: devices by container; ``resources``: the node's own resources; ``ports``: the pod's host ports;
-    ``counted``: amounts that only node scores count, in addition to ``resources``; ``feasible``: the number of feasible
-    nodes.
+    ``counted``: amounts that nodes count in addition to ``resources``; ``feasible``: the number of feasible nodes.
     """
 
     node: str
@@ -102,6 +107,7 @@ class Allocator(NodeTable):
             self._expected_pods.outdate()
         if devices:
             self._recount_all()
+            self._limit_again()
 
     def expect(self, requests: Iterable[tuple[PodRequest, int]]) -> None:
         """Set the requests of the pods in the cluster, each with the number of its pods.
@@ -198,7 +204,7 @@ class Allocator(NodeTable):
         self.hold(placement.node, uid, placement.grants, resources, tenant, placement.ports)
 
     def amounts(self, request: PodRequest) -> tuple[tuple[str, int], ...]:
-        """Return the node's own resources that a pod takes, and the amounts that only node scores count."""
+        """Return the node's own resources that a pod takes, and the amounts that nodes count in addition."""
         pod_class = self._pod_classes.read(request)
         return pod_class.resources + pod_class.counted
 
@@ -235,6 +241,9 @@ class Allocator(NodeTable):
         if pod_class.inter_pod is not None:
             checks += pod_class.inter_pod.checks(rows)
         of_cards = pod_class.checks(view) if view is not None else []
+        if view is not None:
+            undecided = stages(of_cards, len(rows)) < 0
+            checks += kubelet_checks(pod_class.of_devices, self._resources, rows, undecided, view)
         first = first_failing(checks, of_cards, name, len(rows))
         checks = merged([*checks, *of_cards])
         found = tuple(counted(check, name, admitted) for check in checks)

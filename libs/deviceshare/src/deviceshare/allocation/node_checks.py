@@ -11,7 +11,7 @@ from deviceshare.allocation.resource_names import nearest
 from deviceshare.families import Check, listed
 from deviceshare.formats.nvidia import PREFIX, PRODUCT
 from deviceshare.model import HostPort, NodeFact, unit_of
-from deviceshare.state import PODS, Bools, HostPorts, Ints, ResourceTable
+from deviceshare.state import PODS, Bools, CardView, HostPorts, Ints, ResourceTable
 
 
 def state_checks(rule: Rule, nodes: Sequence[NodeFact | None], admitted: Bools) -> list[Check]:
@@ -88,6 +88,34 @@ def amount_checks(
         else:
             text, unit = f"Insufficient {name}", unit_of(name)
             checks.append(Check("InsufficientResource", text, short, no_cards, name, amount, free, unit))
+    return checks
+
+
+def kubelet_checks(
+    asked: Iterable[tuple[str, int]], table: ResourceTable, rows: Ints, undecided: Bools, view: CardView
+) -> list[Check]:
+    """Return the checks of device resources of which kubelet offers less than the device plugin registers.
+
+    Kubelet counts the requests of all pods of the node, whatever cards they have, and devices that a plugin reports as
+    unhealthy are not allocatable.
+
+    Args:
+        asked: what the pod requests of the resources of device families.
+        table: the resources of the nodes.
+        rows: int64[R], the nodes' rows in ``table``.
+        undecided: bool[R], the nodes whose cards fail no check: of the others, their cards are the reason.
+        view: the cards of the nodes.
+    """
+    checks = []
+    no_cards = np.zeros(len(rows), dtype=np.int64)
+    unhealthy = ((view.mode != 0) & ~view.healthy).any(axis=1)
+    for name, amount in asked:
+        free = table.free(rows, name)
+        short = undecided & (free < amount) & (table.column(name) >= 0)
+        text = f"Insufficient {name} in kubelet's allocatable"
+        for where, why in ((short & ~unhealthy, text), (short & unhealthy, f"{text}, which unhealthy cards reduce")):
+            if where.any():
+                checks.append(Check("InsufficientResource", why, where, no_cards, name, amount, free, unit_of(name)))
     return checks
 
 

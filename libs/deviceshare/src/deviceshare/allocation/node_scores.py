@@ -22,17 +22,18 @@ _GPU = "nvidia.com/gpu"
 _NO_ORDER = NodeOrder(**dict.fromkeys(NodeOrder.__struct_fields__, 0))
 
 
-def counted(ask: PodRequest, conf: SchedulerConf, devices: frozenset[str]) -> ResourceAmounts:
-    """Return the amounts of a pod that only node scores count, in addition to its resources, sorted by name.
+def counted(ask: PodRequest, devices: frozenset[str]) -> ResourceAmounts:
+    """Return the amounts of a pod that nodes count in addition to its resources, sorted by name.
 
-    These are the CPU and memory of containers that request none, and the device resources (``devices``) to which
-    binpack gives a weight: families account for devices by card.
+    These are, for scores, the CPU and memory of containers that request none, and the requests for ``devices`` as
+    kubelet counts them: families account for devices by card.
     """
-    weighed = dict(conf.binpack.resources if conf.binpack else ())
-    if not devices.isdisjoint(weighed):
-        asked = (each for each in pod_resources(ask, frozenset()) if each[0] in devices and each[0] in weighed)
-        return tuple(sorted((*unasked(ask), *((name + SCORED, amount) for name, amount in asked))))
-    return unasked(ask)
+    return tuple(sorted((*unasked(ask), *of_devices(ask, devices))))
+
+
+def of_devices(ask: PodRequest, devices: frozenset[str]) -> ResourceAmounts:
+    """Return what a pod requests of the resources by which devices are requested, as kubelet counts it."""
+    return tuple(each for each in pod_resources(ask, frozenset()) if each[0] in devices)
 
 
 def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[ResourceAmounts, tuple[int, int]] | None:
@@ -43,13 +44,8 @@ def scored(ask: PodRequest, conf: SchedulerConf) -> tuple[ResourceAmounts, tuple
     return tuple(sorted(each for each in pod_resources(ask, frozenset()) if each[0] in names)), at_least(ask)
 
 
-def node_scores(
-    ask: PodRequest, conf: SchedulerConf, devices: frozenset[str], table: ResourceTable
-) -> NodeScores | None:
-    """Return the node scores for pods with this request; None if the configuration scores no nodes.
-
-    ``devices`` are the resources by which devices are requested.
-    """
+def node_scores(ask: PodRequest, conf: SchedulerConf, table: ResourceTable) -> NodeScores | None:
+    """Return the node scores for pods with this request; None if the configuration scores no nodes."""
     if conf.nodeorder is None and conf.binpack is None:
         return None
     order = conf.nodeorder or _NO_ORDER
@@ -71,12 +67,10 @@ def node_scores(
     if conf.binpack is not None:
         asked[PODS] = 1
         binpack_terms = [
-            (column(name), column(name + SCORED if name in devices else name), asked[name], weight)
-            for name, weight in conf.binpack.resources
-            if name in asked
+            (column(name), asked[name], weight) for name, weight in conf.binpack.resources if name in asked
         ]
         scores.pack = conf.binpack.weight
-        scores.binpack_terms = np.array(binpack_terms, dtype=np.int64).reshape(-1, 4)
+        scores.binpack_terms = np.array(binpack_terms, dtype=np.int64).reshape(-1, 3)
         scores.weight_sum = sum(weight for *_, weight in binpack_terms)
     return scores
 

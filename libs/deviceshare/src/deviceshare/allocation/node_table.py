@@ -7,7 +7,7 @@ import numpy as np
 from deviceshare.allocation.card_models import model_of
 from deviceshare.allocation.ties import Ties
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, counting_families
+from deviceshare.families import FAMILIES, counting_families, device_resources
 from deviceshare.kernels import Changes, TieOrder
 from deviceshare.model import INIT, WHOLE, ContainerGrant, HostPort, Labels, NodeFact, Resources, Tenant
 from deviceshare.state import (
@@ -45,6 +45,7 @@ class NodeTable:
         self._cards = CardTable(name for family in FAMILIES for name in family.state)
         self._counting = counting_families()
         self._resources = ResourceTable()
+        self._resources.set_open(device_resources(conf))
         self._ports = HostPorts()
         self._rows: dict[str, int] = {}
         self._free_rows: list[int] = []
@@ -169,7 +170,7 @@ class NodeTable:
             uid: the pod's uid. A pod may have holdings on several nodes.
             grants: the devices. A device that the node does not have is stored and charges nothing.
             resources: the node's own resources, in the units of :data:`deviceshare.model.Resources`, and the amounts
-                that only node scores count (:func:`~.node_scores.counted`).
+                that nodes count in addition (:func:`~.node_scores.counted`).
             tenant: the holder, for families that keep pods of different holders apart.
             ports: the host ports that the pod uses.
         """
@@ -282,6 +283,13 @@ class NodeTable:
         for name, row in self._rows.items() if self._counting else ():
             self._recount(row, range(len(self._cards.cards[row])), self._holdings_on(name))
 
+    def _limit_again(self) -> None:
+        """Read what nodes limit once more under another configuration, which may name other device resources."""
+        self._resources.set_open(device_resources(self.conf))
+        for row in self._rows.values():
+            if (node := self._nodes[row]) is not None:
+                self._resources.set_node(row, node.allocatable)
+
     # Inter-pod constraints
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
@@ -309,7 +317,7 @@ class NodeTable:
     # Usage
 
     def used(self, node: str) -> Resources:
-        """Return the used amount of each resource of a node, without devices."""
+        """Return the used amount of each resource that a node limits."""
         row = self._rows.get(node)
         return {} if row is None else self._resources.used(row)
 

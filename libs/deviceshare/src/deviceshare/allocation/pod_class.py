@@ -19,13 +19,23 @@ from deviceshare.allocation.card_request import (
 from deviceshare.allocation.first_failing import only, stages
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_ranking import NodeRanking, RankingCache
-from deviceshare.allocation.node_scores import counted, node_scores, scored
+from deviceshare.allocation.node_scores import counted, node_scores, of_devices, scored
 from deviceshare.allocation.predicates import Rule
 from deviceshare.allocation.proportions import proportions
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
 from deviceshare.kernels import Floats, NodeAmounts, NodeIndex
-from deviceshare.model import FRAGMENTATION, Card, ContainerGrant, PodRequest, Problem, Refusal, RequestError, is_native
+from deviceshare.model import (
+    FRAGMENTATION,
+    Card,
+    ContainerGrant,
+    PodRequest,
+    Problem,
+    Refusal,
+    RequestError,
+    ResourceAmounts,
+    is_native,
+)
 from deviceshare.state import Bools, CardTable, CardView, Ints, ResourceTable, pod_resources
 
 
@@ -84,8 +94,10 @@ class PodClass:
         """The host ports that have to be free."""
         self.proportions = proportions(request, conf.predicates.proportions)
         """What nodes have to keep free for pods of other resources."""
-        self.counted = counted(request, conf, self._devices)
-        """What node scores count in addition to ``resources``."""
+        self.of_devices = of_devices(request, self._devices)
+        """What a pod requests of the resources of device families, as kubelet counts it where nodes limit them."""
+        self.counted = counted(request, self._devices)
+        """What nodes count in addition to ``resources``."""
         self.rule = Rule.of(request, self._hardware(), conf.predicates)
         self.models = model_wish(request, self.resources)
         self.caveats: tuple[str, ...] = ()
@@ -176,28 +188,29 @@ class PodClass:
         """Find or add the ranking; ``version`` is that of the tables, whose codes it uses."""
         selectors = selectors_of(self.card_requests, cards, self.conf)
         self._numbers = selectors.numbers if selectors is not None else ()
-        equivalence_key = self._equivalence_key(selectors)
+        wanted = self.resources + resources.limited(self.of_devices)
+        equivalence_key = self._equivalence_key(selectors, wanted)
         ranking = rankings.get(equivalence_key)
         if ranking is None:
-            scores = node_scores(self.request, self.conf, self._devices, resources)
+            scores = node_scores(self.request, self.conf, resources)
             favouring = bool(self.bonus)
             ranking = rankings.add(
                 equivalence_key, self.card_requests, self.rule, scores, self.conf, favouring=favouring
             )
         if ranking.version != version:
             ranking.version = version
-            ranking.resolve(self.resources, self.models, cards, resources, self.conf)
+            ranking.resolve(wanted, self.models, cards, resources, self.conf)
             ranking.measure_by(rankings.fragmentation if self.measured else None, self.cpu, self.conf)
         self.ranking, self.node_index = ranking, ranking.node_index
         self.version = version
 
-    def _equivalence_key(self, selectors: CardSelectors | None) -> Hashable:
-        """Return all that decides which nodes are feasible and what they score."""
+    def _equivalence_key(self, selectors: CardSelectors | None, wanted: ResourceAmounts) -> Hashable:
+        """Return all that decides which nodes are feasible and what they score; ``wanted``: what has to be free."""
         if selectors is None or any(each.equivalence_key is None for each in selectors.kernels):
             # Rankings know nothing of volumes, and the claims of each replica of a StatefulSet have other names.
             return replace(self.request, volumes=(), claims=(), disks=())
         cards = (selectors.numbers, tuple(each.equivalence_key for each in selectors.kernels))
-        nodes = (self.rule, self.request.preferences, self.ports, self.resources, self.models)
+        nodes = (self.rule, self.request.preferences, self.ports, wanted, self.models)
         policies = (self.conf.node_policy, self.conf.card_policy)
         return (cards, nodes, policies, scored(self.request, self.conf))
 

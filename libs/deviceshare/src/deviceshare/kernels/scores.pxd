@@ -3,6 +3,7 @@ cimport cython
 from deviceshare.kernels.charges cimport NodeAmounts
 
 cdef double NEVER
+cdef long long NO_LIMIT
 
 cdef extern from "math.h":
     cpdef double fabs(double x) noexcept
@@ -35,7 +36,10 @@ cdef class NodeScores:
     @cython.locals(at=cython.Py_ssize_t)
     cpdef void enter_rows(self, long long[::1] rows, double[::1] keys) noexcept
     cpdef double total(self, long long row, double devices) noexcept
-    @cython.locals(score=cython.double, at=cython.Py_ssize_t, has=cython.longlong, weight=cython.longlong, full=cython.longlong)
+    @cython.locals(
+        score=cython.double, at=cython.Py_ssize_t, column=cython.longlong, has=cython.longlong, weight=cython.longlong,
+        full=cython.longlong,
+    )
     cpdef double packed(self, long long row) noexcept
     @cython.locals(
         has_cpu=cython.longlong, has_memory=cython.longlong, has_gpu=cython.longlong, used_cpu=cython.longlong,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from deviceshare.kernels.arrays import Floats, Ints, Mask
 from deviceshare.kernels.charges import NodeAmounts
-from deviceshare.kernels.constants import NEVER
+from deviceshare.kernels.constants import NEVER, NO_LIMIT
 
 SmallInts = NDArray[np.int32]
 
@@ -94,9 +94,9 @@ class NodeScores:
         """What the pod requests, and what scores count for it."""
         self.pack = 0
         """The weight of binpack."""
-        self.binpack_terms: Ints = np.zeros((0, 4), dtype=np.int64)
-        """int64[K, 4]: for each resource that the pod requests and that has a weight the column of what nodes have, the
-        column of what pods request, what the pod requests, and the weight."""
+        self.binpack_terms: Ints = np.zeros((0, 3), dtype=np.int64)
+        """int64[K, 3]: for each resource that the pod requests and that has a weight its column, what the pod requests,
+        and the weight."""
         self.weight_sum = 0
         """The sum of the weights in ``binpack_terms``."""
 
@@ -133,10 +133,12 @@ class NodeScores:
         """Return binpack's score: how full the node would be; 0 where it lacks one of the resources."""
         score = 0.0
         for at in range(len(self.binpack_terms)):
-            has, weight = self.amounts.allocatable[row, self.binpack_terms[at, 0]], self.binpack_terms[at, 3]
-            if has == 0 or weight == 0:
+            column, weight = self.binpack_terms[at, 0], self.binpack_terms[at, 2]
+            has = self.amounts.allocatable[row, column]
+            # A node without a limit is never full.
+            if has == 0 or has >= NO_LIMIT or weight == 0:
                 continue
-            full = self.amounts.used[row, self.binpack_terms[at, 1]] + self.binpack_terms[at, 2]
+            full = self.amounts.used[row, column] + self.binpack_terms[at, 1]
             if full > has:
                 return 0.0
             score += float(full) * weight / has

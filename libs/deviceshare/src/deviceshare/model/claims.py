@@ -167,7 +167,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     ports: tuple[HostPort, ...] = ()
     """Host ports of the pod."""
     counted: tuple[tuple[str, Amount], ...] = ()
-    """Amounts that count only in scores, in addition to ``resources`` (:func:`deviceshare.allocation.counted`)."""
+    """Amounts that nodes count in addition to ``resources``: for scores, and of device resources as kubelet counts them
+    (:func:`deviceshare.allocation.counted`)."""
     labels: tuple[tuple[str, str], ...] = ()
     """Labels of the pod that an exclusion rule named at the time of the decision."""
     volumes: tuple[VolumeUse, ...] = ()

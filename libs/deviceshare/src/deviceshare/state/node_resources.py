@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deviceshare.kernels import NodeAmounts
-from deviceshare.model import Resources
+from deviceshare.model import ResourceAmounts, Resources
 from deviceshare.state.card_kinds import Bools, Ints
 from deviceshare.state.pod_sums import SCORED
 
 PODS = "pods"
 UNLIMITED = 2**62
-"""The number of pods of a node that states no limit."""
+"""What is allocatable of a resource that a node does not limit."""
 
 
 class ResourceTable:
@@ -21,6 +21,10 @@ class ResourceTable:
 
     Only resources that some node has or had, and amounts that only scores count, have a column: a user may request
     resources of any name. A column that no node and no pod uses any more is given to another resource.
+
+    A node that does not state how many pods it runs has no limit, and likewise for the resources of device families:
+    kubelet ignores extended resources that are not allocatable (kubernetes/kubernetes, pkg/kubelet/lifecycle,
+    removeMissingExtendedResources).
     """
 
     def __init__(self) -> None:
@@ -31,6 +35,12 @@ class ResourceTable:
         """Columns without a resource."""
         self.version = 0
         """Grows whenever a column gets a resource."""
+        self._open = frozenset({PODS})
+        """Resources of which a node has no limit unless it states one."""
+        self._stated: set[str] = set()
+        """Those of which some node has stated a limit."""
+        self._unstated: Ints = np.array([UNLIMITED, 0, 0, 0], dtype=np.int64)
+        """What is allocatable of each column on a node that does not state it."""
         self._allocatable: Ints = np.zeros((0, 4), dtype=np.int64)
         self._used: Ints = np.zeros((0, 4), dtype=np.int64)
         self._without_column: defaultdict[int, Counter[str]] = defaultdict(Counter)
@@ -40,14 +50,24 @@ class ResourceTable:
         self.amounts = NodeAmounts(self._allocatable, self._used)
         """The same arrays, as kernels read and write them."""
 
+    def set_open(self, names: Iterable[str]) -> None:
+        """Set the resources, besides pods, of which nodes have no limit unless they state one; set all nodes again."""
+        self._open = frozenset({PODS, *names})
+        self._stated &= self._open
+        for name, column in self._columns.items():
+            self._unstated[column] = UNLIMITED if name in self._open else 0
+        self.version += 1
+
     def set_node(self, row: int, allocatable: Resources) -> None:
-        """Set what a node has; what is used stays. A node that does not state how many pods it runs has no limit."""
+        """Set what a node has; what is used stays."""
         reserved = row in self._reserved
         self.set_reserved(row, reserved=False)
         columns = [self._column_for(name, allocatable) for name in allocatable]
         self._reserve(row + 1)
-        self._allocatable[row] = 0
-        self._allocatable[row, 0] = UNLIMITED
+        if not self._stated.issuperset(new := self._open.intersection(allocatable)):
+            self._stated |= new
+            self.version += 1
+        self._allocatable[row] = self._unstated
         for column, amount in zip(columns, allocatable.values(), strict=True):
             self._allocatable[row, column] = amount
         self.set_reserved(row, reserved=reserved)
@@ -69,7 +89,7 @@ class ResourceTable:
         self._reserve(row + 1)
         self._reserved.pop(row, None)
         self._without_column.pop(row, None)
-        self._allocatable[row] = 0
+        self._allocatable[row] = self._unstated
         self._used[row] = 0
 
     def charge(self, row: int, amounts: Iterable[tuple[str, int]], sign: int) -> None:
@@ -92,6 +112,10 @@ class ResourceTable:
         if not used:
             del self._without_column[row]
 
+    def limited(self, amounts: ResourceAmounts) -> ResourceAmounts:
+        """Return the amounts without those of resources that no node limits."""
+        return tuple((name, amount) for name, amount in amounts if name not in self._open or name in self._stated)
+
     def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
         """Return what one more pod needs: columns, -1 for a resource that no node has, and amounts."""
         columns = [0, *(self.column(name) for name, _ in amounts)]
@@ -110,22 +134,28 @@ class ResourceTable:
         return left
 
     def allocatable(self, rows: Ints, name: str) -> Ints:
-        """Return int64[R]: how much is allocatable on each node."""
+        """Return int64[R]: how much is allocatable on each node, 0 where the node does not state it."""
         column = self._columns.get(name)
         if column is None:
             return np.zeros(len(rows), dtype=np.int64)
         found: Ints = self._allocatable[rows, column]
-        return found
+        return np.where(found == UNLIMITED, 0, found)
 
     def names(self) -> list[str]:
-        """Return the resources that some node has."""
-        return [name for name, column in self._columns.items() if self._allocatable[:, column].any()]
+        """Return the resources that some node states to have."""
+        stated = ((self._allocatable != 0) & (self._allocatable != UNLIMITED)).any(axis=0)
+        return [name for name, column in self._columns.items() if stated[column]]
 
     def used(self, row: int) -> Resources:
-        """Return what is used on a node."""
-        taken = ((name, int(self._used[row, column])) for name, column in self._columns.items())
+        """Return what is used on a node of the resources that it limits, or that no node has."""
+        limits = self._allocatable[row]
+        taken = {
+            name: int(self._used[row, column])
+            for name, column in self._columns.items()
+            if limits[column] != UNLIMITED and not name.endswith(SCORED)
+        }
         others = self._without_column.get(row, Counter())
-        return {name: amount for name, amount in taken if not name.endswith(SCORED)} | others
+        return taken | {name: amount for name, amount in others.items() if name not in self._open}
 
     def used_amount(self, row: int, name: str) -> int:
         """Return how much of one resource of a node is used."""
@@ -144,6 +174,8 @@ class ResourceTable:
             if not self._free:
                 self._free_columns(keep)
             column = self._columns[name] = self._free.pop()
+            self._unstated[column] = UNLIMITED if name in self._open else 0
+            self._allocatable[:, column] = self._unstated[column]
             self.version += 1
             for row in [row for row, used in self._without_column.items() if name in used]:
                 amount = self._without_column[row][name]
@@ -154,7 +186,7 @@ class ResourceTable:
     def _free_columns(self, keep: Container[str]) -> None:
         """Take the columns of resources that nothing uses; widen the arrays if these are less than a quarter."""
         width = self._used.shape[1]
-        in_use: Bools = (self._allocatable != 0).any(axis=0) | (self._used != 0).any(axis=0)
+        in_use: Bools = (self._allocatable != self._unstated).any(axis=0) | (self._used != 0).any(axis=0)
         unused = [
             name
             for name, column in self._columns.items()
@@ -162,6 +194,7 @@ class ResourceTable:
         ]
         self._free = sorted((self._columns.pop(name) for name in unused), reverse=True)
         if len(self._free) * 4 < width:
+            self._unstated = np.pad(self._unstated, (0, width))
             self._enter(_widen(self._allocatable), _widen(self._used))
             self._free = [*range(2 * width - 1, width - 1, -1), *self._free]
 
@@ -170,6 +203,7 @@ class ResourceTable:
         if rows > has:
             more = ((0, max(rows - has, has // 4, 16)), (0, 0))
             self._enter(np.pad(self._allocatable, more), np.pad(self._used, more))
+            self._allocatable[has:] = self._unstated
 
     def _enter(self, allocatable: Ints, used: Ints) -> None:
         self._allocatable = self.amounts.allocatable = allocatable
