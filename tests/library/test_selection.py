@@ -1,9 +1,25 @@
 """Which models a wanted type means, and which cards indexes and ids choose."""
 
 import pytest
+from deviceshare.conf import DevicesConf, MigGroup, MigInstance, MigModel, VgpuConf
 from deviceshare.families.selection import type_matches
 from deviceshare.formats.card_lists import items
-from support.builders import card, chosen, cluster, node, vgpu
+from msgspec.structs import replace
+from support.builders import (
+    ask,
+    card,
+    chosen,
+    cluster,
+    container,
+    node,
+    share,
+    share_cards,
+    vgpu,
+    whole,
+    whole_cards,
+)
+
+ONE_GROUP = MigModel(("A100",), (MigGroup("group1", (MigInstance("1g.5gb", 5120, 7),)),))
 
 MODELS = [
     "",
@@ -25,17 +41,58 @@ MODELS = [
         ("tesla t4", ["Tesla-T4"]),
         ("H100-80GB", ["NVIDIA H100 80GB HBM3"]),
         ("40GB", ["NVIDIA-A100-SXM4-40GB"]),
-        ("L40", ["NVIDIA-L40S"]),
+        ("L40", []),
         ("H200", []),
         ("-", []),
     ],
 )  # fmt: skip
-def test_whole_words_first_and_parts_of_words_where_there_is_none(wanted, meant):
-    assert [name for name, matches in zip(MODELS, type_matches(wanted, MODELS), strict=True) if matches] == meant
+def test_a_model_is_matched_by_whole_words(wanted, meant):
+    assert matched(wanted, MODELS) == meant
+    assert matched(wanted, MODELS, parts=True) == (meant or (["NVIDIA-L40S"] if wanted == "L40" else []))
 
 
-def test_without_an_a10_the_word_matches_longer_names():
-    assert type_matches("A10", ["NVIDIA-A100-SXM4-40GB", "Tesla-T4"]) == [True, False]
+def matched(wanted: str, names: list[str], *, parts: bool = False) -> list[str]:
+    matches = type_matches(wanted, names, parts=parts)
+    return [name for name, matching in zip(names, matches, strict=True) if matching]
+
+
+A100 = "NVIDIA-A100-SXM4-40GB"
+A10_ALONE = {"nvidia.com/use-gputype": "A10"}
+NODES_WITH_AN_A100 = [
+    pytest.param(node("a", [card(0, model=A100)]), vgpu(1, 10, annotations=A10_ALONE), id="hami-core"),
+    pytest.param(node("a", [card(0, model=A100, mode="mps")]), vgpu(1, 10, annotations=A10_ALONE), id="mps"),
+    pytest.param(node("a", [card(0, model=A100, mode="mig")]), vgpu(1, 10, annotations=A10_ALONE), id="mig"),
+    pytest.param(
+        node("a", [replace(each, type=A100) for each in share_cards(1)]),
+        replace(share(10), annotations=tuple(A10_ALONE.items())),
+        id="gpu-share",
+    ),
+    pytest.param(
+        node("a", [replace(each, type=A100) for each in whole_cards(1)]),
+        replace(whole(1), annotations=tuple(A10_ALONE.items())),
+        id="gpu-number",
+    ),
+    pytest.param(
+        node("a", [card(0, model=A100, mode="hami-gpu")], **{"nvidia.com/gpu": 10}),
+        ask(container(**{"nvidia.com/gpu": 1, "nvidia.com/gpumem": 10}), annotations=A10_ALONE),
+        id="hami-gpu",
+    ),
+    pytest.param(
+        node("a", labels={"nvidia.com/gpu.product": A100}, **{"nvidia.com/gpu": 1}),
+        ask(container(**{"nvidia.com/gpu": 1}), annotations=A10_ALONE),
+        id="whole GPUs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("only", "what"), NODES_WITH_AN_A100)
+def test_an_a10_is_no_a100_also_where_no_a10_is_registered(only, what):
+    devices = replace(DevicesConf(), vgpu=VgpuConf(geometries=(ONE_GROUP,)))
+    assert cluster(only, devices=devices).place(what) is None
+    assert cluster(only, devices=devices, type_parts=True).place(what) is not None
+    excluding = replace(what, annotations=(("nvidia.com/nouse-gputype", "A10"),))
+    assert cluster(only, devices=devices).place(excluding) is not None
+    assert cluster(only, devices=devices, type_parts=True).place(excluding) is None
 
 
 def test_empty_items_of_a_list_do_not_count():

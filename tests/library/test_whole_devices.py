@@ -4,6 +4,7 @@ import pytest
 from deviceshare.allocation import Allocator
 from deviceshare.allocation.resource_names import nearest
 from deviceshare.model import NodeFact, PodRequest
+from msgspec.structs import replace
 from support.builders import ask, card, cluster, codes, container, node, share, share_cards, take, vgpu
 
 GPU, PRODUCT = "nvidia.com/gpu", "nvidia.com/gpu.product"
@@ -70,7 +71,17 @@ def test_many_models_are_not_all_listed() -> None:
     )
 
 
-def test_a_part_of_a_word_matches_unless_a_card_has_the_word_and_users_are_warned(mixed) -> None:
+def test_a_part_of_a_word_matches_nothing_and_users_hear_what_it_may_mean(mixed) -> None:
+    assert mixed.place(gpus(use="A10")) is None
+    (caveat,) = mixed.caveats(gpus(use="A10"))
+    assert caveat == (
+        "nvidia.com/use-gputype A10 is no whole word of any model here: without deviceshare.GPUTypeParts it matches "
+        "nothing. It is a part of NVIDIA-A100-SXM4-40GB"
+    )
+
+
+def test_with_the_argument_a_part_of_a_word_matches_unless_a_card_has_the_word(mixed) -> None:
+    mixed.set_configuration(replace(mixed.conf, type_parts=True))
     assert mixed.place(gpus(use="A10")).node == "a100"
     (caveat,) = mixed.caveats(gpus(use="A10"))
     assert caveat == (

@@ -206,12 +206,15 @@ def test_the_explanation_of_a_waiting_pod_names_the_closest_node_and_its_cards(p
 
 
 def test_a_partial_model_name_is_reported_for_waiting_and_placed_pods(played) -> None:
-    wish = {"nvidia.com/use-gputype": "V10"}
+    wish = {"nvidia.com/use-gputype": "V100,V10"}
     played.put(pod("x", vgpu(1, 60, annotations=wish)))
     played.put(pod("y", vgpu(2, 500, annotations=wish)))
     out = played.tick()
     (placed,), (waiting,) = played.placed(out), out.explanations
-    caveat = "nvidia.com/use-gputype V10 is no whole word of any model here: it was read as a part of NVIDIA-Tesla V100"
+    caveat = (
+        "nvidia.com/use-gputype V10 is no whole word of any model here: without deviceshare.GPUTypeParts it matches "
+        "nothing. It is a part of NVIDIA-Tesla V100"
+    )
     assert placed.caveats == waiting.caveats == (caveat,)
 
 

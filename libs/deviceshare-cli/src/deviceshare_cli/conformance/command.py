@@ -63,12 +63,15 @@ def configuration(case: Case, devices: DevicesConf) -> SchedulerConf:
     """Return the configuration from the case's arguments and its device configuration.
 
     As Volcano does, it takes the first geometry of a MIG card that fits, allows templates and HAMi-core on one Ascend
-    chip at a time, and allocates whole cards of nodes whose device plugin shares their memory.
+    chip at a time, allocates whole cards of nodes whose device plugin shares their memory, and reads models as parts of
+    words (only those that are no whole word).
     """
     plugins = [{"name": "deviceshare", "arguments": case.args}]
     text = msgspec.json.encode({"tiers": [{"plugins": plugins}]}).decode()
     conf = parse_conf(text, f"args of {case.id}")
-    return replace(conf, mig_geometry=FIRST_FIT, mixed_chips=True, number_on_shared_nodes=True, devices=devices)
+    return replace(
+        conf, mig_geometry=FIRST_FIT, mixed_chips=True, number_on_shared_nodes=True, type_parts=True, devices=devices
+    )
 
 
 def invalid(case: Case) -> str:

@@ -254,7 +254,9 @@ class Allocator(NodeTable):
         """Return the annotations of the pod that are interpreted leniently in this cluster, and doubtful amounts."""
         pod_class = self._pod_classes.read(request)
         if pod_class.caveats_at != self._cards.types_version:
-            pod_class.caveats = type_caveats(request, self._cards.type_names) + unit_caveats(request)
+            pod_class.caveats = type_caveats(
+                request, self._cards.type_names, parts=self.conf.type_parts
+            ) + unit_caveats(request)
             pod_class.caveats_at = self._cards.types_version
         return pod_class.caveats
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from deviceshare.conf import TYPE_PARTS
 from deviceshare.families import parts_of_words, shares_whole, types_accepted, types_asked
 from deviceshare.formats import nvidia, vgpu
 from deviceshare.formats.card_lists import items
@@ -24,10 +25,12 @@ class ModelWish(msgspec.Struct, frozen=True):
 
     use: tuple[str, ...] = ()
     nouse: tuple[str, ...] = ()
+    parts: bool = False
+    """Whether models that are whole words of no name match parts of words."""
 
     def accepted(self, names: Sequence[str]) -> Bools:
         """Return for each model name whether the pod accepts it."""
-        found = types_accepted(self.use, self.nouse, names)
+        found = types_accepted(self.use, self.nouse, names, parts=self.parts)
         found[[name == ANY for name in names]] = True
         return found
 
@@ -36,17 +39,21 @@ class ModelWish(msgspec.Struct, frozen=True):
         return types_asked(self.use, self.nouse)
 
 
-def model_wish(ask: PodRequest, resources: Iterable[tuple[str, int]]) -> ModelWish | None:
+def model_wish(ask: PodRequest, resources: Iterable[tuple[str, int]], *, parts: bool) -> ModelWish | None:
     """Return the models that a pod with these node resources accepts; None without whole GPUs or restrictions."""
-    wish = ModelWish(items(ask.annotation(vgpu.USE_TYPE)), items(ask.annotation(vgpu.NOUSE_TYPE)))
+    wish = ModelWish(items(ask.annotation(vgpu.USE_TYPE)), items(ask.annotation(vgpu.NOUSE_TYPE)), parts)
     whole = any(name.startswith(nvidia.PREFIX) for name, _ in resources)
     return wish if whole and (wish.use or wish.nouse) else None
 
 
-def type_caveats(ask: PodRequest, names: Sequence[str]) -> tuple[str, ...]:
-    """Return a message for each model in the pod's annotations that matches only a part of a word."""
+def type_caveats(ask: PodRequest, names: Sequence[str], *, parts: bool) -> tuple[str, ...]:
+    """Return a message for each model in the pod's annotations that is only a part of a word.
+
+    ``parts``: whether parts of words match.
+    """
+    read = "it was read as" if parts else f"without {TYPE_PARTS} it matches nothing. It is"
     return tuple(
-        f"{annotation} {wanted} is no whole word of any model here: it was read as a part of {', '.join(meant)}"
+        f"{annotation} {wanted} is no whole word of any model here: {read} a part of {', '.join(meant)}"
         for annotation in (vgpu.USE_TYPE, vgpu.NOUSE_TYPE)
         for wanted in items(ask.annotation(annotation))
         if (meant := parts_of_words(wanted, names))

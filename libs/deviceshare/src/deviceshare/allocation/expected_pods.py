@@ -48,6 +48,7 @@ class ExpectedRequest(NamedTuple):
     families: tuple[str, ...] = ()
     use: tuple[str, ...] = ()
     nouse: tuple[str, ...] = ()
+    type_parts: bool = False
     card_type: str = ""
     rule: Rule | None = None
     or_whole: bool = False
@@ -79,6 +80,7 @@ def expected_request(pod_class: PodClass) -> ExpectedRequest | None:
         families=tuple(family.name for family, _ in answers),
         use=demand.use_types,
         nouse=demand.nouse_types,
+        type_parts=demand.type_parts,
         card_type=demand.card_type,
         rule=_normal(pod_class.rule),
         or_whole=demand.or_whole,
@@ -354,7 +356,7 @@ class ExpectedPods:
         if not (request.use or request.nouse):
             return True
         table = self._cluster.cards
-        accepted: Bools = types_accepted(request.use, request.nouse, table.type_names)
+        accepted: Bools = types_accepted(request.use, request.nouse, table.type_names, parts=request.type_parts)
         return bool(accepted[table.kinds.type[kind]])
 
     def _amount(self, request: ExpectedRequest, kind: int) -> int:

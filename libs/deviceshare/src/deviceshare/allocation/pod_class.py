@@ -99,7 +99,7 @@ class PodClass:
         self.counted = counted(request, self._devices)
         """What nodes count in addition to ``resources``."""
         self.rule = Rule.of(request, self._hardware(), conf.predicates)
-        self.models = model_wish(request, self.resources)
+        self.models = model_wish(request, self.resources, parts=conf.type_parts)
         self.caveats: tuple[str, ...] = ()
         self.caveats_at = -1
         """The version of the cluster's card types that ``caveats`` are about."""

@@ -74,7 +74,8 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     ``mig_geometry`` is ``best-fit`` or ``first-fit``. Two settings restore Volcano's behaviour: with ``mixed_chips``
     an Ascend chip may be partitioned by templates and shared by HAMi-core at the same time; with
     ``number_on_shared_nodes`` pods that request ``volcano.sh/gpu-number`` get cards of nodes whose device plugin shares
-    their memory. No two pods whose labels match one of ``exclusive_rules`` share a card.
+    their memory. With ``type_parts`` a model that is a whole word of no type of cards matches parts of words. No two
+    pods whose labels match one of ``exclusive_rules`` share a card.
     """
 
     actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")
@@ -100,6 +101,7 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     mig_geometry: str = BEST_FIT
     mixed_chips: bool = False
     number_on_shared_nodes: bool = False
+    type_parts: bool = False
     exclusive_rules: tuple[Labels, ...] = ()
     extensions: Extensions = Extensions()
     geometries_config_map: tuple[str, str] = ("kube-system", "volcano-vgpu-device-config")

@@ -106,6 +106,7 @@ class _Reader:
             mig_geometry=self.argument(known.MIG_GEOMETRY).word(MIG_GEOMETRIES, BEST_FIT),
             mixed_chips=self.flag(known.MIXED_CHIPS),
             number_on_shared_nodes=self.flag(known.NUMBER_ON_SHARED),
+            type_parts=self.flag(known.TYPE_PARTS),
             exclusive_rules=self.exclusive_rules(),
             extensions=Extensions(
                 **{field: flag not in self.values or self.flag(flag) for flag, field in known.EXTENSIONS.items()}

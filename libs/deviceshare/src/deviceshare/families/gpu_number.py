@@ -80,7 +80,7 @@ class GpuNumber(PodGpus):
             family=self.name,
             cards=(CardDemand(count=count, memory=0, cores=ALL_CORES),),
             shares=shares,
-            **selection.wishes(ask)._asdict(),
+            **selection.wishes(ask, conf)._asdict(),
         )
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:

@@ -84,7 +84,7 @@ class GpuShare(PodGpus):
             family=self.name,
             cards=(CardDemand(count=1, memory=total, cores=0),),
             shares=shares,
-            **selection.wishes(ask)._asdict(),
+            **selection.wishes(ask, conf)._asdict(),
         )
 
     def kernel(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:

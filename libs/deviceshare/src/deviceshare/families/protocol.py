@@ -95,6 +95,8 @@ class Demand(msgspec.Struct, frozen=True):
     mode: str = ""
     use_types: tuple[str, ...] = ()
     nouse_types: tuple[str, ...] = ()
+    type_parts: bool = False
+    """Whether types that are whole words of no card's type match parts of words."""
     use_ids: tuple[str, ...] = ()
     use_indexes: tuple[int, ...] = ()
     nouse_ids: tuple[str, ...] = ()

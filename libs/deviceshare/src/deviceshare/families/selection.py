@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.protocol import Check, Demand
 from deviceshare.formats import gpu_share, vgpu
@@ -24,15 +25,16 @@ _WORD = re.compile(r"[A-Z0-9]+")
 
 
 class Wishes(NamedTuple):
-    """The values of :data:`WISHES`, as fields of :class:`~deviceshare.families.Demand`."""
+    """The values of :data:`WISHES` under a configuration, as fields of :class:`~deviceshare.families.Demand`."""
 
     use_types: tuple[str, ...]
     nouse_types: tuple[str, ...]
+    type_parts: bool
     use_indexes: tuple[int, ...]
     nouse_ids: tuple[str, ...]
 
 
-def wishes(ask: PodRequest) -> Wishes:
+def wishes(ask: PodRequest, conf: SchedulerConf) -> Wishes:
     """Return which GPUs a pod selects and which it excludes.
 
     ``volcano.sh/gpu-unhealthy-ids``, an annotation of nodes, excludes cards for a single pod if the pod has it.
@@ -46,28 +48,29 @@ def wishes(ask: PodRequest) -> Wishes:
     return Wishes(
         use_types=items(ask.annotation(vgpu.USE_TYPE)),
         nouse_types=items(ask.annotation(vgpu.NOUSE_TYPE)),
+        type_parts=conf.type_parts,
         use_indexes=indexes,
         nouse_ids=items(ask.annotation(gpu_share.UNHEALTHY)),
     )
 
 
-def type_matches(wanted: str, names: Sequence[str]) -> list[bool]:
-    """Return which model names a wanted type matches, ignoring case.
+def type_matches(wanted: str, names: Sequence[str], *, parts: bool) -> list[bool]:
+    """Return which model names a wanted type matches as a whole word, ignoring case: A10 is not an A100.
 
-    Whole words match first, so that A10 is not an A100. A part of a word counts only where no name has the whole word.
+    With ``parts`` a part of a word counts where no name has the whole word.
     """
     words = _WORD.findall(wanted.upper())
     if not words:
         return [False] * len(names)
     whole = [_contains(_WORD.findall(name.upper()), words) for name in names]
-    return whole if any(whole) else [wanted.upper() in name.upper() for name in names]
+    return whole if any(whole) or not parts else [wanted.upper() in name.upper() for name in names]
 
 
 def parts_of_words(wanted: str, names: Sequence[str]) -> list[str]:
-    """Return the model names that a wanted type matches only as a part of a word."""
-    words = _WORD.findall(wanted.upper())
-    meant = [name for name, matches in zip(names, type_matches(wanted, names), strict=True) if matches]
-    return [name for name in meant if not _contains(_WORD.findall(name.upper()), words)]
+    """Return the model names of which a wanted type is a part of a word, if it is a whole word of none."""
+    if any(type_matches(wanted, names, parts=False)):
+        return []
+    return [name for name, matches in zip(names, type_matches(wanted, names, parts=True), strict=True) if matches]
 
 
 def _contains(words: list[str], wanted: list[str]) -> bool:
@@ -75,28 +78,34 @@ def _contains(words: list[str], wanted: list[str]) -> bool:
     return any(words[start : start + length] == wanted for start in range(len(words) - length + 1))
 
 
-def types_accepted(use: Iterable[str], nouse: Iterable[str], names: Sequence[str]) -> Bools:
-    """Return for each model name whether a pod with these lists accepts it. Both lists count; '' matches no type."""
-    chosen = [type_matches(wanted, names) for wanted in use]
+def types_accepted(use: Iterable[str], nouse: Iterable[str], names: Sequence[str], *, parts: bool) -> Bools:
+    """Return for each model name whether a pod with these lists accepts it. Both lists count; '' matches no type.
+
+    ``parts`` as in :func:`type_matches`.
+    """
+    chosen = [type_matches(wanted, names, parts=parts) for wanted in use]
     accepted = np.any(chosen, axis=0) if chosen else np.ones(len(names), dtype=np.bool_)
     for unwanted in nouse:
-        accepted &= ~np.array(type_matches(unwanted, names), dtype=np.bool_)
+        accepted &= ~np.array(type_matches(unwanted, names, parts=parts), dtype=np.bool_)
     return accepted
+
+
+def _accepted(demand: Demand, names: Sequence[str]) -> Bools:
+    return types_accepted(demand.use_types, demand.nouse_types, names, parts=demand.type_parts)
 
 
 def type_allowed(demand: Demand, view: CardView) -> Bools | None:
     """Return bool[R, D]: the cards whose model the pod accepts; None where it accepts all."""
     if not (demand.use_types or demand.nouse_types):
         return None
-    found: Bools = types_accepted(demand.use_types, demand.nouse_types, view.type_names)[view.type]
+    found: Bools = _accepted(demand, view.type_names)[view.type]
     return found
 
 
 def usable_kinds(demand: Demand, mode: str, codes: Codes) -> Bools:
     """Return bool[kinds]: usable kinds with this mode and with a type that the pod accepts."""
     kinds = codes.kinds
-    accepted = types_accepted(demand.use_types, demand.nouse_types, codes.type_names)
-    found: Bools = kinds.of_mode(mode) & kinds.usable & accepted[kinds.type]
+    found: Bools = kinds.of_mode(mode) & kinds.usable & _accepted(demand, codes.type_names)[kinds.type]
     return found
 
 
@@ -155,7 +164,7 @@ def checks(demand: Demand, view: CardView, cards: Bools, use_ids: str = vgpu.USE
     """
     found = []
     if demand.use_types or demand.nouse_types:
-        refused = cards & ~types_accepted(demand.use_types, demand.nouse_types, view.type_names)[view.type]
+        refused = cards & ~_accepted(demand, view.type_names)[view.type]
         asked = types_asked(demand.use_types, demand.nouse_types)
         unknown = refused & (view.type == 0)
         types = listed(view.type_names[code] for code in np.unique(view.type[refused & ~unknown]).tolist())

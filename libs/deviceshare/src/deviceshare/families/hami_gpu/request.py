@@ -56,7 +56,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
     if plain and FLAG not in conf.families:
         return None
     _check_annotations(ask)
-    wishes = selection.wishes(ask)
+    wishes = selection.wishes(ask, conf)
     use_ids = items(ask.annotation(hami_gpu.USE_ID))
     nouse_ids = wishes.nouse_ids + items(ask.annotation(hami_gpu.NOUSE_ID))
     return Demand(
@@ -64,6 +64,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
         cards=tuple(cards),
         use_types=wishes.use_types,
         nouse_types=wishes.nouse_types,
+        type_parts=wishes.type_parts,
         use_ids=use_ids,
         use_indexes=wishes.use_indexes,
         nouse_ids=nouse_ids,

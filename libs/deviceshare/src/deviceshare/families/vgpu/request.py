@@ -31,13 +31,14 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
         return None
     if mode and mode not in vgpu.MODES:
         raise RequestError("Pod", f"metadata.annotations[{vgpu.MODE}]", mode, f"one of {', '.join(vgpu.MODES)}")
-    wishes = selection.wishes(ask)
+    wishes = selection.wishes(ask, conf)
     return Demand(
         family=family,
         cards=cards,
         mode=mode,
         use_types=wishes.use_types,
         nouse_types=wishes.nouse_types,
+        type_parts=wishes.type_parts,
         use_ids=items(ask.annotation(vgpu.USE_ID)),
         use_indexes=wishes.use_indexes,
         nouse_ids=wishes.nouse_ids + items(ask.annotation(vgpu.NOUSE_ID)),
