@@ -50,6 +50,7 @@ def test_a_placed_pod() -> None:
             steps=(api.PodStep(time=1.5, service="binder", step="bound", node="n1", message=""),),
         ),
         {"volcano.sh/gpu-index": "0"},
+        0.0,
     )
     assert text.splitlines() == [
         "Pod default/a",
@@ -89,7 +90,7 @@ def test_a_pending_pod_with_its_gang() -> None:
         refusals=(refusal,), first_failing=(refusal,), gang="2 of 4 pods fit",
         group="default/g", caveats=("two at once do not work",),
     )  # fmt: skip
-    text = explanation_text("default/a", answer(pod=pod(group="default/g"), explanation=explanation), {})
+    text = explanation_text("default/a", answer(pod=pod(group="default/g"), explanation=explanation), {}, 0.0)
     assert "  Pending\n  0/3 nodes\n" in text
     assert (
         "  CardInsufficientMemory: 3 cards too full (asked 3000 MiB, at most 1000 MiB free, "
@@ -118,7 +119,7 @@ def test_refusals_are_by_nodes_by_the_queue_or_by_what_is_not_evaluated(code: st
         uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="no", refusals=(refusal,),
         first_failing=(refusal,) if nodes else (),
     )  # fmt: skip
-    text = explanation_text("default/a", answer(pod=pod(), explanation=explanation), {})
+    text = explanation_text("default/a", answer(pod=pod(), explanation=explanation), {}, 0.0)
     assert f"{title}:\n  {code}: {refusal.line}\n" in text
     assert [each for each in SECTIONS if each in text] == [title]
 
@@ -131,8 +132,8 @@ def test_a_node_counts_once_and_wide_shows_all_its_failing_checks() -> None:
         refusals=(full, taint), first_failing=(taint,),
     )  # fmt: skip
     waiting = answer(pod=pod(), explanation=explanation)
-    assert "Insufficient memory" not in explanation_text("default/a", waiting, {})
-    text = explanation_text("default/a", waiting, {}, wide=True)
+    assert "Insufficient memory" not in explanation_text("default/a", waiting, {}, 0.0)
+    text = explanation_text("default/a", waiting, {}, 0.0, wide=True)
     assert "Infeasible nodes:\n  TaintNotTolerated: 1 node(s) had untolerated taint {a: b}\n\n" in text
     assert (
         "All failing checks:\n  CardInsufficientMemory: 1 Insufficient memory\n"
@@ -156,7 +157,7 @@ def test_wide_shows_the_closest_nodes_and_their_cards() -> None:
         uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="0/2 nodes", closest=closest
     )
     waiting = answer(pod=pod(), explanation=explanation)
-    text = explanation_text("default/a", waiting, {}, wide=True).splitlines()
+    text = explanation_text("default/a", waiting, {}, 0.0, wide=True).splitlines()
     start = text.index("Closest nodes:")
     assert text[start : start + 11] == [
         "Closest nodes:",
@@ -171,7 +172,7 @@ def test_wide_shows_the_closest_nodes_and_their_cards() -> None:
         "  n2     1      GPU-b   1000          0            3            CardInsufficientMemory, CardTypeMismatch",
         "  n2     2      GPU-c   9000          20           1            <none>",
     ]
-    assert "losest nodes" not in explanation_text("default/a", waiting, {})
+    assert "losest nodes" not in explanation_text("default/a", waiting, {}, 0.0)
 
 
 def test_a_deleted_pod_and_a_pod_without_a_decision() -> None:
@@ -179,8 +180,23 @@ def test_a_deleted_pod_and_a_pod_without_a_decision() -> None:
     last = Explanation(
         uid="u", namespace="default", name="a", at=1.5, decision=PENDING, message=message, decided_by="placement-1"
     )
-    gone = explanation_text("default/a", answer(explanation=last), {})
+    gone = explanation_text("default/a", answer(explanation=last), {}, 0.0)
     assert f"  The pod no longer exists. Its last records:\n  {message}\n" in gone
     assert "Why not" not in gone
-    assert "no longer exists" in explanation_text("default/a", answer(), {})
-    assert "No decision yet." in explanation_text("default/a", answer(pod=pod()), {})
+    assert "no longer exists" in explanation_text("default/a", answer(), {}, 0.0)
+    assert "No decision yet." in explanation_text("default/a", answer(pod=pod()), {}, 0.0)
+
+
+def test_what_is_old_has_its_age() -> None:
+    explanation = Explanation(
+        uid="u", namespace="default", name="a", at=1000.0, decision=PENDING, message="0/3 nodes", nodes=3,
+        decided_by="placement-1",
+    )  # fmt: skip
+    waits = answer(pod=pod(reason="0/3 nodes", reason_at=1000.0), explanation=explanation)
+    fresh = explanation_text("default/a", waits, {}, 1004.0)
+    assert "as of" not in fresh
+    old = explanation_text("default/a", waits, {}, 1000.0 + 31 * 60)
+    assert "  0/3 nodes (as of 31m ago)" in old.splitlines()
+    assert "  the numbers of nodes and cards are those of this decision (as of 31m ago)" in old.splitlines()
+    current = answer(pod=pod(reason="queue 'q'", reason_at=0.0), explanation=explanation)
+    assert "  queue 'q'" in explanation_text("default/a", current, {}, 9000.0).splitlines()

@@ -13,7 +13,7 @@ def group(name, phase, *conditions, **spec):
 
 def test_a_pending_podgroup_has_a_reason_until_it_is_scheduled():
     head, rows = podgroups_table(
-        [group("a", "Pending", WAITS, minMember=2), group("b", "Running", WAITS, READY)], False
+        [group("a", "Pending", WAITS, minMember=2), group("b", "Running", WAITS, READY)], False, 0.0
     )
     assert head == ["NAMESPACE", "NAME", "STATUS", "MINMEMBER", "RUNNINGS", "REASON"]
     assert rows == [
@@ -22,8 +22,18 @@ def test_a_pending_podgroup_has_a_reason_until_it_is_scheduled():
     ]
 
 
+def test_an_old_reason_of_a_podgroup_has_its_age():
+    written = WAITS | {"lastTransitionTime": "1970-01-01T00:10:00Z"}
+    _, (row,) = podgroups_table([group("a", "Pending", written)], False, 600.0 + 31 * 60)
+    assert row[-1] == "NotEnoughResources: queue 'q' has enough (as of 31m ago)"
+    _, (row,) = podgroups_table([group("a", "Pending", written)], False, 602.0)
+    assert row[-1] == "NotEnoughResources: queue 'q' has enough"
+
+
 def test_the_wide_table_has_queue_and_minimum_resources():
-    _, (row,) = podgroups_table([group("a", "Inqueue", queue="q", minResources={"volcano.sh/vgpu-memory": "10"})], True)
+    _, (row,) = podgroups_table(
+        [group("a", "Inqueue", queue="q", minResources={"volcano.sh/vgpu-memory": "10"})], True, 0.0
+    )
     assert row == ["ns", "a", "Inqueue", "1", "0", "q", "volcano.sh/vgpu-memory: 10", ""]
 
 

@@ -180,7 +180,7 @@ async def test_waiting_pods_are_grouped_and_explained_with_the_closest_nodes():
         await page.has("Closest nodes")
         for part in (
             "default/train",
-            "0/2 nodes are unavailable",
+            "0/2 nodes are unavailable: 1 with too little free memory. (as of",
             "CardInsufficientMemory",
             "n1",
             "512 MiB, 40 cores free",
@@ -197,6 +197,7 @@ async def test_the_pages_of_a_pod_a_node_and_a_queue():
         await page.until("document.querySelectorAll('.life .done').length === 6")
         await page.open("pods/default/w1")
         await page.has("Why it waits")
+        await page.has(" h ago)")
         await page.until("document.querySelectorAll('.life .current').length === 1")
         await page.open("nodes/n1")
         for part in ("Cards (2)", "unhealthy", "default/a", "Pods (1)"):

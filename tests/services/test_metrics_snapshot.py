@@ -247,7 +247,7 @@ def test_problems_of_devices_are_those_of_the_pod_and_of_its_node():
     assert only(snapshot.nodes).problems == only(snapshot.pods).problems == (text,)
     assert 'deviceshare_device_problems{problem="card_missing"} 1.0' in exposed(core)
     assert 'deviceshare_device_problems{problem="node_missing"} 0.0' in exposed(core)
-    _, (row,) = pods_table(snapshot.pods, False)
+    _, (row,) = pods_table(snapshot.pods, False, 0.0)
     assert row[-1] == text
     (row,) = card_rows(core.store)
     assert row.problems == 1
@@ -288,7 +288,7 @@ def test_a_claimed_pod_whose_volumes_are_bound_first():
     assert shown == {"a": ("Claimed", reason), "plain": ("Claimed", None)}
     answer = explain(core, "default", "a")
     assert answer is not None
-    assert reason in explanation_text("default/a", answer, {})
+    assert reason in explanation_text("default/a", answer, {}, 0.0)
     assert "deviceshare_pods_binding_volumes 1.0" in exposed(core)
     read(pod(node="n1"), into=core)
     assert snapshot_of(core).pods[0].reason is None

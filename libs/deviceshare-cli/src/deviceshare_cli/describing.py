@@ -14,6 +14,7 @@ from deviceshare_cli.pods import shown_devices
 from deviceshare_cli.reading.kinds import JOBS, NODES, PODGROUPS, PODS, QUEUES, not_found, parse_target, split_name
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import Reader
+from deviceshare_cli.tables import as_of
 
 RESOURCES = (PODS, NODES, QUEUES, PODGROUPS, JOBS)
 _HIDDEN = ("managedFields", "name", "namespace", "labels", "annotations")
@@ -86,7 +87,7 @@ async def _pod(reader: Reader, pod: Object) -> dict[str, Any]:
         fields["Group"] = shown.group or NONE
         fields["Devices"] = shown_devices(shown.devices) or NONE
         if shown.reason:
-            fields["Reason"] = shown.reason
+            fields["Reason"] = shown.reason + as_of(shown.reason_at, reader.now)
         if shown.problems:
             fields["Problems"] = list(shown.problems)
     for title, key in (("Init Containers", "initContainers"), ("Containers", "containers")):

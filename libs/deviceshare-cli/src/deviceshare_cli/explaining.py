@@ -30,6 +30,7 @@ from deviceshare_cli.reading.kinds import (
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import Reader
 from deviceshare_cli.reports import Report, print_report
+from deviceshare_cli.tables import as_of
 
 _OF_QUEUES = ("Queue", "Cluster")
 """How the codes of refusals by limits of queues begin."""
@@ -82,21 +83,24 @@ async def explain_pod(reader: Reader, namespace: str, name: str, output: str) ->
     if output == "json":
         print(indented_json(msgspec.to_builtins(answer) | {"annotations": annotations}))
     else:
-        print(explanation_text(f"{namespace}/{name}", answer, annotations, wide=output == "wide"))
+        print(explanation_text(f"{namespace}/{name}", answer, annotations, reader.now, wide=output == "wide"))
     return 0
 
 
-def explanation_text(ref: str, answer: api.PodExplanation, annotations: dict[str, str], *, wide: bool = False) -> str:
-    """Return the answer as text; empty sections are omitted.
+def explanation_text(
+    ref: str, answer: api.PodExplanation, annotations: dict[str, str], now: float, *, wide: bool = False
+) -> str:
+    """Return the answer as text; empty sections are omitted; what is older than some seconds has its age.
 
-    ``wide`` adds the closest nodes: the resources that each lacks, and the free amounts of its cards.
+    ``now`` in unix seconds. ``wide`` adds the closest nodes: the resources that each lacks, and the free amounts of its
+    cards.
     """
     lines = [f"Pod {ref}"]
-    lines += _where(answer)
+    lines += _where(answer, now)
     lines += _devices(answer)
     lines += _environment(answer)
     lines += _section("Annotations", [f"{key}: {value}" for key, value in sorted(annotations.items())])
-    lines += _why(answer)
+    lines += _why(answer, now)
     lines += _refusals(answer)
     lines += _every_check(answer) + _closest(answer) if wide else []
     lines += _group(answer)
@@ -106,15 +110,16 @@ def explanation_text(ref: str, answer: api.PodExplanation, annotations: dict[str
     return "\n".join(lines)
 
 
-def _where(answer: api.PodExplanation) -> list[str]:
+def _where(answer: api.PodExplanation, now: float) -> list[str]:
     pod, explanation = answer.pod, answer.explanation
     if pod is None:
         remembered = ["  The pod no longer exists. Its last records:"]
         return [*remembered, f"  {explanation.message}"] if explanation else remembered
     lines = [f"  {pod.state} on {pod.node}" if pod.node else f"  {pod.state}"]
-    reason = pod.reason or (explanation.message if explanation and not pod.node else "")
-    if reason:
-        lines.append(f"  {reason}")
+    if pod.reason:
+        lines.append(f"  {pod.reason}{as_of(pod.reason_at, now)}")
+    elif explanation is not None and not pod.node and explanation.message:
+        lines.append(f"  {explanation.message}{as_of(explanation.at, now)}")
     elif explanation is None and not pod.node:
         lines.append("  No decision yet.")
     return lines
@@ -137,7 +142,7 @@ def _environment(answer: api.PodExplanation) -> list[str]:
     return _section("Environment that the device plugin will inject", shown)
 
 
-def _why(answer: api.PodExplanation) -> list[str]:
+def _why(answer: api.PodExplanation, now: float) -> list[str]:
     explanation = answer.explanation
     if explanation is None or (answer.pod is None and not explanation.node):
         # For a deleted pod only the last message is kept, not the decision.
@@ -149,6 +154,8 @@ def _why(answer: api.PodExplanation) -> list[str]:
     lines += [f"warning: {caveat}" for caveat in explanation.caveats]
     if explanation.decided_by:
         lines.append(f"decided by {explanation.decided_by} at {_clock(explanation.at)}")
+    if not explanation.node and (ago := as_of(explanation.at, now)):
+        lines.append(f"the numbers of nodes and cards are those of this decision{ago}")
     return _section("Why there" if explanation.node else "Why not", lines)
 
 

@@ -9,11 +9,12 @@ from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import Queue
 
-from deviceshare_cli.object_tables import amounts, namespaces_of, podgroups_table
+from deviceshare_cli.object_tables import amounts, namespaces_of, podgroups_table, written_at
 from deviceshare_cli.output import NONE, Table
 from deviceshare_cli.pods import shown_devices
 from deviceshare_cli.reading.reader import Reader
 from deviceshare_cli.reports import Report, table_lines
+from deviceshare_cli.tables import as_of
 
 MOST_REASONS = 10
 """The most reasons of waiting pods that a report names."""
@@ -36,8 +37,8 @@ async def explain_queue(reader: Reader, name: str) -> Report | None:
     sections = [
         ("Resources", table_lines(_amounts(shares))),
         ("Pods", _states(pods)),
-        ("Waiting pods by reason", _reasons(pods)),
-        ("PodGroups", table_lines(podgroups_table(groups, False))),
+        ("Waiting pods by reason", _reasons(pods, reader.now)),
+        ("PodGroups", table_lines(podgroups_table(groups, False, reader.now))),
     ]
     data = {"queue": queue, "resources": shares, "pods": pods, "podgroups": groups}
     return Report(lines, sections, data)
@@ -104,12 +105,13 @@ async def _of_group(reader: Reader, group: Object, lines: Sequence[str], data: d
         about.append(f"minimum resources: {amounts(spec['minResources'])}")
     conditions = [
         f"{each.get('type')}={each.get('status')} {each.get('reason', '')}: {each.get('message', '')}"
+        f"{as_of(written_at(each), reader.now)}"
         for each in status.get("conditions") or ()
     ]
     rows = [(each.name, each.state, each.node or NONE, shown_devices(each.devices) or NONE) for each in pods]
     sections = [
         ("Conditions", conditions),
-        ("Waiting pods by reason", _reasons(pods)),
+        ("Waiting pods by reason", _reasons(pods, reader.now)),
         ("Pods", table_lines((("NAME", "STATUS", "NODE", "DEVICES"), rows))),
     ]
     return Report([*lines, *about], sections, {**data, "podgroup": group, "pods": pods})
@@ -119,14 +121,21 @@ def _states(pods: Iterable[api.Pod]) -> list[str]:
     return [f"{state}: {count}" for state, count in sorted(Counter(each.state for each in pods).items())]
 
 
-def _reasons(pods: Iterable[api.Pod]) -> list[str]:
+def _reasons(pods: Iterable[api.Pod], now: float) -> list[str]:
+    """Return a line for each reason; of several pods with one reason the oldest one says as of when it is true."""
     found: defaultdict[str, list[str]] = defaultdict(list)
+    times: dict[str, float] = {}
     for each in pods:
         if each.state in ("Pending", "Gated", "OtherScheduler"):
-            found[each.reason or "; ".join(each.problems) or "no decision yet"].append(f"{each.namespace}/{each.name}")
+            reason = each.reason or "; ".join(each.problems) or "no decision yet"
+            found[reason].append(f"{each.namespace}/{each.name}")
+            if each.reason_at:
+                times[reason] = min(each.reason_at, times.get(reason, each.reason_at))
     most = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
     lines = [
-        f"{len(names)} pod(s), such as {names[0]}: {reason}" if len(names) > 1 else f"{names[0]}: {reason}"
+        f"{len(names)} pod(s), such as {names[0]}: {reason}{as_of(times.get(reason, 0.0), now)}"
+        if len(names) > 1
+        else f"{names[0]}: {reason}{as_of(times.get(reason, 0.0), now)}"
         for reason, names in most[:MOST_REASONS]
     ]
     return lines + ([f"and {len(most) - MOST_REASONS} more reasons"] if len(most) > MOST_REASONS else [])

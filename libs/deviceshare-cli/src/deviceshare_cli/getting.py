@@ -162,7 +162,7 @@ async def _unlisted(reader: Reader, resource: Resource, namespace: str, name: st
     if resource is not PODS or (found := await reader.object("Pod", namespace, name)) is None:
         return None
     pod = unlisted(found, reader.target.schedulers)
-    return _listing(tables.pods_table([pod], wide), [(pod.namespace, pod.name, ())], [pod]).entries[0]
+    return _listing(tables.pods_table([pod], wide, reader.now), [(pod.namespace, pod.name, ())], [pod]).entries[0]
 
 
 async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Listing:
@@ -176,7 +176,9 @@ async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Lis
         return _listing(tables.devices_table(devices, wide), ids, devices)
     if resource is PODS:
         pods = await reader.items(api.Pod)
-        return _listing(tables.pods_table(pods, wide), [(each.namespace, each.name, ()) for each in pods], pods)
+        return _listing(
+            tables.pods_table(pods, wide, reader.now), [(each.namespace, each.name, ()) for each in pods], pods
+        )
     if resource is CLAIMS:
         claims = await reader.items(api.Claim)
         of_claims = [(each.namespace, each.name, (each.id,)) for each in claims]
@@ -190,7 +192,7 @@ async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Lis
 
 def _object_table(resource: Resource, objects: Sequence[Object], now: float, *, wide: bool) -> Table:
     if resource is PODGROUPS:
-        return object_tables.podgroups_table(objects, wide)
+        return object_tables.podgroups_table(objects, wide, now)
     if resource is QUEUES:
         return object_tables.queues_table(objects, wide)
     if resource is JOBS:

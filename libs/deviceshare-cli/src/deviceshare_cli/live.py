@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -91,7 +92,7 @@ async def _explain(metrics: Endpoint, pod: PodView) -> str:
         answer = await fetch(metrics, f"pods/{pod.namespace}/{pod.name}/explain", api.PodExplanation)
     except CommandError as error:
         return str(error)
-    return explanation_text(pod.ref, answer, {}, wide=True)
+    return explanation_text(pod.ref, answer, {}, time.time(), wide=True)
 
 
 def pending_groups(pods: Sequence[PodView], wanted: str = "") -> list[tuple[str, list[PodView]]]:

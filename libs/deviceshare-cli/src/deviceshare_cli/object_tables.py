@@ -9,13 +9,16 @@ import msgspec
 from deviceshare_cluster.interface import Object
 
 from deviceshare_cli.output import NONE, Table
-from deviceshare_cli.tables import age
+from deviceshare_cli.tables import age, as_of
 
 _PHASES = ("pending", "inqueue", "running", "unknown", "completed")
 
 
-def podgroups_table(groups: Sequence[Object], wide: bool) -> Table:
-    """Return the table of PodGroups with the reason of the condition Unschedulable, if it is the latest."""
+def podgroups_table(groups: Sequence[Object], wide: bool, now: float) -> Table:
+    """Return the table of PodGroups with the reason of the condition Unschedulable, if it is the latest.
+
+    ``now`` in unix seconds.
+    """
     more = ["QUEUE", "MINRESOURCES"] if wide else []
     head = ["NAMESPACE", "NAME", "STATUS", "MINMEMBER", "RUNNINGS", *more, "REASON"]
     rows = []
@@ -25,7 +28,7 @@ def podgroups_table(groups: Sequence[Object], wide: bool) -> Table:
         row += [str(spec.get("minMember", 1)), str(status.get("running") or 0)]
         if wide:
             row += [spec.get("queue") or NONE, amounts(spec.get("minResources"))]
-        rows.append([*row, _reason(status)])
+        rows.append([*row, _reason(status, now)])
     return head, rows
 
 
@@ -86,10 +89,16 @@ def last_seen(event: Object) -> str | None:
 
 def since(timestamp: object, now: float) -> str:
     """Return the age of a timestamp of the API server; ``<unknown>`` if it has none."""
+    at = _seconds(timestamp)
+    return "<unknown>" if at is None else age(now - at)
+
+
+def _seconds(timestamp: object) -> float | None:
+    """Return a timestamp of the API server in unix seconds, None if it is none."""
     try:
-        return age(now - timegm(time.strptime(str(timestamp)[:19], "%Y-%m-%dT%H:%M:%S")))
+        return float(timegm(time.strptime(str(timestamp)[:19], "%Y-%m-%dT%H:%M:%S")))
     except ValueError:
-        return "<unknown>"
+        return None
 
 
 def amounts(quantities: Mapping[str, Any] | None) -> str:
@@ -97,9 +106,14 @@ def amounts(quantities: Mapping[str, Any] | None) -> str:
     return ", ".join(f"{name}: {amount}" for name, amount in sorted((quantities or {}).items())) or NONE
 
 
-def _reason(status: Mapping[str, Any]) -> str:
+def _reason(status: Mapping[str, Any], now: float) -> str:
     """Return the latest condition, if it is the reason why pods wait."""
     condition = (status.get("conditions") or [{}])[-1]
     if condition.get("type") != "Unschedulable" or condition.get("status") != "True":
         return ""
-    return f"{condition.get('reason')}: {condition.get('message')}"
+    return f"{condition.get('reason')}: {condition.get('message')}{as_of(written_at(condition), now)}"
+
+
+def written_at(condition: Mapping[str, Any]) -> float:
+    """Return when a condition of a PodGroup was written, unix seconds; 0 if it does not say so."""
+    return _seconds(condition.get("lastTransitionTime")) or 0.0

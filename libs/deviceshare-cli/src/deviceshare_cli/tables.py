@@ -7,6 +7,9 @@ from deviceshare_metrics import api
 from deviceshare_cli.output import NONE, Table
 from deviceshare_cli.pods import shown_devices
 
+RECENT_SECONDS = 5.0
+"""What was true so many seconds ago is shown without its age."""
+
 
 def nodes_table(nodes: Sequence[api.Node], wide: bool) -> Table:
     """Return the table of nodes."""
@@ -60,8 +63,8 @@ def health(device: api.Device) -> str:
     return ("yes" if device.healthy else "no") + (",cordoned" if device.cordon else "")
 
 
-def pods_table(pods: Sequence[api.Pod], wide: bool) -> Table:
-    """Return the table of pods."""
+def pods_table(pods: Sequence[api.Pod], wide: bool, now: float) -> Table:
+    """Return the table of pods; ``now`` in unix seconds."""
     more = ["QUEUE", "GROUP", "SCHEDULER"] if wide else []
     head = ["NAMESPACE", "NAME", "STATUS", "NODE", "DEVICES", *more, "REASON"]
     rows = []
@@ -69,7 +72,7 @@ def pods_table(pods: Sequence[api.Pod], wide: bool) -> Table:
         row = [pod.namespace, pod.name, pod.state, pod.node or NONE, shown_devices(pod.devices) or NONE]
         if wide:
             row += [pod.queue or NONE, pod.group or NONE, pod.scheduler or NONE]
-        rows.append([*row, pod.reason or "; ".join(pod.problems)])
+        rows.append([*row, (pod.reason or "; ".join(pod.problems)) + as_of(pod.reason_at, now)])
     return head, list(rows)
 
 
@@ -93,6 +96,11 @@ def age(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def as_of(at: float, now: float) -> str:
+    """Return `` (as of 31m ago)`` for what was true ``at`` (unix seconds), '' for 0 and within the last seconds."""
+    return f" (as of {age(now - at)} ago)" if at and now - at >= RECENT_SECONDS else ""
 
 
 def _used_of(used: int, total: int) -> str:

@@ -120,6 +120,8 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod; ``reason`` is the reason why it is pending, if known, or how the volumes of a claimed pod are bound first.
 
+    ``reason_at``: as of when the reason is true, unix seconds; 0: now, or there is none.
+
     The state ``OtherScheduler``: it waits, requests devices, and its ``spec.schedulerName`` is not served.
 
     ``node`` is where it is claimed or bound. ``queue`` is the queue of its PodGroup, else its own.
@@ -133,6 +135,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state: PodState
     devices: tuple[PodDevice, ...]
     reason: str | None
+    reason_at: float = 0.0
     queue: str
     group: str
     problems: tuple[str, ...]

@@ -119,6 +119,7 @@ class WaitingPods(msgspec.Struct, frozen=True, kw_only=True):
     """The waiting pods of one job with one reason; pods without a PodGroup are grouped by queue and reason.
 
     ``first``: the names of the first pods. ``since``: the creation of the oldest, in unix seconds; 0 if unknown.
+    ``reason_at``: as of when the reason is true for all of them, unix seconds; 0: now.
     """
 
     namespace: str
@@ -129,6 +130,7 @@ class WaitingPods(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     first: tuple[str, ...]
     since: float
+    reason_at: float = 0.0
 
 
 class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,6 +73,7 @@ def waiting(pods: Iterable[api.Pod], store: StateStore) -> list[WaitingPods]:
             WaitingPods(
                 namespace=namespace, group=group, queue=queue, state=state, reason=reason, pods=len(members),
                 first=tuple(pod.name for pod in members[:MOST_NAMES]), since=min(filter(None, created), default=0.0),
+                reason_at=min((pod.reason_at for pod in members if pod.reason_at), default=0.0),
             )
         )  # fmt: skip
     return sorted(found, key=lambda each: (-each.pods, each.queue, each.namespace, each.group, each.reason))

@@ -14,6 +14,7 @@ from deviceshare_metrics.api_dashboard import NodeDetail
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
 from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.explaining import explain
+from deviceshare_metrics.core.queue_reasons import has_queue_reasons, with_current_reason, with_queue_reasons
 from deviceshare_metrics.core.states import Counts
 from deviceshare_metrics.core.visibility import (
     EVERYTHING,
@@ -98,6 +99,8 @@ class Queries:
         store, snapshot = self._core.store, await self.snapshot()
         items: Sequence[msgspec.Struct]
         match kind:
+            case "pods":
+                items = await self._pods(snapshot, store.copy())
             case "queues":
                 items = lists.queues(await self.accounts(), snapshot, store)
             case "events":
@@ -105,11 +108,18 @@ class Queries:
                 items = await asyncio.to_thread(lambda: [*lists.events(steps, copy)])
             case "waiting":
                 copy = store.copy()
+                pods = await self._pods(snapshot, copy)
                 # By what is visible: of a group some pods may be hidden, and reasons that differ look the same.
-                return await asyncio.to_thread(lambda: lists.waiting(visible(snapshot.pods, visibility), copy))
+                return await asyncio.to_thread(lambda: lists.waiting(visible(pods, visibility), copy))
             case _:
                 items = getattr(snapshot, kind)
         return items if visibility.everything else await asyncio.to_thread(visible, items, visibility)
+
+    async def _pods(self, snapshot: Snapshot, store: StateStore) -> Sequence[api.Pod]:
+        """Return the pods of a snapshot; what is said of queues is current."""
+        if not await asyncio.to_thread(has_queue_reasons, store, snapshot.pods):
+            return snapshot.pods
+        return await asyncio.to_thread(with_queue_reasons, store, snapshot.pods, await self.accounts())
 
     async def node(self, name: str, visibility: Visibility = EVERYTHING) -> NodeDetail | None:
         """Return a node with its cards and pods, None if it is unknown. Costs no snapshot of the cluster."""
@@ -134,4 +144,7 @@ class Queries:
         # For a pod that is gone all histories are searched.
         store = part if snapshot.pods else self._core.store.copy()
         found = await asyncio.to_thread(explain, store, snapshot, namespace, name)
+        if found is not None and has_queue_reasons(store, snapshot.pods):
+            accounts, now = await self.accounts(), real_time().wall
+            found = with_current_reason(store, found, lambda: accounts, now)
         return None if found is None else shown_item(found, visibility)

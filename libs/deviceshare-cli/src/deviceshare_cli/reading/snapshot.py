@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from deviceshare_cluster.interface import Object
@@ -55,27 +55,37 @@ class SnapshotReader:
 
         return build_snapshot(self._store)
 
+    @cached_property
+    def _accounts(self):  # type: ignore[no-untyped-def]
+        from deviceshare_metrics.core.accounts import queue_accounts
+
+        return queue_accounts(self._store)
+
     async def items(self, kind: type[T]) -> tuple[T, ...]:
         """Return a list as the JSON API answers."""
         (name,) = (name for name, each in ITEMS.items() if each is kind)
         found: tuple[Any, ...]
         if name == "queues":
-            from deviceshare_metrics.core.accounts import queue_accounts
             from deviceshare_metrics.lists import queues
 
-            found = tuple(queues(queue_accounts(self._store), self._snapshot, self._store))
+            found = tuple(queues(self._accounts, self._snapshot, self._store))
+        elif name == "pods":
+            from deviceshare_metrics.core.queue_reasons import with_queue_reasons
+
+            found = with_queue_reasons(self._store, self._snapshot.pods, self._accounts)
         else:
             found = getattr(self._snapshot, name)
-        return found
+        return cast("tuple[T, ...]", found)
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:
         """Return an explanation as the JSON API answers."""
         from deviceshare_metrics.core.explaining import explain
+        from deviceshare_metrics.core.queue_reasons import with_current_reason
 
         found = explain(self._store, self._snapshot, namespace, name)
         if found is None:
             raise NotFoundError(f"pod {namespace}/{name} not found: no such pod exists or is remembered")
-        return found
+        return with_current_reason(self._store, found, lambda: self._accounts, self.now)
 
     async def objects(self, kind: str) -> list[Object]:
         """Return the objects of a kind."""

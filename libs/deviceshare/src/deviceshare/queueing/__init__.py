@@ -41,9 +41,11 @@ from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.queue_account import add
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.round_result import RoundResult
-from deviceshare.queueing.shortage import Shortage
+from deviceshare.queueing.shortage import DESERVED, LIMIT_OF_CODE, Shortage
 
 __all__ = [
+    "DESERVED",
+    "LIMIT_OF_CODE",
     "ROOM",
     "ROOM_FOR_VOLUMES",
     "ROOM_NEAR_PODS",

@@ -17,6 +17,8 @@ _REASONS = {
     CLUSTER: RefusalReason("ClusterTooSmall", "the queue's groups would need more than the cluster has"),
     OVERCOMMIT: RefusalReason("ClusterOvercommitted", "all queues' groups would need more than they may be promised"),
 }
+LIMIT_OF_CODE = {reason.code: bound for bound, reason in _REASONS.items()}
+"""The limits by the codes of their refusals."""
 
 
 class Shortage(msgspec.Struct, frozen=True):

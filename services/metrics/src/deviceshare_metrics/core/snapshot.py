@@ -253,6 +253,7 @@ def _pods(
         devices = known.of(node, grants)
         if placed is not None and placed.holds and node and not pod.ended:
             devices += api.whole_cards(placed.claim.resources, placed.claim.grants)
+        reason, reason_at = _reason(store, pod, state, placed)
         yield api.Pod(
             namespace=pod.namespace,
             name=pod.name,
@@ -261,7 +262,8 @@ def _pods(
             node=node or None,
             state=state,
             devices=devices,
-            reason=_reason(store, pod, state, placed),
+            reason=reason,
+            reason_at=reason_at,
             queue=queues.get(pod.group, "") or pod.queue or "default",
             group=pod.group,
             problems=(
@@ -279,18 +281,20 @@ def _other(pod: OtherPodFact) -> api.Pod:
     )  # fmt: skip
 
 
-def _reason(store: StateStore, pod: PodSeen, state: api.PodState, placed: Placed | None) -> str | None:
+def _reason(store: StateStore, pod: PodSeen, state: api.PodState, placed: Placed | None) -> tuple[str | None, float]:
+    """Return why a pod waits, and as of when this is true: 0 for what its fact shows."""
     if state == "Gated":
-        return f"waits for scheduling gates: {', '.join(pod.gates)}"
+        return f"waits for scheduling gates: {', '.join(pod.gates)}", 0.0
     if state == "Claimed" and placed is not None and placed.claim.bindings:
-        return f"its PersistentVolumeClaims are bound first: {', '.join(map(_binding_text, placed.claim.bindings))}"
+        bindings = ", ".join(map(_binding_text, placed.claim.bindings))
+        return f"its PersistentVolumeClaims are bound first: {bindings}", 0.0
     if state != "Pending":
-        return None
+        return None, 0.0
     history = store.histories.get(pod.uid)
     explanation = history.explanation if history is not None else None
     if explanation is not None and explanation.decision == PENDING and explanation.message:
-        return explanation.message
-    return str(pod.problems[0]) if pod.problems else None
+        return explanation.message, explanation.at
+    return str(pod.problems[0]) if pod.problems else None, 0.0
 
 
 def _binding_text(binding: VolumeBinding) -> str:

@@ -48,6 +48,14 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 }
 
+// How long ago something was true that is shown; nothing for the last seconds, and for 0, which is now.
+export function asOf(at) {
+  const seconds = Date.now() / 1000 - at;
+  if (!at || seconds < 5) return "";
+  const [count, unit] = seconds < 120 ? [seconds, "s"] : seconds < 7200 ? [seconds / 60, "min"] : [seconds / 3600, "h"];
+  return ` (as of ${Math.floor(count)} ${unit} ago)`;
+}
+
 export const sum = (values) => values.reduce((total, value) => total + value, 0);
 export const shortModel = (type) => type.replace(/^(NVIDIA-)+(NVIDIA )?/, "").replaceAll("-", " ") || "any model";
 

@@ -1,5 +1,5 @@
 // An explanation: why a pod is where it is, or why it waits, with the closest nodes and their cards.
-import { badge, bar, h, instant, link, memory, number, panel, table } from "./dom.js";
+import { asOf, badge, bar, h, instant, link, memory, number, panel, table } from "./dom.js";
 
 const shown = (value, unit) => {
   if (unit === "MiB") return memory(value);
@@ -37,14 +37,14 @@ export function explanation(answer) {
   const queue = general.filter((each) => OF_QUEUES.test(each.code)), others = general.filter((each) => !OF_QUEUES.test(each.code));
   const list = (title, items) => (items.length ? [h("h3", {}, title), h("ul", { class: "reasons" }, items.map(refusal))] : null);
   const children = [
-    found.message && !found.node ? h("p", { class: "message" }, found.message) : null,
+    found.message && !found.node ? h("p", { class: "message" }, found.message, asOf(found.at)) : null,
     found.nodes ? h("p", { class: "quiet" }, `It fits ${number(found.feasible ?? 0)} of ${number(found.nodes)} nodes.`) : null,
     found.why?.length ? h("ul", { class: "plain" }, found.why.map((each) => h("li", {}, each))) : null,
     found.gang ? h("p", {}, found.gang) : null,
     list("Nodes, by the first check that they fail", first), list("Its queue", queue), list("Not decided", others),
     found.caveats?.length ? h("ul", { class: "reasons" }, found.caveats.map((each) => h("li", { class: "warn" }, each))) : null,
     found.closest?.length ? [h("h3", {}, "Closest nodes"), h("div", { class: "nears" }, found.closest.map(nearNode))] : null,
-    h("p", { class: "quiet" }, `Decided${found.decided_by ? " by " + found.decided_by : ""} at ${instant(found.at)}.`),
+    h("p", { class: "quiet" }, `Decided${found.decided_by ? " by " + found.decided_by : ""} at ${instant(found.at)}${found.node ? "" : asOf(found.at)}.`),
   ];
   return panel(found.node ? "Why there" : "Why it waits", ...children.flat().filter(Boolean));
 }

@@ -1,6 +1,6 @@
 // The first view: tiles per model, the map with its timeline, queues and the largest groups of waiting pods.
 import { get, name as quoted } from "./api.js";
-import { amount, badge, bar, clock, cordonText, h, link, memory, number, panel, path, percent, shortModel, sum } from "./dom.js";
+import { amount, asOf, badge, bar, clock, cordonText, h, link, memory, number, panel, path, percent, shortModel, sum } from "./dom.js";
 import { HeatMap } from "./map.js";
 import { freeShare, node as decodeNode, totals, usage } from "./model.js";
 import { Timeline } from "./timeline.js";
@@ -119,7 +119,7 @@ export class Overview {
       const [queues, waiting] = await Promise.all([get("queues", { queue }), get("waiting", { namespace, queue, limit: 6 })]);
       this.queues.replaceChildren(...queues.items.map(queueBars));
       const groups = waiting.items.map((group) => h("a", { class: "group", href: path("waiting") },
-        h("b", {}, number(group.pods)), h("span", {}, h("strong", {}, group.group || (group.pods === 1 ? `${group.namespace}/${group.first[0]}` : group.queue || group.namespace)), h("small", {}, group.reason || "not decided yet"))));
+        h("b", {}, number(group.pods)), h("span", {}, h("strong", {}, group.group || (group.pods === 1 ? `${group.namespace}/${group.first[0]}` : group.queue || group.namespace)), h("small", {}, group.reason || "not decided yet", asOf(group.reason_at)))));
       this.waiting.replaceChildren(...(groups.length ? groups : [h("p", { class: "quiet" }, "No pod waits.")]));
     } catch (error) { this.app.notice(error.message); }
   }

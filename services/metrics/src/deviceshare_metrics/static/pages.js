@@ -1,6 +1,6 @@
 // The pages: waiting pods, pods, nodes, queues and events.
 import { get, name as quoted } from "./api.js";
-import { badge, bar, clock, cordonText, duration, h, instant, link, memory, number, panel, path, percent, shortModel, stateBadge, sum, table } from "./dom.js";
+import { asOf, badge, bar, clock, cordonText, duration, h, instant, link, memory, number, panel, path, percent, shortModel, stateBadge, sum, table } from "./dom.js";
 import { explanation, steps } from "./explain.js";
 import { totals, usage } from "./model.js";
 import { mainResources, queueBars, resourceBar } from "./overview.js";
@@ -31,7 +31,7 @@ export async function waiting(app) {
   const group = (each) => {
     const details = h("details", { class: "waiting" },
       h("summary", {}, h("b", { class: "count" }, number(each.pods)), h("span", { class: "what" },
-        h("strong", {}, each.group || (each.pods === 1 ? `${each.namespace}/${each.first[0]}` : "pods without a PodGroup")), h("small", {}, each.reason || "not decided yet")),
+        h("strong", {}, each.group || (each.pods === 1 ? `${each.namespace}/${each.first[0]}` : "pods without a PodGroup")), h("small", {}, each.reason || "not decided yet", asOf(each.reason_at))),
       h("span", { class: "meta" }, badge(each.queue || each.namespace), stateBadge(each.state), each.since ? h("small", {}, `oldest ${duration(Math.max(0, Date.now() / 1000 - each.since))}`) : "")));
     details.addEventListener("toggle", async () => {
       if (!details.open || details.dataset.loaded) return;
@@ -54,7 +54,7 @@ export async function pods(app) {
   const { namespace, queue, node, state } = app.filters;
   return [title("Pods", "All pods"), await parts("pods", { namespace, queue, node, state }, (rows) => table("Pods", ["Pod", "State", "Node", "Queue", "Devices", "Reason"],
     rows.map((pod) => [podLink(pod), stateBadge(pod.state), pod.node ? link(pod.node, "nodes", pod.node) : "", pod.queue ? link(pod.queue, "queues", pod.queue) : "",
-      number(pod.devices.length), h("small", {}, pod.reason ?? pod.problems[0] ?? "")]), "No pod matches the filters."))];
+      number(pod.devices.length), h("small", {}, pod.reason ?? pod.problems[0] ?? "", asOf(pod.reason_at))]), "No pod matches the filters."))];
 }
 
 const STAGES = { seen: "Seen", queued: "Queued", decided: "Decided", claimed: "Claimed", handed_over: "Handed over", bound: "Bound" };
@@ -133,7 +133,7 @@ export async function queue(app, [name]) {
       ...Object.entries(found.pods).map(([state, count]) => [state, h("a", { href: `${path("pods")}?queue=${encodeURIComponent(name)}&state=${encodeURIComponent(state)}` }, `${number(count)} pods`)])]),
     h("p", { class: "quiet" }, "The marks are the deserved amount and the capability."), h("div", { class: "queue" }, mainResources(found, 50).map((resource) => resourceBar(found, resource)))),
     panel("Pods", await parts("pods", { queue: name, state: app.filters.state }, (rows) => table("Pods of the queue", ["Pod", "State", "Node", "Reason"],
-      rows.map((pod) => [podLink(pod), stateBadge(pod.state), pod.node ? link(pod.node, "nodes", pod.node) : "", h("small", {}, pod.reason ?? "")]), "No pods."))),
+      rows.map((pod) => [podLink(pod), stateBadge(pod.state), pod.node ? link(pod.node, "nodes", pod.node) : "", h("small", {}, pod.reason ?? "", asOf(pod.reason_at))]), "No pods."))),
   ];
 }
 
