@@ -6,6 +6,7 @@ import logging
 import pytest
 from deviceshare_bus.connection import without_password
 from deviceshare_bus.logs import JsonFormatter, set_up_logs
+from support.hostile_texts import TEXT, harmless
 
 
 def line(record: logging.LogRecord) -> dict[str, object]:
@@ -72,3 +73,9 @@ def test_logs_below_the_level_are_not_written(capsys) -> None:
 )
 def test_a_shown_url_has_no_password(url, shown) -> None:
     assert without_password(url) == shown
+
+
+def test_texts_of_users_do_not_reach_the_terminal_of_who_reads_logs() -> None:
+    made = record("pod %s", TEXT, detail=TEXT)
+    harmless(JsonFormatter("binder", "binder-1").format(made))
+    assert (line(made)["message"], line(made)["detail"]) == (f"pod {TEXT}", TEXT)

@@ -2,6 +2,7 @@
 
 import io
 
+import msgspec
 from deviceshare_cli.live import pending_groups, view
 from deviceshare_cli.live_keys import Keys
 from deviceshare_cli.live_nodes import glyph, nodes_view, totals
@@ -9,6 +10,7 @@ from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.pods import PodView
 from deviceshare_metrics.api import Device, Node
 from rich.console import Console
+from support.hostile_texts import TEXT, harmless
 
 
 def node(name: str, pods: int = 0) -> Node:
@@ -137,3 +139,11 @@ def test_keys_filter_select_and_explain() -> None:
     assert (keys.selected, keys.wanted, keys.explaining) == (0, "", False)
     keys.wanted = "absent"
     assert "no node matches 'absent'" in drawn(board, [node("n")], [], keys, settled=True)
+
+
+def test_texts_of_users_do_not_reach_the_terminal() -> None:
+    waiting, bound = pod(TEXT, reason=TEXT), pod("b", node=TEXT)
+    card_of_user = msgspec.structs.replace(card(0, 1024, node=TEXT), type=TEXT, mode=TEXT)
+    text = drawn(board_with(waiting, bound), [node(TEXT)], [card_of_user], settled=True)
+    assert "\\u001b]0;owned" in text
+    harmless(text)

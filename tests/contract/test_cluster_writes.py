@@ -3,8 +3,10 @@
 import asyncio
 from typing import Any
 
+from deviceshare.model import visible
 from deviceshare_cluster.interface import BindState, EventRecord
 from support.contract import created, node, pod, revision_of
+from support.hostile_texts import TEXT, harmless
 
 AT = 1_700_000_000.0
 AT_TEXT = "2023-11-14T22:13:20Z"
@@ -67,6 +69,26 @@ async def test_the_same_event_is_counted(cluster: Any) -> None:
     assert events["x"]["firstTimestamp"] == AT_TEXT
     assert events["x"]["metadata"]["creationTimestamp"]
     assert events["x"]["lastTimestamp"] == "2023-11-14T22:14:20Z"
+
+
+async def test_texts_of_users_are_written_without_escapes_for_terminals(cluster: Any, volcano_kinds: None) -> None:
+    uid = await created(cluster, "a")
+    await cluster.set_pod_condition("default", "a", uid, status=False, reason="R", message=TEXT, at=AT)
+    for _ in range(2):
+        await cluster.record_event(EventRecord("Pod", "default", "a", uid, True, "FailedScheduling", TEXT, AT))
+    kind, version = "PodGroup", "scheduling.volcano.sh/v1beta1"
+    await cluster.create({"apiVersion": version, "kind": kind, "metadata": {"name": "g", "namespace": "default"}})
+    group = (await cluster.get(kind, "default", "g"))["metadata"]["uid"]
+    condition = {"type": "Unschedulable", "reason": "R", "message": TEXT}
+    await cluster.set_status(kind, "default", "g", group, {}, condition=condition, at=AT)
+    (event,) = await cluster.list("Event")
+    of_pod, of_group = [
+        (await cluster.get(each, "default", name))["status"]["conditions"][-1]["message"]
+        for each, name in (("Pod", "a"), (kind, "g"))
+    ]
+    assert (event["message"], event["count"]) == (visible(TEXT), 2)
+    assert (of_pod, of_group) == (visible(TEXT), visible(TEXT))
+    harmless(of_pod)
 
 
 async def test_an_event_that_happens_once_is_counted_once(cluster: Any) -> None:

@@ -21,6 +21,7 @@ from deviceshare_bus.subjects import fact
 from deviceshare_metrics.core.events import ExplanationReceived, FactReceived, StepsReceived
 from deviceshare_metrics.core.facts import PodSeen
 from support.browser import needs_chromium, shown
+from support.hostile_texts import TEXT
 from support.metrics import NOW, catch_up, read
 from support.metrics_messages import claim, events, grants, ledger, node, outcome, pod, step
 
@@ -261,8 +262,8 @@ HOSTILE = (
 )
 
 
-async def test_hostile_names_stay_text():
-    name = HOSTILE
+def hostile_core(name):
+    """Return a core with this text in every field."""
     problem = Problem(f"Node {name}", "field", name, name)
     fields = {"namespace": name, "name": name, "problems": (problem,)}
     refusal = Refusal(code=name, text=name, nodes=1, nearest=name)
@@ -285,21 +286,22 @@ async def test_hostile_names_stay_text():
     ):
         core.handle(event, NOW)
     catch_up(core)
-    async with shown(core) as page:
+    return core
+
+
+def addresses(name):
+    """Return the addresses of all views, and of the objects with this name."""
+    part = quote(name, safe="")
+    views = ("", "waiting", "pods", "nodes", "queues", "events")
+    return (*views, f"nodes/{part}", f"pods/{part}/{part}", f"queues/{part}")
+
+
+async def test_hostile_names_stay_text():
+    name = HOSTILE
+    async with shown(hostile_core(name)) as page:
         dialogs = []
         page.page.on("dialog", lambda dialog: dialogs.append(dialog.message) or asyncio.ensure_future(dialog.dismiss()))
-        part = quote(name, safe="")
-        for address in (
-            "",
-            "waiting",
-            "pods",
-            "nodes",
-            "queues",
-            "events",
-            f"nodes/{part}",
-            f"pods/{part}/{part}",
-            f"queues/{part}",
-        ):
+        for address in addresses(name):
             await page.open(address)
             await page.page.wait_for_timeout(300)
             counted = "document.querySelectorAll('main img, main script, main iframe, [onerror], [onload]').length"
@@ -310,6 +312,19 @@ async def test_hostile_names_stay_text():
         await page.has(name)
         assert dialogs == []
         assert [error for error in page.errors if "404" not in error] == []
+
+
+async def test_characters_that_hide_or_reorder_text_are_visible():
+    async with shown(hostile_core(TEXT)) as page:
+        texts = """() => [document.body.innerText, ...[...document.querySelectorAll("*")].flatMap((each) =>
+            [...each.attributes].map((one) => one.value))]"""
+        for address in addresses(TEXT):
+            await page.open(address)
+            await page.until("document.querySelector('main').innerText.length > 0")
+            for text in await page.page.evaluate(texts):
+                assert {each for each in text if not each.isprintable()} <= {"\n", "\t"}, address
+        await page.open("waiting")
+        await page.has("\\u202eevil")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -5,6 +5,7 @@ import sys
 import time
 
 import msgspec
+from deviceshare.model import visible
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -36,7 +37,7 @@ class JsonFormatter(logging.Formatter):
         line |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        return visible(msgspec.json.encode(line, enc_hook=str).decode())
 
 
 def set_up_logs(service: str, instance: str, level: str) -> None:

@@ -9,7 +9,7 @@ from deviceshare_metrics import api
 
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.object_tables import last_seen, since
-from deviceshare_cli.output import NONE, table
+from deviceshare_cli.output import NONE, lines_text, table
 from deviceshare_cli.pods import shown_devices
 from deviceshare_cli.reading.kinds import JOBS, NODES, PODGROUPS, PODS, QUEUES, not_found, parse_target, split_name
 from deviceshare_cli.reading.opening import Source, opened
@@ -62,7 +62,7 @@ async def description(reader: Reader, obj: Object) -> str:
             fields["Metadata"] = _titles({key: value for key, value in metadata.items() if key not in _HIDDEN})
             fields |= {key.title(): _titles(obj[key]) for key in ("spec", "status") if obj.get(key)}
     lines = [*_nested(fields, 0), *await _events(reader, obj)]
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 async def _pod(reader: Reader, pod: Object) -> dict[str, Any]:

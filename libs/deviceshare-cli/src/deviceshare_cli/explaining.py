@@ -13,7 +13,7 @@ from deviceshare_metrics import api
 
 from deviceshare_cli.errors import NotFoundError
 from deviceshare_cli.notices import to_stderr
-from deviceshare_cli.output import NONE, indented_json, table
+from deviceshare_cli.output import NONE, indented_json, lines_text, table
 from deviceshare_cli.pods import not_placed, shown_device, shown_devices
 from deviceshare_cli.reading.kinds import (
     DEVICES,
@@ -107,7 +107,7 @@ def explanation_text(
     lines += _section("Problems", answer.pod.problems if answer.pod else ())
     lines += _steps(answer)
     lines += ["", f"Trace id: {answer.trace_id}"]
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 def _where(answer: api.PodExplanation, now: float) -> list[str]:

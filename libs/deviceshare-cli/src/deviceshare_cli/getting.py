@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
+from deviceshare.model import visible
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 
@@ -251,7 +252,7 @@ async def _print(reader: Reader, target: Target, listing: Listing, options: Opti
         to_stderr("No resources found" + (f" in {options.namespace} namespace." if options.namespace else ""))
     elif options.output == "name":
         for entry in entries:
-            print(resource.title(entry.name))
+            print(visible(resource.title(entry.name)))
     else:
         rows = [entry.row for entry in entries]
         lines = [listing.head, *rows] if options.headers else rows
@@ -294,7 +295,7 @@ async def _watch(reader: Reader, target: Target, options: Options, listing: List
                     flush=True,
                 )
             elif options.output == "name":
-                print(target.resource.title(entry.name), flush=True)
+                print(visible(target.resource.title(entry.name)), flush=True)
             else:
                 print("\n".join(aligned([entry.row], widths)), flush=True)
         shown = current

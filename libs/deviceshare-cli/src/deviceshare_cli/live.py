@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import rich.live
+from deviceshare.model import visible
 from deviceshare_metrics import api
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -47,7 +48,7 @@ class Live:
 
     async def show(self, pods: LiveTable, system: "System", notices: Notices) -> None:
         """Redraw until cancelled."""
-        notices.write = lambda line: self._console.print(escape(line), soft_wrap=True)
+        notices.write = lambda line: self._console.print(escape(visible(line)), soft_wrap=True)
         pressed = asyncio.Event()
         self._keys.changed = pressed.set
         self._live.start()
@@ -147,5 +148,5 @@ def _lines(title: str, lines: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(title, overflow="ellipsis", no_wrap=True)
     for line in lines:
-        table.add_row(escape(line))
+        table.add_row(escape(visible(line)))
     return table

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from deviceshare.model import visible
 from deviceshare_metrics import api
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -68,7 +69,7 @@ def nodes_view(
         cards[card.node].append(card)
     found = [node for node in nodes if not wanted or _matches(node, cards[node.name], wanted.lower())]
     shown = sorted(found, key=lambda node: (-_free(cards[node.name]), node.name))
-    parts: list[RenderableType] = [Text(line, style="cyan") for line in totals(devices)]
+    parts: list[RenderableType] = [Text(visible(line), style="cyan") for line in totals(devices)]
     if not shown:
         return Group(*parts, Text(f"no node matches {wanted!r}"))
     name_width = min(MOST_NAME, max(len(node.name) for node in shown))
@@ -78,7 +79,8 @@ def nodes_view(
     for row in range(lines):
         line = Text(no_wrap=True, overflow="ellipsis")
         for node in shown[row : lines * columns : lines]:
-            name = node.name if len(node.name) <= name_width else node.name[: name_width - 1] + "…"
+            name = visible(node.name)
+            name = name if len(name) <= name_width else name[: name_width - 1] + "…"
             entry = Text(name.ljust(name_width + 1), style="" if node.ready and not node.unschedulable else "red")
             for card in cards[node.name]:
                 entry.append_text(glyph(card))

@@ -21,6 +21,7 @@ from deviceshare_cli.credentials.app import app as credentials_app
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
 from deviceshare_cli.numbers import finite
+from deviceshare_cli.output import VisibleStream
 from deviceshare_cli.pods import SCHEDULERS
 from deviceshare_cli.reading.app import NamespaceOption, RunOption
 from deviceshare_cli.reading.app import app as reading_app
@@ -301,6 +302,7 @@ def main() -> None:
     # Characters that the terminal's encoding lacks are escaped, as on stderr.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = VisibleStream(sys.stdout), VisibleStream(sys.stderr)
     try:
         app()
     except CommandError as error:

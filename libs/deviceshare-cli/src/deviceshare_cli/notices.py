@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from deviceshare.model import visible
 
 REPEAT_AFTER = 30.0
 """Seconds before the same line is reported again."""
@@ -15,7 +16,7 @@ LEVELS = ("warning", "error", "critical")
 
 def to_stderr(line: str) -> None:
     """Write a line to stderr."""
-    print(line, file=sys.stderr, flush=True)
+    print(visible(line), file=sys.stderr, flush=True)
 
 
 class Notices:

@@ -1,8 +1,14 @@
-"""Output of commands: tables as ``kubectl`` prints them, and indented JSON."""
+"""Output of commands: tables as ``kubectl`` prints them, lines, indented JSON and YAML; and the streams of a process.
 
-from collections.abc import Iterator, Sequence
+Texts of users and device plugins are shown by :func:`deviceshare.model.visible`: line by line where a text is made of
+lines, since no value may add one, and once more for all that goes to a stream.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TextIO
 
 import msgspec
+from deviceshare.model import visible, visible_lines
 from rich.cells import cell_len
 
 NONE = "<none>"
@@ -21,7 +27,20 @@ def yaml_text(value: object) -> str:
     """Return a value as YAML with sorted keys, as ``kubectl`` prints it."""
     import yaml
 
-    return yaml.safe_dump(value, default_flow_style=False, allow_unicode=True)
+    class Dumper(yaml.SafeDumper):
+        """Writes texts with characters that are not printable in double quotes, where escapes have a meaning."""
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        style = None if visible_lines(value) == value else '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    return visible_lines(yaml.dump(value, Dumper=Dumper, default_flow_style=False, allow_unicode=True))
+
+
+def lines_text(lines: Iterable[str]) -> str:
+    """Return lines as a text; none of them adds another one."""
+    return "\n".join(map(visible, lines))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -32,21 +51,30 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def widths_of(lines: Sequence[Sequence[str]]) -> list[int]:
     """Return the width of each column."""
-    return [max(cell_len(printable(line[column])) for line in lines) for column in range(len(lines[0]))]
+    return [max(cell_len(visible(line[column])) for line in lines) for column in range(len(lines[0]))]
 
 
 def aligned(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
     """Yield lines with their columns padded to these widths."""
     for line in lines:
-        texts = map(printable, line)
+        texts = map(visible, line)
         cells = (text + " " * (width - cell_len(text)) for text, width in zip(texts, widths, strict=True))
         yield "   ".join(cells).rstrip()
 
 
-def printable(text: str) -> str:
-    """Return a text in which each control character is replaced: those of a user's object could change the terminal."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
-    )
+class VisibleStream:
+    """A text stream of a process that shows characters which are not printable as escapes.
+
+    Own sequences for the terminal go around it: rich's consoles, which write them, use :attr:`rich_proxied_file`.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        return self.rich_proxied_file.write(visible_lines(text))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the stream has."""
+        return getattr(self.rich_proxied_file, name)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from deviceshare_cli.output import Table, indented_json, table
+from deviceshare_cli.output import Table, indented_json, lines_text, table
 
 
 class Report(NamedTuple):
@@ -20,7 +20,7 @@ class Report(NamedTuple):
         shown = [head, *(f"  {line}" for line in more)]
         for title, lines in self.sections:
             shown += ["", f"{title}:", *(f"  {line}" for line in lines)] if lines else []
-        return "\n".join(shown)
+        return lines_text(shown)
 
 
 def print_report(report: Report, output: str) -> int:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from deviceshare.model import visible
+
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
@@ -101,7 +103,7 @@ def set_condition(pod: Object, *, status: bool, reason: str, message: str, at: f
     if reason:
         condition["reason"] = reason
     if message:
-        condition["message"] = message
+        condition["message"] = visible(message)
     before: list[dict[str, Any]] = pod.setdefault("status", {}).get("conditions") or []
     old = next((one for one in before if one.get("type") == "PodScheduled"), {})
     if all(old.get(field, "") == condition.get(field, "") for field in ("status", "reason", "message")):
@@ -129,7 +131,7 @@ def changed_status(
             changed[name] = dict.fromkeys(status.get(name) or ()) | dict(value)
     if condition is not None:
         before: list[dict[str, Any]] = status.get("conditions") or []
-        wanted = {"status": "True"} | {name: value for name, value in condition.items() if value}
+        wanted = {"status": "True"} | {name: visible(value) for name, value in condition.items() if value}
         old = next((one for one in before if one.get("type") == condition["type"]), {})
         if any(old.get(name, "") != wanted.get(name, "") for name in ("status", "reason", "message")):
             wanted["lastTransitionTime"] = timestamp(at)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, Self
 
-from deviceshare.model import Backoff, trace_id
+from deviceshare.model import Backoff, trace_id, visible
 
 REFUSED_RETRY = Backoff(1.0, 60.0)
 """Seconds until a request that the cluster refused for good (``ClusterError.final``) is tried again: permissions may be
@@ -98,7 +98,7 @@ TRACE_ID = "deviceshare.io/trace-id"
 
 
 class EventRecord(NamedTuple):
-    """A Kubernetes Event about an object, ``at`` unix seconds.
+    """A Kubernetes Event about an object, ``at`` unix seconds. Clusters write the ``message`` as its ``note``.
 
     Recording is idempotent with ``once``: a repeated event does not increment its count.
     """
@@ -112,6 +112,11 @@ class EventRecord(NamedTuple):
     message: str
     at: float
     once: bool = False
+
+    @property
+    def note(self) -> str:
+        """The message without characters that could change the terminal of a reader."""
+        return visible(self.message)
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from deviceshare.model import ConfigError
+from deviceshare.model import ConfigError, visible
 from deviceshare_bus.plugins import load_families
 from deviceshare_cluster.interface import ClusterError
 
@@ -14,7 +14,7 @@ from deviceshare_cli.checking.inspection import KINDS, NO_CONF, Inspection, insp
 from deviceshare_cli.checking.manifests import Given, of_manifests, with_jobs
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read, read_conf
-from deviceshare_cli.output import NONE, indented_json, printable, table
+from deviceshare_cli.output import NONE, indented_json, lines_text, table
 
 FOUND = 3
 """The exit status if something is not understood, or would change."""
@@ -77,8 +77,8 @@ def _text(result: Inspection) -> str:
     shown = {"Cards": result.cards, "Pods that request devices, by scheduler": result.requests}
     for title, numbers in shown.items():
         listed = ", ".join(f"{number} {name or NONE}" for name, number in numbers.items())
-        parts.append(printable(f"{title}: {listed or NONE}"))
-    parts.append(printable(f"Configuration: {result.configuration}"))
+        parts.append(visible(f"{title}: {listed or NONE}"))
+    parts.append(visible(f"Configuration: {result.configuration}"))
     if result.components:
         components = [
             [each.name, each.namespace, str(each.pods), each.image, each.advice] for each in result.components
@@ -86,10 +86,10 @@ def _text(result: Inspection) -> str:
         parts.append(table(("COMPONENT", "NAMESPACE", "PODS", "IMAGE", "ADVICE"), components))
     if result.skipped:
         listed = ", ".join(f"{number} {kind}" for kind, number in sorted(result.skipped.items()))
-        parts.append(printable(f"Skipped, since nothing is decided by them: {listed}"))
+        parts.append(visible(f"Skipped, since nothing is decided by them: {listed}"))
     if not result.findings:
         return "\n\n".join([*parts, f"Everything{' that was inspected' * bool(result.skipped)} is understood."])
-    return "\n\n".join([*parts, "\n".join(printable(_line(each)) for each in result.findings)])
+    return "\n\n".join([*parts, lines_text(map(_line, result.findings))])
 
 
 def _line(finding: Finding) -> str:

@@ -3,6 +3,7 @@
 import sys
 
 import msgspec
+from deviceshare.model import visible
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.reading.opening import Source, opened
@@ -15,6 +16,6 @@ async def write_snapshot(source: Source) -> int:
         raise CommandError("a snapshot is large: redirect it, `deviceshare snapshot > FILE`")
     async with opened(source) as reader:
         content = await take_snapshot(reader)
-    sys.stdout.buffer.write(msgspec.json.encode(content) + b"\n")
+    sys.stdout.buffer.write(visible(msgspec.json.encode(content).decode()).encode() + b"\n")
     sys.stdout.buffer.flush()
     return 0

@@ -9,7 +9,7 @@ import msgspec
 from deviceshare.allocation import Unplaceable
 
 from deviceshare_cli.notices import to_stderr
-from deviceshare_cli.output import NONE, indented_json, table
+from deviceshare_cli.output import NONE, indented_json, lines_text, table
 from deviceshare_cli.pods import devices_of, shown_devices
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.state import PLACEMENT_STREAMS, placement_core
@@ -89,7 +89,7 @@ def _text(fits: Fits, wanted: int, holding: Sequence[Holder], pending: int, deci
             f"and {len(placed) - MOST_SHOWN} more; pods by node: {shown}{', …' if len(counts) > MOST_SHOWN else ''}"
         )
     lines += _why_not(failed, holding) if failed is not None else []
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 def _why_not(failed: Fit, holding: Sequence[Holder]) -> list[str]:

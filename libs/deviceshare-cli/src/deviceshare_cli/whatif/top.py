@@ -9,7 +9,7 @@ from deviceshare.model import shown, unit_of
 from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import Queue
 
-from deviceshare_cli.output import NONE, indented_json
+from deviceshare_cli.output import NONE, indented_json, lines_text
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reports import table_lines
 
@@ -59,7 +59,7 @@ async def run_top(source: Source, output: str) -> int:
         print(indented_json({"models": models, "queues": queues}))
     else:
         lines = [*_models(models), *([""] if models and queues else []), *_queues(queues)]
-        print("\n".join(lines))
+        print(lines_text(lines))
     return 0
 
 

@@ -24,7 +24,7 @@ def new_event(event_record: EventRecord, component: str, instance: str) -> Objec
         "type": "Warning" if warning else "Normal",
         "reason": reason,
         "action": "Scheduling" if warning else "Binding",
-        "note": _cut(message),
+        "note": _cut(event_record.note),
         "reportingController": component,
         "reportingInstance": instance,
         "eventTime": micro_time(at),

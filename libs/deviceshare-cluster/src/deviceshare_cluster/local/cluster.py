@@ -165,7 +165,7 @@ class LocalCluster(Patching, Writer):
             "involvedObject": {"apiVersion": KINDS[kind].api_version} | involved,
             "type": "Warning" if warning else "Normal",
             "reason": reason,
-            "message": message,
+            "message": event_record.note,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "firstTimestamp": timestamp(at),

@@ -139,6 +139,7 @@ from deviceshare.model.storage_facts import (
     VolumeLimitsFact,
 )
 from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids, trace_number
+from deviceshare.model.visible_text import visible, visible_lines
 from deviceshare.model.volumes import VOLUMES, Disk, PodVolume, VolumeBinding, VolumeUse, uses_of
 
 __all__ = [
@@ -275,6 +276,8 @@ __all__ = [
     "unavailable",
     "unit_of",
     "uses_of",
+    "visible",
+    "visible_lines",
     "with_fence",
     "with_made",
 ]

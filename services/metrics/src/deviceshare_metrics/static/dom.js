@@ -1,5 +1,13 @@
 // Elements and formats. Text from the cluster only ever becomes a text node or an attribute value.
 
+// Control, format and unassigned characters, and separators other than the space, hide or reorder what is read. They are
+// shown as the commands show them: `visible` of the library.
+const HIDDEN = /(?! )[\p{C}\p{Z}]/gu;
+const unit = (text) => "\\u" + text.charCodeAt(0).toString(16).padStart(4, "0");
+const escaped = (character) => { const short = JSON.stringify(character).slice(1, -1); return short === character ? character.split("").map(unit).join("") : short; };
+export const visible = (text) => text.replace(HIDDEN, escaped);
+const shown = (value) => (typeof value === "string" ? visible(value) : value);
+
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -9,9 +17,9 @@ export function h(tag, attributes = {}, ...children) {
     else if (name === "width%") element.style.width = `${Math.min(100, Math.max(0, value))}%`;
     else if (name === "left%") element.style.left = `${Math.min(100, Math.max(0, value))}%`;
     else if (name === "value" || name === "checked" || name === "selected") element[name] = value;
-    else element.setAttribute(name, value === true ? "" : value);
+    else element.setAttribute(name, value === true ? "" : shown(value));
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map(shown));
   return element;
 }
 

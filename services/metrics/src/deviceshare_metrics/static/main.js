@@ -1,6 +1,6 @@
 // Routing, filters in the address, theme, and the connection to the stream of changes.
 import { Changes } from "./api.js";
-import { h, number, sum } from "./dom.js";
+import { h, number, sum, visible } from "./dom.js";
 import { node as decodeNode } from "./model.js";
 import { Overview } from "./overview.js";
 import * as pages from "./pages.js";
@@ -180,7 +180,7 @@ class App {
   notice(text) {
     const element = byId("notice");
     element.hidden = !text;
-    element.textContent = text;
+    element.textContent = visible(text ?? "");
   }
 
   key(event) {

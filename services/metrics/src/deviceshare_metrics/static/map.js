@@ -1,6 +1,6 @@
 // The heat map: one square per card on a canvas, in blocks per node, grouped by model.
 import { modelOf, sameCard, usage } from "./model.js";
-import { shortModel } from "./dom.js";
+import { shortModel, visible } from "./dom.js";
 
 const PITCHES = [30, 26, 22, 19, 17, 15, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4];
 const HEADING = 18, HEADING_WIDTH = 230, GAP_COLUMN = 14, GAP_GROUP = 3, FLASH = 700, LABELS_FROM = 15;
@@ -84,7 +84,7 @@ export class HeatMap {
       groups.get(key).push(each);
     }
     const sorted = [...groups].sort(([a, x], [b, y]) => y.length - x.length || a.localeCompare(b)).map(([, nodes]) => ({
-      title: `${shortModel(nodes[0].cards[0].type)} · ${nodes[0].cards[0].mode}`, nodes: nodes.sort(this.order),
+      title: visible(`${shortModel(nodes[0].cards[0].type)} · ${nodes[0].cards[0].mode}`), nodes: nodes.sort(this.order),
     }));
     const box = this.canvas.parentElement.getBoundingClientRect();
     this.width = Math.max(240, Math.floor(box.width));
@@ -156,7 +156,7 @@ export class HeatMap {
       this.context.font = "10px system-ui, sans-serif";
       this.context.textBaseline = "middle";
       this.context.fillStyle = node.state === "ready" ? this.colors.text : this.colors.away;
-      this.context.fillText(fit(this.context, node.name, group.blockWidth - 10), x, y + 5);
+      this.context.fillText(fit(this.context, visible(node.name), group.blockWidth - 10), x, y + 5);
     }
     node.cards.forEach((card, at) => this.drawCard(place, card, at));
   }

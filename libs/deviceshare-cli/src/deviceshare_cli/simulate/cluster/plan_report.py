@@ -7,9 +7,10 @@ from typing import Any
 
 from deviceshare.allocation import LEAST_GAIN
 from deviceshare.kernels import CARD
+from deviceshare.model import visible
 from deviceshare_metrics.api import PodDevice
 
-from deviceshare_cli.output import NONE, printable, table
+from deviceshare_cli.output import NONE, lines_text, table
 from deviceshare_cli.pods import shown_devices
 from deviceshare_cli.simulate.cluster.defragmentation import Defragmentation, PlannedMove
 from deviceshare_cli.simulate.cluster.report import count, placed_pods
@@ -66,13 +67,13 @@ def as_text(found: Defragmentation) -> str:
     parts = [
         f"{plan} {_restartable(found)}.",
         table(("NAMESPACE", "POD", "FROM", "TO", "GAIN"), list(map(_row, found.moves))),
-        "\n".join(frees),
-        "\n".join(waits),
+        lines_text(frees),
+        lines_text(waits),
     ]
     if found.excluded:
         rows = [(str(pods), reason) for reason, pods in found.excluded]
         parts.append(f"Pods that are not considered:\n{table(('PODS', 'REASON'), rows)}")
-    return "\n\n".join([*parts, "\n".join(_commands(found.moves))])
+    return "\n\n".join([*parts, lines_text(_commands(found.moves))])
 
 
 def _nothing(found: Defragmentation) -> str:
@@ -115,4 +116,4 @@ def _commands(moves: Sequence[PlannedMove]) -> Iterator[str]:
 
 def _word(text: str) -> str:
     """Return a name as one word of a shell."""
-    return shlex.quote(printable(text))
+    return shlex.quote(visible(text))

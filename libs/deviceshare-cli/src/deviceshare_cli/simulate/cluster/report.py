@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from deviceshare_cli.output import NONE, table
+from deviceshare_cli.output import NONE, lines_text, table
 from deviceshare_cli.plots import Curve, Plot
 from deviceshare_cli.pods import shown_devices
 from deviceshare_cli.simulate.cluster.results import PodResult, Result
@@ -67,7 +67,7 @@ def as_text(results: Sequence[Result]) -> str:
         table(("POLICY", "PLACED", "WAITING", "NODES IN USE", "CARDS IN USE", "ALLOCATED"), list(_rows(results)))
     )
     names = [each.policy.upper() for each in results]
-    parts.append("\n".join(_classes(results, names)))
+    parts.append(lines_text(_classes(results, names)))
     models = [
         (model, mode or NONE, str(share.cards), *(_change(each, (model, mode)) for each in results))
         for (model, mode), share in first.after.models.items()
@@ -77,9 +77,9 @@ def as_text(results: Sequence[Result]) -> str:
         of_models = table(("MODEL", "MODE", "CARDS", *names), models)
         parts.append(f"Allocated part of the cards, of the models that these pods get:\n{of_models}")
     if len(results) == 1 and first.placed:
-        parts.append("\n".join(placed_pods([each for each in first.pods if each.node])))
+        parts.append(lines_text(placed_pods([each for each in first.pods if each.node])))
     if any(each.reasons for each in results):
-        parts.append("\n".join(_waiting(results, names)))
+        parts.append(lines_text(_waiting(results, names)))
     return "\n\n".join(parts)
 
 
