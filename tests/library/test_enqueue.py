@@ -146,6 +146,24 @@ def test_a_group_that_waited_too_long_is_admitted_unless_its_tier_or_an_earlier_
         assert door.open(70.0) == let_in, plugins
 
 
+@pytest.mark.parametrize("permitting", ["proportion", "capacity", "sla"])
+def test_a_tier_that_permits_a_group_admits_it_without_the_later_ones(permitting):
+    """Overcommit rejects what is more than half of the cluster; a plugin that rejects in the same tier is final."""
+    for plugins, let_in in (((permitting, "overcommit"), ["a"]), ((f"{permitting} overcommit",), [])):
+        door = Door(replace(CONF, tiers=tiers(*plugins), overcommit=0.5, waiting_time=60.0))
+        door.put("a", 300)
+        assert door.open(60.0) == let_in, plugins
+
+
+def test_a_tier_that_neither_permits_nor_rejects_leaves_it_to_the_next():
+    for plugins in (("gang", "overcommit"), ("sla", "overcommit")):
+        door = Door(replace(CONF, tiers=tiers(*plugins), overcommit=0.5, waiting_time=60.0))
+        door.put("a", 300)
+        assert door.open(59.0) == [], plugins
+        door.put("a", 200)
+        assert door.open(59.0) == ["a"], plugins
+
+
 def test_a_queue_of_which_nothing_is_known_yet_lets_in_no_more_than_the_queues_above_it_have():
     plugins = (
         "- {name: capacity, enableHierarchy: true}\n- {name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}"

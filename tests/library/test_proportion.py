@@ -1,7 +1,8 @@
-"""What queues deserve: the rules of Volcano's plugin proportion."""
+"""What queues deserve: the rules of Volcano's plugin proportion, and its rounds, which approach them."""
 
 import pytest
 from deviceshare.queueing.proportion import Claimant, deserved, share
+from deviceshare.queueing.rounds import deserved_by_rounds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,11 @@ GPU, CPU = "volcano.sh/vgpu-memory", "cpu"
 
 def of(total, *queues):
     return [found.get(GPU, 0.0) for found in deserved({GPU: total}, queues)]
+
+
+def by_rounds(total, *queues):
+    guaranteed = {GPU: sum(each.guarantee.get(GPU, 0) for each in queues)}
+    return [found[GPU] for found in deserved_by_rounds({GPU: total}, queues, guaranteed)]
 
 
 def queue(weight=1, request=1000, capability=None, guarantee=None):
@@ -84,3 +90,38 @@ def test_all_is_divided_as_far_as_it_is_requested_and_no_bound_is_passed(total, 
         fair / each.weight for each, fair in zip(given_queues, found, strict=True) if fair > each.guarantee[GPU]
     ]
     assert not hungry or not favoured or min(hungry) >= max(favoured) * (1 - 1e-9)
+
+
+def test_rounds_divide_by_weight_what_queues_request_and_may_have():
+    assert by_rounds(700, queue(1), queue(2), queue(4)) == pytest.approx([100, 200, 400])
+    assert by_rounds(700, queue(1), queue(2, request=50), queue(4)) == pytest.approx([130, 50, 520])
+    assert by_rounds(700, queue(1), queue(6, capability=100)) == pytest.approx([600, 100])
+    assert by_rounds(700, queue(request=10), queue(request=20)) == pytest.approx([10, 20])
+    assert by_rounds(700) == []
+    assert by_rounds(700, queue(0), queue(0)) == [0, 0]
+
+
+def test_rounds_give_guarantees_beyond_what_the_cluster_has():
+    assert by_rounds(100, queue(1, guarantee=80), queue(1)) == pytest.approx([80, 20])
+    assert by_rounds(90, queue(1, guarantee=60), queue(1), queue(1)) == pytest.approx([60, 30, 30])
+
+
+def test_rounds_divide_each_resource_on_its_own_and_keep_its_unit():
+    """Of pods alone what remains does not count: the others end."""
+    hungry = Claimant(1, {CPU: 10, GPU: 1000, "pods": 1})
+    other = Claimant(3, {CPU: 1000, GPU: 10, "pods": 1})
+    first, second = deserved_by_rounds({CPU: 100, GPU: 100, "pods": 8}, [hungry, other], {})
+    assert first == pytest.approx({CPU: 10, "memory": 0, GPU: 90, "pods": 1}, abs=0.2)
+    assert second == pytest.approx({CPU: 90, "memory": 0, GPU: 10, "pods": 1}, abs=0.2)
+
+
+@given(
+    st.integers(1, 10**6),
+    st.lists(
+        st.tuples(st.integers(1, 100), st.integers(0, 10**6), st.none() | st.integers(0, 10**6)), min_size=1, max_size=8
+    ),
+)
+def test_without_guarantees_rounds_approach_what_is_deserved(total, queues):
+    given_queues = [queue(*each) for each in queues]
+    fair, found = of(total, *given_queues), by_rounds(total, *given_queues)
+    assert found == pytest.approx(fair, rel=1e-6, abs=0.01)
