@@ -63,6 +63,8 @@ GROUPS = (
             "tests/bus/test_con*.py",
             "tests/bus/test_p*.py",
             "tests/bus/test_follower*.py",
+            "tests/services/test_http_*.py",
+            "tests/security/test_bus_*.py",
         ),
         compiled=False,
         confirmed=True,
