@@ -349,3 +349,21 @@ async def test_an_error_of_the_server_is_reported(connection: Connection, caplog
     await connection.client.flush()
     assert "permissions violation for publish" in caplog.text
     assert connection.losses == 0
+
+
+async def test_a_request_by_the_names_of_nats_py_waits_five_seconds_unless_told(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    async def request(*given: object) -> Received:
+        asked.append(given)
+        return Received("to", "", b"answer", b"NATS/1.0\r\nA: b\r\n\r\n")
+
+    monkeypatch.setattr(connection.requests, "request", request)
+    answer = await connection.client.request("a")
+    assert (answer.subject, answer.data, answer.headers) == ("to", b"answer", {"A": "b"})
+    await connection.client.request("a", b"data", 0.5, headers={"C": "d"})
+    head = b"NATS/1.0\r\nC: d\r\n\r\n"
+    assert asked == [("a", b"", 5.0, b""), ("a", b"data", 0.5, head)]
+    assert connection.jetstream._timeout == 5.0

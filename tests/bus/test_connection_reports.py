@@ -3,11 +3,12 @@
 import asyncio
 import logging
 
+import nats.errors
 import pytest
 from deviceshare_bus import connection as module
 from deviceshare_bus import latest, service
 from deviceshare_bus.audit import find_difference
-from deviceshare_bus.connection import connect
+from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.position import Position
@@ -63,6 +64,34 @@ async def test_a_server_that_stays_away_is_reported_again_after_a_while(nats_ser
     nats_server.kill()
     await until(lambda: sum("waiting for" in text for text in caplog.messages) >= 3)
     await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(111, "refused"), "waiting for nats://…@host: [Errno 111] refused"),
+        (
+            nats.errors.Error("nats: permissions violation for publish to 'ledger.1.a'"),
+            "nats-server denies what this user of the bus has no right to: nats: permissions violation for publish to "
+            "'ledger.1.a'",
+        ),
+    ],
+)
+async def test_the_same_trouble_is_reported_every_ten_seconds(error, text, caplog, monkeypatch) -> None:
+    loop, now = asyncio.get_running_loop(), 1000.0
+    connection = Connection("nats://user:password@host")
+    denied = isinstance(error, nats.errors.Error)
+    monkeypatch.setattr(Connection, "connected", property(lambda _: denied))
+    heard = []
+    for seconds in (0.0, 9.99, 10.0, 10.5, 19.99, 20.5):
+        with monkeypatch.context() as at:
+            at.setattr(loop, "time", lambda seconds=seconds: now + seconds)
+            failing = connection._failed(error)
+            with pytest.raises(StopIteration):
+                failing.send(None)  # in this turn of the loop
+        heard.append(len(caplog.messages))
+    assert heard == [1, 1, 2, 2, 2, 3]
+    assert set(caplog.messages) == {text}
 
 
 async def test_a_repeated_request_waits_longer_after_each_failure(connection, monkeypatch) -> None:

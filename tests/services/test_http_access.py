@@ -56,6 +56,9 @@ class FakeReviewer:
         return namespace == "ours"
 
     async def may_get(self, user: User, path: str) -> bool:
+        self.asked.append(path)
+        if self.fails:
+            raise ReviewError("no answer")
         return self.metrics
 
 
@@ -261,6 +264,25 @@ async def test_kubernetes_users(secret: Path) -> None:
         assert (await get(session, "/api/v1/pods", "of-bob"))[0] == 503, "closed, not open"
         assert (await get(session, "/api/v1/pods", "x" * 7_000))[0] == 503
         assert (await get(session, "/healthz"))[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/api/v1/pods"])
+async def test_what_the_api_server_does_not_answer_about_a_known_user_is_refused_for_now(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reviewer = FakeReviewer()
+    reviews = Reviews(reviewer)
+    assert await reviews.user("of-alice") == ALICE
+    reviewer.fails = reviewer.metrics = True
+    async with served(Access(HttpSettings("kubernetes"), reviews)) as session:
+        async with session.get(path, headers={"Authorization": "Bearer of-alice"}) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+            assert await answer.json() == {
+                "error": "the API server cannot be asked about the token: see the log of the service"
+            }
+        assert "cannot be reviewed: no answer" in caplog.text
+        reviewer.fails = False
+        assert (await get(session, "/metrics", "of-alice"))[0] == 200
 
 
 async def test_reviews_are_cached_for_a_bounded_time_and_number(monkeypatch: pytest.MonkeyPatch) -> None:

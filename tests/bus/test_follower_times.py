@@ -1,0 +1,122 @@
+"""When a follower counts as behind, silent or held, to the second; and what nats-server is asked to deliver."""
+
+import asyncio
+from typing import cast
+
+import pytest
+from deviceshare_bus.connection import Connection
+from deviceshare_bus.follower import Follower
+from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.subjects import Stream
+from deviceshare_bus.tasks import end
+from nats.js.api import AckPolicy, DeliverPolicy
+
+
+class At:
+    """A clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def clock() -> At:
+    return At()
+
+
+def follower(clock: At, *, hold: float = 0.0, subject: str = ">") -> Follower:
+    """Return a follower that has read its stream to the end at sequence 7, and is delivered to."""
+    reader = Follower(cast("Connection", None), Stream.LEDGER, subject=subject, hold=hold)
+    reader._clock = clock
+    reader._held_until = clock.now + hold
+    reader._read_to_end, reader._stale, reader.position = True, False, 7
+    return reader
+
+
+async def test_a_stream_is_known_once_it_was_read_to_its_end(clock: At) -> None:
+    reader = follower(clock)
+    assert (reader.obstacle, reader.caught_up) == ("", True)
+    reader._stale = True
+    assert reader.obstacle == "stream LEDGER is not delivered"
+    reader._read_to_end = False
+    assert (reader.obstacle, reader.caught_up) == ("stream LEDGER has not been read to its end yet", False)
+    reader._copied = "stream LEDGER copies another one"
+    assert reader.obstacle == "stream LEDGER copies another one"
+
+
+async def test_a_new_stream_is_held_until_its_time_is_over(clock: At) -> None:
+    reader = follower(clock, hold=15.0)
+    assert (reader.obstacle, reader.caught_up) == ("stream LEDGER is new: decisions wait for 15 s", False)
+    clock.now += 14.9
+    assert not reader.caught_up
+    assert reader.obstacle
+    clock.now = 115.0
+    assert (reader.obstacle, reader.caught_up) == ("", True)
+
+
+async def test_a_bus_that_does_not_answer_for_more_than_three_seconds_is_an_obstacle(clock: At) -> None:
+    reader = follower(clock)
+    reader._unanswered_since = clock.now
+    clock.now += 3.0
+    assert reader.obstacle == ""
+    clock.now += 0.01
+    assert reader.obstacle == "the bus does not answer about stream LEDGER"
+
+
+async def test_a_message_that_is_not_delivered_for_more_than_five_seconds_is_a_lag(
+    clock: At, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    reader = follower(clock)
+    reader._behind = 8, clock.now
+    clock.now += 5.0
+    reader._report_lag(clock.now)
+    assert (reader.obstacle, caplog.messages) == ("", [])
+    clock.now += 0.01
+    for _ in range(2):
+        reader._report_lag(clock.now)
+    assert reader.obstacle == "stream LEDGER is read to 7 of 8"
+    assert caplog.messages == ["LEDGER: the reader is more than 5 s behind"]
+    assert [(each.__dict__["position"], each.__dict__["last"]) for each in caplog.records] == [(7, 8)]
+    reader.position = 8
+    for _ in range(2):
+        reader._report_lag(clock.now)
+    assert reader.obstacle == ""
+    assert caplog.messages[1:] == ["LEDGER: the reader has caught up"]
+
+
+@pytest.mark.parametrize("change", ["part of the stream", "not read to its end"])
+async def test_a_reader_that_is_not_expected_to_keep_up_is_not_reported(
+    clock: At, caplog: pytest.LogCaptureFixture, change: str
+) -> None:
+    reader = follower(clock, subject="ledger.1.>" if change == "part of the stream" else ">")
+    reader._read_to_end = change == "part of the stream"
+    reader._behind = 8, clock.now
+    reader._report_lag(clock.now + 6)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("history", [False, True])
+async def test_nats_server_delivers_with_a_heartbeat_every_second(
+    connection: Connection, publisher: Publisher, history: bool
+) -> None:
+    async def read() -> None:
+        async for _ in reader:
+            pass
+
+    await publisher.write(Write("ledger.1.n", b"1"))
+    reader = Follower(connection, Stream.LEDGER, history=history)
+    reading = asyncio.create_task(read())
+    async with asyncio.timeout(60):
+        while not reader.caught_up:
+            await asyncio.sleep(0.01)
+    (consumer,) = await connection.jetstream.consumers_info(Stream.LEDGER)
+    config = consumer.config
+    assert (config.idle_heartbeat, config.inactive_threshold, config.flow_control) == (1.0, 10.0, True)
+    assert (config.ack_policy, config.max_deliver, config.num_replicas) == (AckPolicy.NONE, 1, 1)
+    assert (config.mem_storage, config.durable_name, config.filter_subject) == (True, None, ">")
+    assert config.deliver_policy == (DeliverPolicy.ALL if history else DeliverPolicy.LAST_PER_SUBJECT)
+    await end(reading)
