@@ -1,14 +1,24 @@
 """When a follower counts as behind, silent or held, to the second; and what nats-server is asked to deliver."""
 
 import asyncio
+import random
+from collections.abc import Awaitable, Callable
 from typing import cast
 
 import pytest
+from deviceshare_bus import follower as module
 from deviceshare_bus.connection import Connection
-from deviceshare_bus.follower import Follower
+from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.requests import Unanswered
+from deviceshare_bus.setup import make_streams
+from deviceshare_bus.streamstate import StreamState
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end
+from deviceshare_cli.chaos.nats_client import SimulatedConnection
+from deviceshare_cli.chaos.nats_server import Server
+from deviceshare_cli.chaos.virtual_time import run
+from msgspec.structs import replace
 from nats.js.api import AckPolicy, DeliverPolicy
 
 
@@ -120,3 +130,94 @@ async def test_nats_server_delivers_with_a_heartbeat_every_second(
     assert (config.mem_storage, config.durable_name, config.filter_subject) == (True, None, ">")
     assert config.deliver_policy == (DeliverPolicy.ALL if history else DeliverPolicy.LAST_PER_SUBJECT)
     await end(reading)
+
+
+STATE = StreamState(epoch="a", server=("x",), led_since=1, messages=5, first=1, last=5, hold=0.0)
+LOST = replace(STATE, epoch="b")
+
+
+def in_virtual_time(test: Callable[[Follower, Connection], Awaitable[None]]) -> None:
+    """Run a test with a follower of a simulated server that begins to read."""
+
+    async def main() -> None:
+        connection = SimulatedConnection(Server(random.Random(1), lambda *_: None), "test", random.Random(2))
+        connection.listen(connection.requests.subject, connection.requests.answered)
+        await make_streams(connection)
+        await test(Follower(connection, Stream.LEDGER), connection)
+
+    run(main, "1")
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def states(monkeypatch: pytest.MonkeyPatch, *answers: StreamState) -> list[float]:
+    """Let nats-server answer so about the stream, the last answer for ever; return when it was asked."""
+    asked: list[float] = []
+
+    async def state(*_: object) -> StreamState:
+        asked.append(now())
+        return answers[min(len(asked), len(answers)) - 1]
+
+    monkeypatch.setattr(module, "stream_state", state)
+    return asked
+
+
+@pytest.mark.parametrize(("led_since", "seconds"), [(1, 3.0), (0, 0.0)], ids=["of several servers", "of one"])
+def test_a_stream_of_several_servers_is_lost_when_it_seems_so_for_three_seconds(
+    monkeypatch: pytest.MonkeyPatch, led_since: int, seconds: float
+) -> None:
+    states(monkeypatch, *(replace(state, led_since=led_since) for state in (STATE, LOST)))
+
+    async def test(reader: Follower, _: Connection) -> None:
+        await reader._begin()
+        if seconds:
+            for pause in (seconds - 0.01, 0.02):
+                with pytest.raises(Unanswered, match="stream LEDGER was created again, as one server says"):
+                    await reader._begin()
+                await asyncio.sleep(pause)
+        with pytest.raises(BusWiped, match="stream LEDGER was created again"):
+            await reader._begin()
+
+    in_virtual_time(test)
+
+
+def test_a_consumer_is_waited_for_two_seconds_and_longer_with_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    states(monkeypatch, STATE)
+
+    async def test(reader: Follower, connection: Connection) -> None:
+        async def never(*_: object) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(connection.jetstream, "add_consumer", never)
+        taken = []
+        for _ in range(6):
+            began = now()
+            with pytest.raises(TimeoutError):
+                await reader._begin()
+            taken.append(now() - began)
+        assert taken == pytest.approx([2, 4, 8, 16, 32, 32])
+
+    in_virtual_time(test)
+
+
+def test_the_state_of_a_stream_is_asked_for_every_second_and_a_missing_delivery_found_after_thirty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = states(monkeypatch, STATE)
+
+    async def test(reader: Follower, _: Connection) -> None:
+        reader._state, reader._stale = STATE, False
+        reader._received.sequence = 4
+        began = now()
+        checks = asyncio.create_task(reader._check())
+        while not reader._stale:
+            await asyncio.sleep(0.01)
+        found = now() - began
+        await end(checks)
+        assert [at - began for at in asked[:4]] == pytest.approx([1, 2, 3, 4])
+        # First seen after one second, and not delivered for more than 30.
+        assert 31.0 < found < 32.5
+
+    in_virtual_time(test)

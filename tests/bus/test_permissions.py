@@ -99,9 +99,13 @@ def test_each_key_of_a_user_has_its_subjects_in_the_account_of_the_user(user: st
     assert found == [(f"KEY-OF-{user}", *lists), (f"NEXT-KEY-OF-{user}", *lists)]
 
 
-def test_streams_are_in_the_account_of_those_who_write() -> None:
-    assert list(ACCOUNTS) == ["BUS", *OUTSIDE]
-    assert [name for name, text in ACCOUNTS.items() if "    jetstream: enabled\n" in text] == ["BUS"]
+def test_each_account_lists_exports_imports_and_users() -> None:
+    outline = [line for line in TEXT.splitlines() if re.match(r" {0,4}[a-z\]A-Z}]", line) and line != "    }"]
+    assert outline[:2] == ["authorization {timeout: 5}", "accounts {"]
+    lists = [line for name in ("exports", "imports", "users") for line in (f"    {name}: [", "    ]")]
+    streams = {"BUS": ["    jetstream: enabled"]}
+    accounts = ([f"  {name} {{", *streams.get(name, []), *lists, "  }"] for name in ("BUS", *OUTSIDE))
+    assert outline[2:] == [*chain.from_iterable(accounts), "}"]
 
 
 @pytest.mark.parametrize("account", OUTSIDE)
