@@ -16,7 +16,7 @@ from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_steps import BindSteps, Step
 from deviceshare_binder.core.bind_task import RETRY, UNANSWERED, BindTask, State, Verdict
 from deviceshare_binder.core.commands import ClaimRequest
-from deviceshare_binder.core.delivery import cleared, given_up
+from deviceshare_binder.core.delivery import out_of_sight
 from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead, VolumesRequested
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import AGAIN, Locks
@@ -117,7 +117,7 @@ class ClaimBinder:
                 self.outcomes.leave(node)
         for pod in self.facts.pods.values():
             if any(partition(node) in gained for node in pod.selecting):
-                self._take_out_of_sight(pod)
+                self._steps.add(*out_of_sight(pod))
 
     def _owns(self, node: str) -> bool:
         """Return whether this replica binds pods to a node."""
@@ -133,7 +133,7 @@ class ClaimBinder:
         view = self.facts.put(view)
         changed = before is None or before.selecting != view.selecting or before.ended != view.ended
         if changed and self.started and any(map(self._owns, view.selecting)):
-            self._take_out_of_sight(view)
+            self._steps.add(*out_of_sight(view))
         for task in self._tasks.of_pod(uid):
             self._reevaluate(task)
 
@@ -308,7 +308,7 @@ class ClaimBinder:
             if self._owns(stuck.node):
                 self._steps.add(stuck)
                 if (other := self.others.get(stuck.uid)) is not None:
-                    self._steps.add(*filter(None, (cleared(other),)))
+                    self._steps.add(*out_of_sight(other))
         self._steps.add(*self.locks.release(now.monotonic, self.facts.nodes.locks))
         return self._steps.take()
 
@@ -385,11 +385,6 @@ class ClaimBinder:
                 self._tasks.resume(claims)
 
     # Device plugins
-
-    def _take_out_of_sight(self, pod: PodView) -> None:
-        """Let no plugin select a pod that has ended, or that is on no node."""
-        if pod.ended or not pod.node:
-            self._steps.add(*filter(None, (given_up(pod) if pod.ended else cleared(pod),)))
 
     def _expect(self, node: NodeClaims) -> None:
         """Begin the handoff of pods that a predecessor of this process may have bound without a fact yet."""

@@ -69,24 +69,22 @@ def outcome_of_bound(
     return (BOUND, "") if ours else (REFUSED, f"the pod is bound to {node} with other devices")
 
 
-def given_up(pod: PodView) -> Annotate | None:
-    """Return what to write on a pod that ended unserved, so that no plugin allocates its devices any more."""
+def out_of_sight(pod: PodView | OtherPodView) -> list[Annotate]:
+    """Return what to write on a pod so that no plugin selects it any more, nothing for one that kubelet may ask for.
+
+    Devices left to hand out are removed from a pod that has ended, all of an earlier decision from one on no node.
+    """
+    ended = isinstance(pod, PodView) and pod.ended
+    if not ended and isinstance(pod, PodView) and pod.node:
+        return []
+    unserved = pod.unserved if isinstance(pod, PodView) else ()
     annotations: dict[str, str | None] = {}
-    for name in (*(name for name, _ in pod.unserved), *(name for _, name, _ in pod.selectable)):
-        annotations |= BY_NAME[name].plugin.given_up if name in BY_NAME else {}
+    for name in (*(name for name, _ in unserved), *(name for _, name, _ in pod.selectable)):
+        if name in BY_NAME:
+            plugin = BY_NAME[name].plugin
+            annotations |= plugin.given_up if ended else dict.fromkeys(sorted(plugin.decision))
     if not annotations:
-        return None
-    return Annotate(kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.uid, annotations=annotations)
-
-
-def cleared(pod: PodView | OtherPodView) -> Annotate | None:
-    """Return what to write on a pod on no node, so that no plugin allocates devices of an earlier decision for it."""
-    names = {name for _, name, _ in pod.selectable}
-    annotations: dict[str, str | None] = {
-        key: None for name in sorted(names) if name in BY_NAME for key in sorted(BY_NAME[name].plugin.decision)
-    }
-    if not annotations:
-        return None
-    return Annotate(
-        kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.uid, annotations=annotations, unbound=True
-    )
+        return []
+    namespace, name = pod.namespace, pod.name
+    unbound = not ended
+    return [Annotate(kind="Pod", namespace=namespace, name=name, uid=pod.uid, annotations=annotations, unbound=unbound)]
