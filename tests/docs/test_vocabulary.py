@@ -29,7 +29,14 @@ MODULES = frozenset(["handover", "outlook", "outlooks", "pickers", "refusing", "
 OTHER_MEANING = {
     # Structs that decode the part of a Kubernetes object that facts need, not the metrics service's former View.
     "libs/deviceshare/src/deviceshare/objects/views.py": frozenset(["View"]),
-    "libs/deviceshare/src/deviceshare/objects/storage_views.py": frozenset(["View"]),
+    **{
+        f"libs/{path}.py": frozenset(["View"])
+        for path in (
+            "deviceshare/src/deviceshare/objects/storage_views",
+            "deviceshare/src/deviceshare/objects/bounds",
+            "deviceshare-cluster/src/deviceshare_cluster/readable",
+        )
+    },
 }
 """Names of NAMES that mean something else in one file."""
 PROSE = re.compile(

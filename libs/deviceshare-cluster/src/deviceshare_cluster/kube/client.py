@@ -174,7 +174,7 @@ def decoding(path: str) -> Iterator[None]:
     """Decode an answer to a request to ``path``. Raises a transient ClusterError if it is malformed."""
     try:
         yield
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ClusterError(f"the API server's answer to {path} cannot be decoded: {error}") from error
 
 
@@ -196,7 +196,7 @@ async def _refusal(response: aiohttp.ClientResponse, what: str) -> Exception:
     raw = await response.read()
     try:
         status = msgspec.json.decode(raw, type=_Status)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         status = _Status(message=raw[:200].decode(errors="replace"))
     if response.status >= 500 or response.status in _TRY_AGAIN:
         return ClusterError(f"the API server answered {response.status} to {what}: {status.message or status.reason}")

@@ -1,6 +1,7 @@
 """A Kubernetes cluster: the implementation of :class:`deviceshare_cluster.interface.Cluster` by its API server."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Self
@@ -25,6 +26,9 @@ from deviceshare_cluster.kube.follow import PATIENCE, ObjectWatch, Patience, dec
 from deviceshare_cluster.kube.kinds import KINDS
 from deviceshare_cluster.merging import merge
 from deviceshare_cluster.patching import Patching, Target
+from deviceshare_cluster.readable import readable, reduced
+
+log = logging.getLogger("deviceshare.kube")
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The media type of lists of metadata without objects."""
@@ -91,8 +95,7 @@ class KubeCluster(Patching):
         api = {"apiVersion": KINDS[kind].version, "kind": kind}
         try:
             async for page in pages(self._api, path):
-                with decoding(path):
-                    items = [api | _decode_object(each) for each in page.items or ()]
+                items = [api | each for each in _readable_items(kind, page.items or ())]
                 objects += map(as_core, items) if kind == "Event" else items
         except ApiRefusal as refusal:
             if KINDS[kind].optional and refusal.status == 404:
@@ -124,8 +127,7 @@ class KubeCluster(Patching):
             if refusal.status == 404:
                 return None
             raise _error(f"cannot read {kind} {namespace}/{name}: {refusal}", refusal) from refusal
-        with decoding(path):
-            return _decode_object(raw)
+        return _answer(path, kind, raw)
 
     async def ensure(self, obj: Object) -> None:
         """Create an object, unless there is one of its kind and name. Raises ClusterError."""
@@ -192,6 +194,8 @@ class KubeCluster(Patching):
         async def get() -> Object | None:
             nonlocal current
             current = await self.get(target.kind, target.namespace, target.name)
+            if current is not None and method == "PATCH":
+                current = reduced(current)
             return current
 
         async def put(body: Object) -> None:
@@ -205,8 +209,7 @@ class KubeCluster(Patching):
                     raise _error(f"cannot write the {target.what}: {refusal}", refusal) from refusal
                 current = None
             else:
-                with decoding(path):
-                    current = _decode_object(raw)
+                current = reduced(_answer(path, target.kind, raw))
 
         await update_with_retry(f"the {target.what}", get, changed, put)
         return current
@@ -229,12 +232,21 @@ class KubeCluster(Patching):
             await self._update(target, again, method="PUT", content=JSON)
 
 
-def _decode_object(raw: bytes | msgspec.Raw) -> Object:
-    """Return an object. Raises MsgspecError, ValueError."""
-    found: Object = msgspec.json.decode(raw, type=Object)
-    if not isinstance(found.get("metadata"), dict):
-        raise ValueError("the object has no metadata")
-    return found
+def _answer(path: str, kind: str, raw: bytes) -> Object:
+    """Return the object in an answer. Raises a transient ClusterError: another server may have answered."""
+    try:
+        return readable(kind, raw)
+    except ClusterError as error:
+        raise ClusterError(f"the API server's answer to {path} cannot be decoded: {error}") from error
+
+
+def _readable_items(kind: str, items: Sequence[msgspec.Raw]) -> Iterator[Object]:
+    """Yield the objects of a list, and log those that cannot be read."""
+    for raw in items:
+        try:
+            yield readable(kind, raw)
+        except ClusterError as error:
+            log.warning("%s", error)
 
 
 def _error(message: str, refusal: ApiRefusal) -> ClusterError:

@@ -98,5 +98,5 @@ class KubeReviewer:
             return msgspec.json.decode(await self._api.request("POST", path, body=body), type=answer)
         except (ApiRefusal, ClusterError) as error:
             raise ReviewError(str(error)) from error
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise ReviewError(f"the answer to POST {path} cannot be decoded: {error}") from error

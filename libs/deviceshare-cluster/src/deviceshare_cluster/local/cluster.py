@@ -30,6 +30,7 @@ from deviceshare_cluster.local.stages import StageProblem, entered, next_stage, 
 from deviceshare_cluster.local.store import Store
 from deviceshare_cluster.local.writer import Action, Writer
 from deviceshare_cluster.patching import Patching, Target
+from deviceshare_cluster.readable import reduced
 
 EVENT_SECONDS = 3600.0
 """How long an Event is kept after its last occurrence, as by the API server."""
@@ -140,11 +141,12 @@ class LocalCluster(Patching, Writer):
 
         def change(found: Object | None) -> Object | None:
             nonlocal current
-            current = found
+            current = None if found is None else reduced(found)
             if found is None or (body := patch(found)) is None:
                 return None
-            current = merged(found, body)
-            return current
+            changed = merged(found, body)
+            current = reduced(changed)
+            return changed
 
         if revision := await self._store.update(named_key(target.kind, target.namespace, target.name), change):
             assert current is not None

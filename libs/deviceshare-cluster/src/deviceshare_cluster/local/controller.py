@@ -19,11 +19,12 @@ from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_nam
 from deviceshare_cluster.local.kinds import VOLCANO_JOB, Key, key_of, known_kind
 from deviceshare_cluster.local.kubelets import Kubelets
 from deviceshare_cluster.local.object_heads import (
+    MALFORMED,
     Metadata,
     Owner,
     PodHead,
+    class_value,
     decode_head,
-    decode_labels,
     decode_pod_head,
 )
 from deviceshare_cluster.local.store import BATCHES
@@ -32,6 +33,7 @@ from deviceshare_cluster.local.volume_controller import VolumeController
 from deviceshare_cluster.local.warn_once import WarnOnce
 from deviceshare_cluster.local.workloads import CONTROLLER_HASH, FOLLOWS_PODS, WORKLOADS, Owned, PodState, desired
 from deviceshare_cluster.local.writer import Action, Applied
+from deviceshare_cluster.readable import readable
 
 log = logging.getLogger("deviceshare.local_cluster")
 
@@ -119,9 +121,12 @@ class Controller:
                 self._changed(key, change.raw)
 
     def _changed(self, key: Key, raw: bytes) -> None:
+        workload: Object = {}
         try:
+            if key.kind in WORKLOADS:
+                workload = readable(key.kind, raw)
             decoded = (decode_pod_head if key.kind == "Pod" else decode_head)(raw)
-        except msgspec.MsgspecError as error:
+        except (*MALFORMED, ClusterError) as error:
             self._warnings.warn(f"{key}: is not read: {error}")
             self._gone(key)
             self._heads[key] = Metadata(key.name, "", key.namespace)
@@ -138,7 +143,7 @@ class Controller:
             if head.owners:
                 self._to_check.add(key)
         if key.kind in WORKLOADS:
-            self._workloads[key] = msgspec.json.decode(raw)
+            self._workloads[key] = workload
             self._dirty.add(key)
             if key.kind == VOLCANO_JOB:
                 self._to_judge.add(key)
@@ -146,7 +151,7 @@ class Controller:
         elif isinstance(decoded, PodHead):
             self._pod_changed(key, decoded, raw)
         elif key.kind == "PriorityClass":
-            self._priorities[key.name] = msgspec.json.decode(raw)["value"]
+            self._priorities[key.name] = class_value(raw)
             self._dirty |= {workload for workload in self._workloads if workload.kind == VOLCANO_JOB}
 
     def _pod_changed(self, key: Key, head: PodHead, raw: bytes) -> None:
@@ -154,7 +159,7 @@ class Controller:
         for owner in head.metadata.owners:
             controller = _owner_key(owner, key)
             if owner.controller and controller.kind in WORKLOADS:
-                labels = decode_labels(raw) if _REVISION in raw else {}
+                labels = readable("Pod", raw)["metadata"].get("labels") or {} if _REVISION in raw else {}
                 phase = head.status.phase if head.status else ""
                 state = PodState(phase, labels.get(CONTROLLER_HASH, ""), str(head.metadata.created or ""))
                 if self._pods.get(key) != state:
@@ -249,7 +254,13 @@ class Controller:
         head = self._heads.get(key)
         if head is not None:
             return head.uid == uid
-        owner = await self._cluster.get(*key)
+        try:
+            owner = await self._cluster.get(*key)
+        except ClusterError as error:
+            if not error.final:
+                raise
+            self._warnings.warn(str(error))  # it exists, and cannot be read
+            return True
         return owner is not None and owner["metadata"]["uid"] == uid
 
     async def _for_each(self, keys: set[Key], step: Callable[[Key, Object], Awaitable[None]]) -> None:
@@ -263,7 +274,9 @@ class Controller:
                     return
                 try:
                     await step(key, workload)
-                except _UNEXPECTED as error:
+                except (*_UNEXPECTED, ClusterError) as error:
+                    if isinstance(error, ClusterError) and not error.final:
+                        raise
                     self._warnings.warn(f"{key}: is not reconciled: {type(error).__name__}: {error}")
 
         for result in await asyncio.gather(*(one(key) for key in sorted(keys)), return_exceptions=True):

@@ -9,14 +9,13 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-import msgspec
-
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.kinds import Key
 from deviceshare_cluster.local.volume_rules import CLAIM
 from deviceshare_cluster.local.warn_once import WarnOnce
 from deviceshare_cluster.local.workloads.model import child
+from deviceshare_cluster.readable import readable
 
 log = logging.getLogger("deviceshare.local_cluster")
 
@@ -25,7 +24,7 @@ KINDS = ("Pod", CLAIM)
 _MARK = b'"ephemeral"'
 """In the bytes of each pod that has such volumes."""
 _RETRY_SECONDS = 0.5
-_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError)
+_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, ClusterError)
 """Raised for a pod of an unexpected form: the cluster may have been loaded by an earlier version."""
 
 
@@ -88,7 +87,7 @@ class EphemeralVolumes:
         if _MARK not in raw:
             return
         try:
-            claims = ephemeral_claims(msgspec.json.decode(raw))
+            claims = ephemeral_claims(readable("Pod", raw))
         except _UNEXPECTED as error:
             self._warnings.warn(f"{pod}: its ephemeral volumes are not read: {type(error).__name__}: {error}")
             return

@@ -5,15 +5,17 @@ Each object is one message under ``object.<kind>.<namespace or _>.<name>``. The 
 inserted on reading. An empty message is the tombstone of a deleted object.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from deviceshare_cluster.interface import Object
+from deviceshare_cluster.interface import ClusterError, Object
+from deviceshare_cluster.readable import readable
 
 STREAM = "OBJECTS"
 _ROOT = "object"
 _NO_NAMESPACE = "_"
+_LEAST_DOTS = 3
 DEFAULT_NAMESPACE = "default"
 
 
@@ -83,7 +85,6 @@ _PREFIX = {
     for name, kind in KINDS.items()
 }
 _encoder = msgspec.json.Encoder()
-_decode = msgspec.json.Decoder().decode
 
 
 class Key(NamedTuple):
@@ -132,6 +133,11 @@ def named_key(kind: str, namespace: str, name: str) -> Key:
     return Key(kind, (namespace or DEFAULT_NAMESPACE) if known is not None and known.namespaced else "", name)
 
 
+def is_key(subject: str) -> bool:
+    """Return whether a subject is that of an object; other ones only a user writes."""
+    return subject.count(".") >= _LEAST_DOTS
+
+
 def key_of_subject(subject: str) -> Key:
     """Return the key of a subject; names may contain dots."""
     _, kind, namespace, name = subject.split(".", 3)
@@ -156,14 +162,26 @@ def encode(obj: Object) -> bytes:
 
 
 def as_read(kind: str, data: bytes, revision: int) -> bytes:
-    """Return the object's JSON as the API server sends it: the stored bytes with the ``resourceVersion``."""
-    prefix = _PREFIX[kind]
-    return b'%b"resourceVersion":"%d",%b' % (prefix, revision, data[len(prefix) :])
+    """Return the object's JSON as the API server sends it: the stored bytes with the ``resourceVersion``.
+
+    Bytes that :func:`encode` has not written are returned as they are if they are no readable object.
+    """
+    prefix = _PREFIX.get(kind)
+    if prefix is not None and data.startswith(prefix + b'"'):
+        return b'%b"resourceVersion":"%d",%b' % (prefix, revision, data[len(prefix) :])
+    try:
+        return _encoder.encode(decode(kind, data, revision))
+    except ClusterError:
+        return data
 
 
 def decode(kind: str, data: bytes, revision: int) -> Object:
-    """Decode an object from stored bytes."""
-    obj: dict[str, Any] = _decode(data)
+    """Return an object of stored bytes (:func:`.readable.readable`). Raises a final ClusterError."""
+    known = KINDS.get(kind)
+    obj = readable(kind, data)
     obj["metadata"]["resourceVersion"] = str(revision)
-    assert obj["kind"] == KINDS[kind].kind
+    expected = (known.api_version, known.kind) if known is not None else None
+    if (obj.get("apiVersion"), obj.get("kind")) != expected:
+        found = f"{obj.get('apiVersion')} {obj.get('kind')}"
+        raise ClusterError(f"an object that is stored as {kind} is of another kind: {found}", final=True)
     return obj

@@ -6,13 +6,12 @@ import logging
 import time
 from collections.abc import Iterable
 
-import msgspec
-
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.kinds import Key
 from deviceshare_cluster.local.stages import MARK, StageProblem, next_stage
 from deviceshare_cluster.local.warn_once import WarnOnce
+from deviceshare_cluster.readable import readable
 
 log = logging.getLogger("deviceshare.local_cluster")
 
@@ -44,12 +43,14 @@ class Kubelets:
             if change.type is ChangeType.DELETED or MARK not in change.raw:
                 self._times.pop(key, None)
             else:
-                self._note(key, msgspec.json.decode(change.raw))
+                self._note(key, change.raw)
 
-    def _note(self, key: Key, pod: Object) -> None:
+    def _note(self, key: Key, raw: bytes) -> None:
+        pod: Object = {}
         try:
+            pod = readable("Pod", raw)
             stage = next_stage(pod)
-        except StageProblem as problem:
+        except (StageProblem, ClusterError) as problem:
             self._warnings.warn(str(problem), str(key))
             stage = None
         if stage is None:

@@ -42,19 +42,20 @@ class PodHead(Head):
     status: _Status | None = None
 
 
-class _Labels(msgspec.Struct):
-    labels: dict[str, str] = {}
+class _PriorityClass(msgspec.Struct):
+    value: int = 0
 
 
-class _Labelled(msgspec.Struct):
-    metadata: _Labels
-
-
+MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Raised for JSON of another form."""
 decode_head = msgspec.json.Decoder(Head).decode
 decode_pod_head = msgspec.json.Decoder(PodHead).decode
-_decode_labelled = msgspec.json.Decoder(_Labelled).decode
+_decode_class = msgspec.json.Decoder(_PriorityClass).decode
 
 
-def decode_labels(raw: bytes) -> dict[str, str]:
-    """Return the labels of an object."""
-    return _decode_labelled(raw).metadata.labels
+def class_value(raw: bytes) -> int:
+    """Return the value of a PriorityClass, 0 if it has none."""
+    try:
+        return _decode_class(raw).value
+    except MALFORMED:
+        return 0

@@ -26,10 +26,12 @@ from deviceshare_cluster.local.kinds import (
     as_read,
     decode,
     encode,
+    is_key,
     key_of,
     key_of_subject,
     subjects_of,
 )
+from deviceshare_cluster.local.warn_once import WarnOnce
 from deviceshare_cluster.merging import Update, merge
 
 TOMBSTONE_SECONDS = 3600.0
@@ -57,6 +59,7 @@ class Store:
         self._timeout = timeout
         self._connection: Connection
         self._publisher: Publisher
+        self._warnings = WarnOnce()
 
     async def start(self) -> None:
         """Connect; wait for the server without a time limit."""
@@ -109,13 +112,14 @@ class Store:
         """
         revision = 0
 
-        def mutate(stored: _Stored) -> tuple[Object, int] | None:
+        def mutate(stored: _Stored) -> Write | None:
             obj = change(decode(key.kind, stored.data, stored.revision) if stored.data else None)
-            return None if obj is None else (obj, stored.revision)
+            # Encoded here: while the write is in flight, a large object takes several times the memory.
+            return None if obj is None else Write(key_of(obj).subject, encode(obj), stored.revision)
 
-        async def put(changed: tuple[Object, int]) -> None:
+        async def put(write: Write) -> None:
             nonlocal revision
-            revision = await _settled(await self._send(*changed, ttl))
+            revision = await _settled(await self._publisher.send(write, ttl=ttl))
 
         await update_with_retry(str(key), lambda: self._read(key), mutate, put)
         return revision
@@ -142,7 +146,13 @@ class Store:
     async def list_kind(self, kind: str) -> list[Object]:
         """Return all objects of a kind. Raises ClusterError if the cluster is not set up or does not answer."""
         _, messages = await self._messages(kind)
-        return [decode(kind, message.data, message.sequence) for message in messages]
+        found = []
+        for message in messages:
+            try:
+                found.append(decode(kind, message.data, message.sequence))
+            except ClusterError as error:
+                self._warnings.warn(f"{message.subject}: {error}")
+        return found
 
     async def revisions(self, kind: str) -> Revisions:
         """Return the revision of each object of a kind. Raises ClusterError as :meth:`list_kind`."""
@@ -160,7 +170,7 @@ class Store:
             raise ClusterError("the local cluster is not set up") from None
         except (NatsError, OSError, TimeoutError, BusWiped) as error:
             raise ClusterError(f"the local cluster cannot be listed: {error!r}") from error
-        last = {message.subject: message for message in messages}
+        last = {message.subject: message for message in messages if is_key(message.subject)}
         return info.state.last_seq, [message for message in last.values() if message.data]
 
     async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
@@ -194,7 +204,8 @@ class Store:
         follower = Follower(self._connection, STREAM, subject=subjects_of(kind))
         async with aclosing(aiter(follower)) as batches:
             async for batch in batches:
-                yield Update([_change(*message) for message in batch.messages], batch.position, batch.caught_up)
+                changes = [_change(*message) for message in batch.messages if is_key(message.subject)]
+                yield Update(changes, batch.position, batch.caught_up)
 
 
 def _change(subject: str, revision: int, data: bytes) -> Change:

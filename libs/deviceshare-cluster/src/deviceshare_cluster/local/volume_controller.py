@@ -21,6 +21,7 @@ from deviceshare_cluster.local.volume_rules import (
     VolumeRules,
 )
 from deviceshare_cluster.local.warn_once import WarnOnce
+from deviceshare_cluster.readable import readable
 
 log = logging.getLogger("deviceshare.local_cluster")
 
@@ -56,14 +57,14 @@ class VolumeController:
             if isinstance(change, Listed):
                 self._listed = True
             elif change.kind in KINDS:
-                gone = change.type is ChangeType.DELETED
-                obj: Object | None = None if gone else msgspec.json.decode(change.raw)
-                if obj is not None and not isinstance(obj.get("spec", {}), dict):
-                    obj = None
-                if obj is not None and change.kind in (CLAIM, VOLUME):
-                    obj.setdefault("spec", {})
+                obj: Object | None = None
                 try:
+                    if change.type is not ChangeType.DELETED:
+                        obj = readable(change.kind, change.raw)
                     self._rules.put(change.kind, change.namespace, change.name, obj)
+                except ClusterError as error:
+                    self._warnings.warn(f"{change.kind} {change.name}: {error}")
+                    self._rules.put(change.kind, change.namespace, change.name, None)
                 except _UNEXPECTED as error:
                     self._warnings.warn(f"{change.kind} {change.name}: is not read: {type(error).__name__}: {error}")
         if self._listed and self._rules.dirty:
@@ -96,7 +97,16 @@ class VolumeController:
             return []
 
     async def _act(self, action: Action) -> bool:
-        """Execute an action; return whether it was possible. Raises ClusterError."""
+        """Execute an action; return whether it was possible. Raises a transient ClusterError."""
+        try:
+            return await self._execute(action)
+        except ClusterError as error:
+            if not error.final:
+                raise
+            self._warnings.warn(str(error))
+            return False
+
+    async def _execute(self, action: Action) -> bool:
         match action:
             case Create(obj=obj):
                 for result in await self._cluster.make([obj]):

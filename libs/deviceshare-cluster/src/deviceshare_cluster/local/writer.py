@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from deviceshare.model import DEFAULT_QUEUE, FieldWarning, InputError, Problem, RequestError
 
 from deviceshare_cluster.conflicts import VersionConflict
-from deviceshare_cluster.interface import Object
+from deviceshare_cluster.interface import ClusterError, Object
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Admitted, Priorities, admit, identify
 from deviceshare_cluster.local.checks import manifest_root
 from deviceshare_cluster.local.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, named_key, order_of
@@ -183,6 +183,13 @@ class Writer:
                 except InputError as error:
                     results[place] = _refused(obj, error)
                     continue
+                except ClusterError as error:
+                    if not error.final:
+                        raise
+                    key = key_of(obj)
+                    problem = Problem(str(key), "$", "", f"an object that can be read: {error}")
+                    results[place] = Applied(Action.REFUSED, *key, (), problem)
+                    continue
             if warning := await self._need_queue(obj):
                 results[place] = results[place]._replace(warnings=(*results[place].warnings, *warning))
         return results
@@ -204,8 +211,9 @@ class Writer:
         if known and now - self._priorities_read < _FRESH_SECONDS:
             return
         classes = await self._store.list_kind("PriorityClass")
-        values = {one["metadata"]["name"]: one["value"] for one in classes}
-        otherwise = max((one["value"] for one in classes if one.get("globalDefault")), default=0)
+        values = {one["metadata"]["name"]: one["value"] for one in classes if isinstance(one.get("value"), int)}
+        defaults = (one["metadata"]["name"] for one in classes if one.get("globalDefault"))
+        otherwise = max((values[name] for name in defaults if name in values), default=0)
         self._priorities = Priorities(SYSTEM_PRIORITIES | values, otherwise)
         self._priorities_read = now
 

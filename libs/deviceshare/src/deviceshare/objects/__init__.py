@@ -1,7 +1,7 @@
 """Decoding of Kubernetes objects into typed facts, one module per kind. Invalid parts become ``problems``."""
 
 from deviceshare.objects.device_info import decode_device_info
-from deviceshare.objects.lenient import decode_view
+from deviceshare.objects.lenient import decode_view, repair
 from deviceshare.objects.namespace import decode_namespace
 from deviceshare.objects.node import decode_node
 from deviceshare.objects.pod import decode_pod
@@ -37,5 +37,6 @@ __all__ = [
     "decode_volume",
     "decode_volume_claim",
     "decode_volume_limits",
+    "repair",
     "requests_devices",
 ]

@@ -58,6 +58,24 @@ def _decode_repaired(raw: bytes, view_type: type[V], kind: str, problems: list[P
         tree: Any = msgspec.json.decode(raw)
     except _MALFORMED as error:
         raise _not_json(kind, raw, error) from error
+    return repair(tree, view_type, kind, problems, len(raw))
+
+
+def repair(tree: Any, view_type: type[V], kind: str, problems: list[Problem], size: int) -> V:
+    """Remove the fields of a wrong type from a parsed object, in place; return its view.
+
+    With too many of them the view has only the identity of the object, and the object stays as it is.
+
+    Args:
+        tree: the object.
+        view_type: the fields that are read, and their types.
+        kind: the kind of the object, for messages.
+        problems: receives a problem for each field.
+        size: the bytes of the object.
+
+    Raises:
+        FormatError: it is no object with metadata.
+    """
     root = Field(Source(_subject(kind, tree), FormatError, absent="null"), tree)
     for _ in range(MOST_REPAIRS):
         try:
@@ -66,7 +84,7 @@ def _decode_repaired(raw: bytes, view_type: type[V], kind: str, problems: list[P
             path, expected = _location(error)
             if path in ([], ["metadata"], ["metadata", "name"]):
                 raise _follow(root, path).error(expected) from error
-            problems.extend(_cut(root, path, expected, view_type, _DECODED_AGAIN // len(raw)))
+            problems.extend(_cut(root, path, expected, view_type, _DECODED_AGAIN // max(size, 1)))
     problems.append(root.holding("…").error(f"fewer than {MOST_REPAIRS} fields of a wrong type").problem)
     return msgspec.convert({"metadata": _identity(tree)}, view_type)
 
