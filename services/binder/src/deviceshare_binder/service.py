@@ -181,22 +181,29 @@ class ClusterSide:
     async def perform(self, command: ClaimRequest | ClusterWrite) -> Event:
         """Execute a command of :mod:`.core.commands` and return the event that answers it."""
         try:
-            match command:
-                case BindPod():
-                    return await self._bind(command)
-                case ReadPod():
-                    return await self._read(command)
-                case FencePod():
-                    return await self._fence(command)
-                case LockNode():
-                    return await self._lock(command)
-                case BindVolumes():
-                    return await self._bind_volumes(command)
-                case _:
-                    return ClusterWritten(command, await self._write(command))
+            return await self._execute(command)
         except ClusterError as error:
-            jitter = random.uniform(0.0, MOST_JITTER)  # noqa: S311 - not for secrets
-            return ClusterFailed(command, str(error), error.final, jitter)
+            failed = str(error), error.final
+        except Exception as error:  # a defect: it concerns one object, and the process would meet it again
+            log.exception("%s failed", type(command).__name__)
+            failed = f"{type(command).__name__} failed: {type(error).__name__}: {error}", True
+        jitter = random.uniform(0.0, MOST_JITTER)  # noqa: S311 - not for secrets
+        return ClusterFailed(command, *failed, jitter)
+
+    async def _execute(self, command: ClaimRequest | ClusterWrite) -> Event:
+        match command:
+            case BindPod():
+                return await self._bind(command)
+            case ReadPod():
+                return await self._read(command)
+            case FencePod():
+                return await self._fence(command)
+            case LockNode():
+                return await self._lock(command)
+            case BindVolumes():
+                return await self._bind_volumes(command)
+            case _:
+                return ClusterWritten(command, await self._write(command))
 
     async def _bind(self, bind: BindPod) -> BindAnswered:
         found = await self._cluster.bind(

@@ -1,5 +1,7 @@
 """The events of the binder's core: messages of the bus, and the cluster's answers to its commands."""
 
+from collections.abc import Mapping
+
 import msgspec
 from deviceshare.model import Claim, ConfigFact, Explanation, Outcome
 from deviceshare_bus.core import CommonEvent, Event
@@ -17,6 +19,10 @@ from deviceshare_binder.core.views import (
     VolumeClaimView,
     VolumeView,
 )
+
+
+def _size(annotations: Mapping[str, str] | None) -> int:
+    return sum(map(len, annotations.values())) if annotations else 0
 
 
 class PodChanged(Event, frozen=True):
@@ -126,6 +132,11 @@ class BindAnswered(Event, frozen=True):
     annotations: dict[str, str] | None = None
     revision: str = ""
 
+    @property
+    def data_bytes(self) -> int:
+        """Those of the annotations."""
+        return _size(self.annotations)
+
 
 class PodRead(Event, frozen=True):
     """The answer to ``ReadPod`` and ``FencePod``: the pod is on ``node``, '' for none, None if the pod is gone."""
@@ -134,6 +145,11 @@ class PodRead(Event, frozen=True):
     node: str | None
     annotations: dict[str, str] | None = None
     revision: str = ""
+
+    @property
+    def data_bytes(self) -> int:
+        """Those of the annotations."""
+        return _size(self.annotations)
 
 
 class LockAnswered(Event, frozen=True):
@@ -163,6 +179,11 @@ class ClusterWritten(Event, frozen=True):
 
     command: ClusterWrite
     pod: PodState | None = None
+
+    @property
+    def data_bytes(self) -> int:
+        """Those of the annotations."""
+        return _size(self.pod.annotations if self.pod is not None else None)
 
 
 class ClusterFailed(Event, frozen=True):

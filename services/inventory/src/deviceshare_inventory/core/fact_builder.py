@@ -17,6 +17,7 @@ from deviceshare.model import (
     PodFact,
     PodGroupFact,
     PriorityClassFact,
+    Problem,
     QueueFact,
     StorageFact,
     VolumeClaimFact,
@@ -381,8 +382,14 @@ class FactBuilder:
         try:
             return decode(change.raw)
         except FormatError as error:
-            self._reports.report(subject, Reference(change.kind, change.namespace, change.name), (error.problem,))
-            return None
+            problem = error.problem
+        except Exception as error:  # a defect: it concerns one object, and the process would meet it again
+            name = "/".join(filter(None, (change.namespace, change.name)))
+            problem = Problem(
+                f"{change.kind} {name}", "$", f"{type(error).__name__}: {error}", "an object that is read"
+            )
+        self._reports.report(subject, Reference(change.kind, change.namespace, change.name), (problem,))
+        return None
 
     def _want(self, subject: str, fact: Fact, revision: int) -> None:
         self._desired.want(subject, fact, revision, self._generation)
