@@ -31,6 +31,23 @@ def test_the_node_that_lacks_least_comes_first_with_all_that_it_lacks() -> None:
     assert lacks(near[1]) == {"CardNotHealth": (0, 0, "", 1), "CardInsufficientMemory": (2000, 1000, "MiB", 1)}
 
 
+def test_of_several_cards_the_node_that_lacks_fewer_comes_first_and_says_how_many_pass() -> None:
+    full = [card(at, memory=2000, node="a") for at in range(7)]
+    almost = [card(at, memory=1990, node="b") for at in range(8)]
+    sick = [card(at, memory=2000, node="c", healthy=at > 1) for at in range(8)]
+    few = [card(at, memory=2000, node="d") for at in range(2)]
+    nodes = (node("a", [*full, card(7, memory=100, node="a")]), node("b", almost), node("c", sick), node("d", few))
+    near = closest(cluster(*nodes), vgpu(8, 2000))
+    assert [each.node for each in near] == ["a", "c", "d"]
+    assert [each.line for each in near[0].refusals] == [
+        "1 Insufficient volcano.sh/vgpu-memory on a card "
+        "(8 cards with 2000 MiB each are needed; 7 of 8 have that; at most 100 MiB free on each of 8, 1900 MiB missing)"
+    ]
+    assert near[1].refusals[0].line == "1 node(s) had unhealthy cards (8 cards are needed; 6 of 8 left)"
+    near = closest(cluster(nodes[1], nodes[3]), vgpu(8, 2000))
+    assert [each.node for each in near] == ["d", "b"]
+
+
 def test_an_amount_of_memory_in_bytes_gets_a_hint() -> None:
     one = cluster(node("a"))
     assert one.why_not(vgpu(1, 2**31)).caveats[0].endswith("(did you mean '2048'?)")

@@ -194,7 +194,9 @@ def _closest(answer: api.PodExplanation) -> list[str]:
     for near in nodes:
         for refusal in near.refusals:
             numbers = [amount(each, refusal.unit) if refusal.asked else NONE for each in (refusal.asked, refusal.free)]
-            lacks.append((near.node, refusal.code, *numbers, str(refusal.cards or NONE), refusal.text))
+            several = refusal.needed > 1 and refusal.considered
+            of_cards = f"{refusal.left} of {refusal.considered} pass" if several else str(refusal.cards or NONE)
+            lacks.append((near.node, refusal.code, *numbers, of_cards, refusal.text))
         for card in near.cards:
             free = [str(each) for each in (card.memory, card.cores, card.slots)]
             cards.append((near.node, str(card.index), card.id, *free, ", ".join(card.codes) or NONE))

@@ -19,7 +19,7 @@ Value = TypeVar("Value", bound=np.generic)
 CLOSEST = 3
 """The number of nodes that are reported in detail."""
 
-_NO_CARDS = "CardNotFound"
+_NO_CARDS, _NUMBER = "CardNotFound", "NodeInsufficientDevice"
 _ELSEWHERE = 5.0
 """The distance added for a node that the node filter does not admit: less than for a node without cards."""
 _LEAST = 1e-6
@@ -79,7 +79,22 @@ def _either(one: Check, other: Check) -> Check:
     cards = one.cards if other.cards is None else other.cards
     if one.cards is not None and other.cards is not None:
         cards = (one.cards & one.nodes[:, None]) | (other.cards & other.nodes[:, None])
-    return replace(one, nodes=one.nodes | other.nodes, failed=failed, free=free, cards=cards)
+    return replace(
+        one, nodes=one.nodes | other.nodes, failed=failed, free=free, cards=cards, first=_either_first(one, other)
+    )
+
+
+def _either_first(one: Check, other: Check) -> FirstFailing | None:
+    mine, theirs = one.first, other.first
+    if mine is None or theirs is None:
+        return mine or theirs
+    return FirstFailing(
+        nodes=np.where(one.nodes, mine.nodes, theirs.nodes),
+        left=np.where(one.nodes, mine.left, theirs.left),
+        considered=np.where(one.nodes, mine.considered, theirs.considered),
+        on_node=np.where(one.nodes, mine.on_node, theirs.on_node),
+        free=None if mine.free is None or theirs.free is None else np.where(one.nodes, mine.free, theirs.free),
+    )
 
 
 def _free_where_failed(check: Check) -> Ints:
@@ -144,11 +159,22 @@ def closest(
 def _lack(check: Check, view: CardView | None) -> NDArray[np.float64]:
     """Return float64[R]: the distance of nodes from passing a check, 0 if they pass.
 
-    The missing fraction of an amount, the fraction of a node's cards that fail, or 1 for a check of the node itself. A
-    node without cards of the family is farther than any node with such cards.
+    The missing fraction of an amount, the fraction of a node's cards that fail, or 1 for a check of the node itself. Of
+    several cards that a container needs first of all the number that a check leaves missing counts. A node without
+    cards of the family is farther than any node with such cards.
     """
     if check.code == _NO_CARDS:
         far = np.full(len(check.nodes), 10.0)
+    elif check.needed > 1 and check.first is not None:
+        first = check.first
+        missing = np.minimum(first.considered, check.needed) - np.minimum(first.left, check.needed)
+        part = np.ones(len(missing))
+        if check.asked and first.free is not None:
+            part = np.clip((check.asked - first.free) / check.asked, 0.0, 1.0)
+        far = np.maximum(missing - 1 + part, 0.0) / check.needed
+    elif check.code == _NUMBER and check.cards is None and check.first is not None:
+        # Cards that another check excludes are counted there.
+        far = np.clip((check.asked - check.first.on_node) / check.asked, 0.0, 1.0)
     elif check.asked and check.free is not None:
         far = np.clip((check.asked - check.free) / check.asked, 0.0, 1.0)
     elif check.cards is not None and view is not None:
@@ -159,8 +185,15 @@ def _lack(check: Check, view: CardView | None) -> NDArray[np.float64]:
 
 
 def _on_one(check: Check, row: int) -> Refusal:
-    free = 0 if check.free is None else max(0, int(check.free[row]))
-    return _refusal(check, nodes=1, free=free, cards=int(check.failed[row]))
+    """Return a check as a refusal of one node; of several cards that are needed, with how many of its cards pass."""
+    first = check.first if check.needed > 1 else None
+    free = check.free if first is None else first.free
+    amount = 0 if free is None else max(0, int(free[row]))
+    refusal = _refusal(check, nodes=1, free=amount, cards=int(check.failed[row]))
+    if first is None:
+        return refusal
+    left, considered, on_node = (int(cards[row]) for cards in (first.left, first.considered, first.on_node))
+    return replace(refusal, left=left, considered=considered, excluded=on_node - considered)
 
 
 def _cards(failing: Sequence[Check], view: CardView | None, row: int) -> tuple[NearCard, ...]:

@@ -19,11 +19,14 @@ function refusal(each) {
     free, each.nearest ? h("small", {}, "closest: ", link(each.nearest, "nodes", each.nearest)) : null);
 }
 
+// Of several cards that are needed: how many of those that pass the checks before it pass this one.
+const passing = ({ needed, left, considered }) => (needed > 1 && considered ? `: ${number(left ?? 0)} of ${number(considered)} cards pass, ${number(needed)} are needed` : "");
+
 function nearNode(near) {
   const cards = near.cards ?? [];
   const most = Math.max(1, ...cards.map((card) => card.memory ?? 0));
   return h("article", { class: "near" }, h("h4", {}, link(near.node, "nodes", near.node)),
-    h("ul", { class: "plain" }, (near.refusals ?? []).map((each) => h("li", {}, h("code", {}, each.code), each.asked ? ` ${shown(each.free ?? 0, each.unit)} of ${shown(each.asked, each.unit)}` : ""))),
+    h("ul", { class: "plain" }, (near.refusals ?? []).map((each) => h("li", {}, h("code", {}, each.code), each.asked ? ` ${shown(each.free ?? 0, each.unit)} of ${shown(each.asked, each.unit)}` : "", passing(each)))),
     cards.map((card) => h("div", { class: "resource", title: `${card.id}${card.codes?.length ? ": " + card.codes.join(", ") : ""}` },
       h("small", {}, `card ${card.index}`), bar(card.memory ?? 0, most, `free memory of card ${card.index}`),
       h("small", { class: "right" }, `${memory(card.memory ?? 0)}, ${number(card.cores ?? 0)} cores free`))));
