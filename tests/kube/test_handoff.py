@@ -25,8 +25,9 @@ PODS = int(os.environ.get("DEVICESHARE_PACKED_PODS", "16"))
 """At most 80: ten on each card of a node."""
 DELAY = float(os.environ.get("DEVICESHARE_SYSTEM_DELAY", "0.3"))
 """Seconds that a device plugin takes, at most."""
-BETWEEN = 0.5
-"""Seconds from a pod that is served to the next that is bound, on the average, on a busy machine."""
+BETWEEN = 1.0
+"""Seconds from a pod that is served, by kubelet's status of it, to the next that is bound, on the average, on a busy
+machine."""
 PATIENCE = 2.0
 """Seconds until a pod that is not served is reported."""
 NAMESPACE = "packed"
@@ -127,13 +128,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 
 @asynccontextmanager
-async def scene(server: ApiServer, directory: Path) -> AsyncIterator[Scene]:
-    """Give the system at work; the pods go at the end."""
+async def scene(server: ApiServer, directory: Path, ends: float = 0.0) -> AsyncIterator[Scene]:
+    """Give the system at work; the pods go at the end. ``ends`` as of :class:`NodeAgents`."""
     options = {"binder": ["--plugin-patience", str(PATIENCE)]}
     forgets = lambda pod: pod["metadata"]["name"] == FORGOTTEN  # noqa: E731
     async with (
         Api(server.kubeconfig()) as api,
-        NodeAgents(server.kubeconfig(), delay=DELAY, forgets=forgets) as agents,
+        NodeAgents(server.kubeconfig(), delay=DELAY, ends=ends, forgets=forgets) as agents,
         Deployed(server, directory, options) as system,
     ):
         there = Scene(server, api, agents, system)
@@ -189,6 +190,24 @@ async def test_a_pod_that_is_never_served_holds_back_those_like_it_on_its_node_u
         alike = ("alike-0", "alike-1")
         await there.until(lambda pods: run(pods, *alike), 60)
         await there.check()
+
+
+async def test_kubelets_that_end_before_their_checkpoint_give_no_container_the_devices_of_another_pod(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    """They request the devices again: the plugin, which has marked the pod, finds none or those of the pod itself."""
+    async with scene(server, tmp_path, ends=0.3) as there:
+        for number in range(PODS):
+            await there.create(f"one-{number}", 1, "node-00000")
+            limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", "nvidia.com/gpucores": "5"}
+            pod = mixed.pod(f"hami-{number}", NAMESPACE, limits, {}, mixed.SCHEDULER)
+            await there.api.request("POST", PATH, pod)
+        over = lambda pods: all(pod["status"]["phase"] in ("Running", "Failed") for pod in pods.values())  # noqa: E731
+        pods = await there.until(over, 240 + 2 * PODS * (DELAY + BETWEEN))
+        await there.check()
+        failed = {pod["metadata"]["uid"] for pod in pods.values() if pod["status"]["phase"] == "Failed"}
+        assert there.agents.asked_again, "some answers were lost"
+        assert failed <= there.agents.asked_again
 
 
 async def test_pods_on_a_node_of_hami_get_their_own_gpus(server: ApiServer, tmp_path: Path) -> None:

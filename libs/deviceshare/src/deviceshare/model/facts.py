@@ -230,8 +230,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     signed: bool = False
     """Whether our signature covers ``held``. Otherwise ``held`` counts up to the pod's request."""
     unserved: tuple[tuple[str, str], ...] = ()
-    """Allocations of the bound pod that a device plugin has yet to serve: family and plugin key
-    (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`)."""
+    """Allocations of the bound pod that a device plugin has yet to serve, or that kubelet may request again: family and
+    plugin key (:meth:`deviceshare.families.device_plugin.DevicePlugin.keys`)."""
     until_running: tuple[str, ...] = ()
     """Plugin keys under which a device plugin may select the bound pod again although it has served it
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.until_running`)."""
