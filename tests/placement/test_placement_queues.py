@@ -3,7 +3,7 @@
 import pytest
 from deviceshare.model import ConfigFact, GroupKey, PodGroupFact, QueueFact
 from msgspec.structs import replace
-from support.builders import MEMORY, ask, card, container, node, pod, vgpu
+from support.builders import MEMORY, NUMBER, ask, card, container, node, pod, vgpu
 from support.played import Played
 
 GANG = PodGroupFact(key=GroupKey("ns/g"), uid="g", queue="q", min_member=2, min_resources={MEMORY: 120})
@@ -253,3 +253,81 @@ def test_best_effort_pods_of_a_gang_say_why_they_wait_where_others_like_them_wai
     explained = {each.name: each.message for each in played.tick(2.0).explanations}
     assert "Too many pods" in explained["m-w-0"]
     assert "Too many pods" in explained["m-l-0"]
+
+
+# Groups that cannot start
+
+BOUNDED = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: PLUGIN}, {name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}]
+"""
+
+
+def of_two_nodes(plugin: str) -> Played:
+    """Return a cluster of two cards of 100 MiB, and a queue that may use both."""
+    played = Played(node("a", [card(0, memory=100)]), node("b", [card(1, memory=100)]))
+    played.put(ConfigFact(name="scheduler", text=BOUNDED.replace("PLUGIN", plugin), source="conf"))
+    played.put(QueueFact(name="q", capability={MEMORY: 200}, deserved={MEMORY: 200}))
+    return played
+
+
+def apply(played: Played, name: str, *asks, created: float = 0.0, minimum: int = 0) -> None:
+    """Add a PodGroup with these pods, which requests the memory of its minimum."""
+    (containers,) = zip(*(what.containers for what in asks), strict=True)
+    total = sum((each.get(NUMBER) or 0) * (each.get(MEMORY) or 0) for each in containers)
+    played.put(
+        PodGroupFact(
+            key=GroupKey(f"ns/{name}"), uid=name, queue="q", min_member=minimum or len(asks),
+            min_resources={MEMORY: total}, created=created,
+        )
+    )  # fmt: skip
+    for at, what in enumerate(asks):
+        played.put(replace(pod(f"{name}-{at}", what, gang=name), queue="q"))
+
+
+CANNOT_START = {
+    "a pod larger than any card": [vgpu(1, 200)],
+    "more cards than any node has": [vgpu(2, 100)],
+    "a gang that fits on no nodes": [vgpu(1, 60)] * 3,
+    "an invalid pod": [vgpu(1, 200, 101)],
+    "a model that no card has": [vgpu(1, 200, annotations={"nvidia.com/use-gputype": "H200"})],
+    "no node with its label": [replace(vgpu(1, 200), node_selector=(("disk", "ssd"),))],
+}
+
+
+@pytest.mark.parametrize("plugin", ["capacity", "proportion", "overcommit, arguments: {overcommit-factor: 1.0}"])
+@pytest.mark.parametrize("asks", CANNOT_START.values(), ids=CANNOT_START)
+@pytest.mark.parametrize("together", [False, True])
+def test_a_group_that_cannot_start_keeps_no_other_out(plugin, asks, together) -> None:
+    played = of_two_nodes(plugin)
+    apply(played, "huge", *asks)
+    if not together:
+        played.tick()
+    apply(played, "ordinary", vgpu(1, 100), created=1.0)
+    written = played.tick().claims
+    assert [claim.name for claim in written] == ["ordinary-0"]
+
+
+def test_a_group_that_may_start_later_keeps_its_promise() -> None:
+    played = of_two_nodes("capacity")
+    apply(played, "first", vgpu(1, 100), vgpu(1, 100))
+    played.written(played.tick())
+    apply(played, "later", vgpu(1, 100), created=1.0)
+    out = played.tick()
+    assert out.writes == []
+    assert any("200 MiB promised" in message for message in out.messages)
+
+
+def test_a_group_gets_its_promise_again_from_a_node_that_serves_it() -> None:
+    played = of_two_nodes("capacity")
+    apply(played, "huge", vgpu(1, 200))
+    apply(played, "ordinary", vgpu(1, 100), created=1.0)
+    played.written(played.tick())
+    played.put(node("c", [card(2, memory=200)]))
+    played.put(replace(QueueFact(name="q", deserved={MEMORY: 300}), capability={MEMORY: 300}))
+    out = played.tick()
+    assert [claim.name for claim in out.claims] == ["huge-0"]
+    played.written(out)
+    apply(played, "more", vgpu(1, 100), created=2.0)
+    assert any("300 MiB promised" in message for message in played.tick().messages)

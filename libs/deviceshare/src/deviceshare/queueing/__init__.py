@@ -21,7 +21,8 @@ otherwise, rules are Volcano's (pkg/scheduler/actions/{enqueue,allocate,backfill
   borrowers the queue with the smallest share is first. Volcano leaves such capacity idle.
 * **Waiting** is free of cost: jobs with the same feasibility form one job class, which is parked and woken as a whole:
   after capacity was freed, or when a limit of its queue allows it again. Parked classes do not block later ones.
-* **enqueue** (:mod:`.enqueue`) admits PodGroups by ``minResources``; **backfill** places best-effort pods after all
+* **enqueue** (:mod:`.enqueue`) admits PodGroups by ``minResources``, which their queue then promises them unless they
+  cannot start on any nodes (:mod:`.empty_cluster`); **backfill** places best-effort pods after all
   others.
 * **Starvation** (:mod:`.reservation`): nodes are reserved for a gang that waited too long, for at most one gang per
   queue, and only if the gang fits on these nodes once they are empty.
@@ -33,6 +34,7 @@ with different requests may be rejected although an assignment exists.
 
 from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.dispatcher import Dispatcher
+from deviceshare.queueing.empty_cluster import EmptyCluster
 from deviceshare.queueing.enqueue import Applicant, EnqueueAction
 from deviceshare.queueing.gangs import Decision, Group, Reason, decide
 from deviceshare.queueing.hierarchy import ROOT
@@ -54,6 +56,7 @@ __all__ = [
     "Counting",
     "Decision",
     "Dispatcher",
+    "EmptyCluster",
     "EnqueueAction",
     "Group",
     "Job",

@@ -359,6 +359,10 @@ class Queues:
             add(found, self.outstanding(group, needs).items(), 1)
         return found
 
+    def promised(self) -> list[GroupKey]:
+        """Return the groups that have less than they were promised, in the order of their admission."""
+        return [group for group, (_, needs) in self._committed.items() if any(self.outstanding(group, needs).values())]
+
     def outstanding(self, group: GroupKey, needs: Mapping[str, int]) -> Mapping[str, int]:
         """Return the part of a group's minimum resources that is not allocated."""
         has = self.allocated(group)

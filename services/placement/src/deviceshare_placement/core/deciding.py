@@ -18,6 +18,7 @@ from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.cluster_state import STARTED, ClusterState
 from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.own_work import OwnWork
+from deviceshare_placement.core.promises import Promises
 from deviceshare_placement.core.readiness import enqueue_obstacle, namespace_obstacle, namespace_of, readiness
 from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.reporter import Reporter
@@ -55,6 +56,7 @@ class Deciding:
         contention: Contention,
     ) -> None:
         self._work = work
+        self._promises = Promises(cluster)
         self._cluster = cluster
         self._reporter = reporter
         self._instance = instance
@@ -141,6 +143,7 @@ class Deciding:
         """Put a group in its queue if it can be decided; report why it or some of its pods wait."""
         cluster, fact = self._cluster, record.fact
         if fact is not None:
+            self._promises.changed(record, self.retries, now.monotonic)
             self._commit(record, fact)
         if not self._work.owns(record):
             self.leave(record)
@@ -184,8 +187,11 @@ class Deciding:
         self._cluster.accounts.commit(record.key, fact.queue, reserved)
 
     def _starts(self, record: GroupRecord, fact: PodGroupFact) -> bool:
-        """Return whether what a group lacks is reserved for it: it was admitted, or runs with its minimum."""
-        if namespace_obstacle(self._cluster, fact.queue, namespace_of(fact)):
+        """Return whether what a group lacks is reserved for it: it was admitted, or runs with its minimum.
+
+        Nothing is reserved for a group that cannot start.
+        """
+        if not self._promises.holds(record) or namespace_obstacle(self._cluster, fact.queue, namespace_of(fact)):
             return False
         if record.admitted or (fact.admitted and fact.phase == "Inqueue"):
             return True
@@ -216,15 +222,29 @@ class Deciding:
 
     def _admit(self, now: Now) -> None:
         """Admit groups to their queues."""
-        found = self._cluster.enqueue.decide(self._steady(now))
-        for applicant in found.admitted:
-            record = self._cluster.groups[applicant.job.key]
-            record.admitted, record.reported = True, ""
-            self._of_groups.append(explaining.admitted(record, now.wall, self._instance))
-            self._check(record, now)
+        accounts, at = self._cluster.accounts, now.monotonic
+        self._promise(self._promises.renew(self.retries, at))
+        again = True
+        while again:
+            found = self._cluster.enqueue.decide(self._steady(now))
+            for applicant in found.admitted:
+                record = self._cluster.groups[applicant.job.key]
+                record.admitted, record.reported = True, ""
+                self._of_groups.append(explaining.admitted(record, now.wall, self._instance))
+                self._check(record, now)
+            again = any(shortage.promised for _, shortage in found.rejected) and self._promise(
+                self._promises.take_back(accounts.promised(), self.retries, at)
+            )
         for applicant, shortage in found.rejected:
             record = self._cluster.groups[applicant.job.key]
             self._reject(record, f"pod group {record.key} is not admitted to its queue: {shortage}", shortage, now.wall)
+
+    def _promise(self, records: Sequence[GroupRecord]) -> bool:
+        """Reserve for these groups what they are promised now; return whether there are any."""
+        for record in records:
+            if record.fact is not None:
+                self._commit(record, record.fact)
+        return bool(records)
 
     def _reject(self, record: GroupRecord, why: str, shortage: Shortage | None, now: float) -> None:
         """Report why a group is not admitted to its queue; its pods wait for the same reason."""

@@ -1,0 +1,52 @@
+"""The nodes of the cluster as they would be without pods: a group that does not fit there cannot start."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from deviceshare.allocation import Allocator
+from deviceshare.conf import SchedulerConf
+from deviceshare.model import NodeFact, PodRequest
+from deviceshare.queueing.gangs import Group, decide
+
+_OF_CONDITIONS = "node.kubernetes.io/"
+"""The prefix of the taints that Kubernetes sets for what passes: a node that is not ready, or cordoned."""
+
+
+class EmptyCluster:
+    """Nodes without pods, all of them ready and not cordoned."""
+
+    def __init__(self, conf: SchedulerConf) -> None:
+        self._allocator = Allocator(conf)
+        self._nodes: dict[str, NodeFact] = {}
+
+    def update(self, nodes: Iterable[NodeFact]) -> None:
+        """Set the nodes; what has not changed costs nothing."""
+        current = {node.name: node for node in nodes}
+        for name in self._nodes.keys() - current.keys():
+            self._allocator.remove_node(name)
+        for name, node in current.items():
+            if self._nodes.get(name) is not node:
+                self._allocator.set_node(_able(node))
+        self._nodes = current
+
+    def serves(self, group: Group) -> bool:
+        """Return whether the missing minimum of a group fits.
+
+        True for pods that need other pods or volumes, which are not known here.
+        """
+        if any(_needs_more(pod.ask) for pod in group.pods):
+            return True
+        decision = decide(self._allocator, group, reasons=False)
+        for pod, placement in (*decision.placed, *decision.reserved):
+            self._allocator.release(placement.node, pod.uid)
+        return bool(decision.placed)
+
+
+def _able(node: NodeFact) -> NodeFact:
+    taints = tuple(taint for taint in node.taints if not taint.key.startswith(_OF_CONDITIONS))
+    return replace(node, ready=True, unschedulable=False, paused="", taints=taints)
+
+
+def _needs_more(ask: PodRequest) -> bool:
+    return bool(ask.topology or ask.imposed or ask.volumes or ask.claims or ask.disks)
