@@ -103,6 +103,39 @@ def test_a_percentage_counts_by_the_largest_card_until_the_pod_has_one():
     assert dict(counting.asked(half))[MEMORY] == 500
 
 
+T4, A100 = "Tesla-T4", "NVIDIA-A100-SXM4-80GB"
+
+
+def test_whole_cards_count_by_the_models_that_the_pod_accepts():
+    t4 = node("a", [card(0, memory=15360, model=T4), card(1, memory=15360, model=T4)])
+    counting = Counting(default_conf(), [t4, node("b", [card(0, memory=81920, model=A100)])])
+    use, nouse = ({f"nvidia.com/{key}-gputype": "T4"} for key in ("use", "nouse"))
+    assert dict(counting.asked(vgpu(1)))[MEMORY] == 81920
+    assert dict(counting.asked(vgpu(1, annotations=use)))[MEMORY] == 15360
+    assert dict(counting.asked(vgpu(1, percentage=50, annotations=use)))[MEMORY] == 7680
+    assert dict(counting.asked(vgpu(2, annotations=use)))[MEMORY] == 30720
+    assert dict(counting.asked(vgpu(1, annotations=nouse)))[MEMORY] == 81920
+    assert dict(counting.asked(vgpu(1, annotations={"volcano.sh/vgpu-mode": "mig"}))).get(MEMORY, 0) == 0
+
+
+def test_percentages_of_hami_count_by_model_as_well():
+    names = {"nvidia.com/gpu": 1, "nvidia.com/gpumem-percentage": 50}
+    cards = [card(0, memory=15360, model=T4, mode="hami-gpu"), card(1, memory=81920, model=A100, mode="hami-gpu")]
+    counting = Counting(default_conf(), [node("a", cards, **{"nvidia.com/gpu": 20})])
+    use = ask(container(**names), annotations={"nvidia.com/use-gputype": "T4"})
+    assert dict(counting.asked(use))["nvidia.com/gpumem"] == 7680
+    assert dict(counting.asked(ask(container(**names))))["nvidia.com/gpumem"] == 40960
+
+
+def test_several_cards_count_as_the_largest_that_one_node_has():
+    unequal = node("a", [card(at, memory=memory) for at, memory in enumerate([10] * 4 + [40] * 4)])
+    counting = Counting(default_conf(), [unequal, node("b", [card(0, memory=100)])])
+    assert dict(counting.asked(vgpu(8)))[MEMORY] == 200
+    assert dict(counting.asked(vgpu(5)))[MEMORY] == 170
+    assert dict(counting.asked(vgpu(1)))[MEMORY] == 100
+    assert MEMORY not in dict(counting.asked(vgpu(9))), "no node has so many"
+
+
 def test_what_is_requested_in_numbers_counts_so_wherever_it_is():
     given = ContainerGrant("c0", 0, "mig", (DeviceGrant("GPU-0", 0, 5120, 0, asked=4000),))
     assert dict(Counting(default_conf()).held(vgpu(1, 4000), [given]))[MEMORY] == 4000

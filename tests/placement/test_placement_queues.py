@@ -1,7 +1,7 @@
 """Queues, PodGroups and the action enqueue, as the placement core reports them."""
 
 import pytest
-from deviceshare.model import ConfigFact, GroupKey, PodGroupFact, QueueFact
+from deviceshare.model import ConfigFact, ContainerGrant, DeviceGrant, GroupKey, PodGroupFact, QueueFact
 from msgspec.structs import replace
 from support.builders import MEMORY, NUMBER, ask, card, container, node, pod, vgpu
 from support.played import Played
@@ -331,3 +331,18 @@ def test_a_group_gets_its_promise_again_from_a_node_that_serves_it() -> None:
     played.written(out)
     apply(played, "more", vgpu(1, 100), created=2.0)
     assert any("300 MiB promised" in message for message in played.tick().messages)
+
+
+def test_a_whole_card_counts_as_what_the_pod_gets_from_its_claim_on() -> None:
+    cards = {"a": card(0, memory=60), "b": card(1, memory=100), "c": card(2, memory=55)}
+    played = Played(*(node(name, [each]) for name, each in cards.items()))
+    played.put(ConfigFact(name="scheduler", text=BOUNDED.replace("PLUGIN", "capacity"), source="conf"))
+    played.put(QueueFact(name="q", capability={MEMORY: 120}))
+    taken = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant("GPU-1", 1, 100, 0),)),)
+    played.put(pod("other", vgpu(1, 100), node="b", held=taken))
+    played.put(replace(pod("whole", vgpu(1)), queue="q"))
+    out = played.tick()
+    assert [claim.name for claim in out.claims] == ["whole"]
+    played.written(out)
+    played.put(replace(pod("more", vgpu(1, 50)), queue="q"))
+    assert [claim.name for claim in played.tick().claims] == ["more"]

@@ -3,30 +3,34 @@
 Native resources count as requested, and each pod counts as one of ``pods``: as in Volcano, ``pods`` affects shares but
 is never limited (pkg/scheduler/api/resource_info.go, IsIgnoredScalarResource). Devices count under the extended
 resources by which pods request them: ``volcano.sh/vgpu-number`` is the number of vGPUs, ``volcano.sh/vgpu-memory``
-their total MiB, and so on. Until the pod is placed, a request for the whole memory of a card, or for a percentage,
-counts as if the card were the largest of the cluster.
+their total MiB, and so on. Until the pod is placed, a request for the whole memory of cards, or for a percentage,
+counts as if it got the largest cards of its models that a node has.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import (
     BY_NAME,
     FAMILIES,
+    CardDemand,
     CardNames,
     Demand,
     Family,
     FamilyError,
     calling,
     device_resources,
+    types_accepted,
 )
 from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest, ResourceAmounts
 from deviceshare.state import PODS, pod_resources
 
 _CONCURRENT = -1
 _MAX_KNOWN = 4096
+_Profile = tuple[tuple[str, str, int], ...]
+"""The cards of a node: mode, type and MiB of each, the largest first."""
 
 
 class Counting:
@@ -43,12 +47,12 @@ class Counting:
                 self._families[mode].append(family)
         self._known = lru_cache(_MAX_KNOWN)(self._read)
         """:meth:`_read`, cached for the most recently used requests."""
-        self._of_node: dict[str, tuple[NodeFact, Mapping[str, int], Mapping[str, int]]] = {}
-        """Each node, its resources, and the memory of its largest card by resource name."""
-        self._sizes: defaultdict[str, Counter[int]] = defaultdict(Counter)
-        """By resource name: how many nodes have a largest card of each memory size."""
-        self.largest: dict[str, int] = {}
-        """Memory of the cluster's largest card by resource name; replaced by a new dictionary when it changes."""
+        self._of_node: dict[str, tuple[NodeFact, Mapping[str, int], _Profile]] = {}
+        """Each node, its resources, and its cards."""
+        self._nodes_of: Counter[_Profile] = Counter()
+        """How many nodes have these cards."""
+        self.profiles: frozenset[_Profile] = frozenset()
+        """The different nodes by their cards; replaced by a new set when it changes."""
         self.total: Counter[str] = Counter()
         for node in nodes:
             self.set_node(node)
@@ -72,37 +76,35 @@ class Counting:
         if before is not None and before[0].cards == node.cards and before[0].allocatable == node.allocatable:
             self._of_node[node.name] = (node, *before[1:])
             return False
-        self._remove(node.name)
-        _, has, largest = self._of_node[node.name] = (node, *self._count(node))
+        gone = self._remove(node.name)
+        _, has, profile = self._of_node[node.name] = (node, *self._count(node))
         self.total.update(has)
-        for name, memory in largest.items():
-            self._sizes[name][memory] += 1
-        self._update_largest()
+        self._nodes_of[profile] += 1
+        self._update_profiles(gone, profile)
         return True
 
     def remove_node(self, name: str) -> bool:
         """Remove a node; returns whether it was counted."""
-        counted = self._remove(name)
-        self._update_largest()
-        return counted
+        gone = self._remove(name)
+        self._update_profiles(gone)
+        return gone is not None
 
-    def _remove(self, name: str) -> bool:
+    def _remove(self, name: str) -> _Profile | None:
+        """Remove a node; return its cards, None if it was not counted."""
         gone = self._of_node.pop(name, None)
         if gone is None:
-            return False
+            return None
         self.total.subtract(gone[1])
-        for resource, memory in gone[2].items():
-            self._sizes[resource] -= Counter({memory: 1})
-        return True
+        self._nodes_of[gone[2]] -= 1
+        return gone[2]
 
-    def _update_largest(self) -> None:
-        largest = {name: max(sizes) for name, sizes in self._sizes.items() if sizes}
-        if largest != self.largest:
-            self.largest = largest
+    def _update_profiles(self, *touched: _Profile | None) -> None:
+        if any(each is not None and (each in self.profiles) != (self._nodes_of[each] > 0) for each in touched):
+            self._nodes_of = +self._nodes_of
+            self.profiles = frozenset(self._nodes_of)
             self._known.cache_clear()
 
-    def _count(self, node: NodeFact) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        largest: dict[str, int] = {}
+    def _count(self, node: NodeFact) -> tuple[Mapping[str, int], _Profile]:
         has = Counter({name: amount for name, amount in node.allocatable.items() if name not in self._devices})
         for card in node.cards if self._by_card else ():
             counted: dict[str, int] = {}
@@ -110,10 +112,25 @@ class Counting:
                 names = family.card_names(card, self._conf)
                 counted |= {names.number: 1 if names.whole else card.slots, names.cores: card.cores}
                 counted[names.memory] = card.memory
-                if names.memory:
-                    largest[names.memory] = max(card.memory, largest.get(names.memory, 0))
             has.update({name: amount for name, amount in counted.items() if name})
-        return has, largest
+        cards = node.cards if self._by_card else ()
+        profile = sorted(((card.mode, card.type, card.memory) for card in cards), key=lambda card: -card[2])
+        return has, tuple(profile)
+
+    def _most_memory(self, cards: CardDemand, modes: frozenset[str], demand: Demand) -> int:
+        """Return the most MiB that a container may get of a node: those of its largest cards that the pod accepts."""
+        names = sorted({card_type for profile in self.profiles for _, card_type, _ in profile})
+        accepted = types_accepted(demand.use_types, demand.nouse_types, names, parts=demand.type_parts)
+        types = {name for name, accepts in zip(names, accepted, strict=True) if accepts}
+        if demand.card_type:
+            types &= {demand.card_type}
+        found = 0
+        for profile in self.profiles:
+            sizes = [memory for mode, card_type, memory in profile if mode in modes and card_type in types]
+            if len(sizes) >= cards.count:
+                percent = cards.memory_percentage or 100
+                found = max(found, sum(memory * percent // 100 for memory in sizes[: cards.count]))
+        return found
 
     def asked(self, request: PodRequest) -> ResourceAmounts:
         """Return the amounts of a waiting pod."""
@@ -141,7 +158,9 @@ class Counting:
             if family is None:
                 continue
             names = family.card_names(Demand(grant.family, ()), self._conf)
-            largest = self.largest.get(names.memory, 0)
+            largest = max(
+                (card[2] for profile in self.profiles for card in profile if card[0] in family.modes), default=0
+            )
             stage = by_stage[grant.position if grant.stage == INIT else _CONCURRENT]
             for device in grant.devices:
                 stage[names.number] += 1
@@ -174,7 +193,14 @@ class Counting:
             if demand is not None:
                 answered.add(request_group)
                 names = family.card_names(demand, self._conf)
-                total.update(_of_demand(demand, names, self.largest.get(names.memory, 0)))
+                modes = frozenset[str]().union(
+                    *(
+                        each.modes
+                        for each in FAMILIES
+                        if each is family or (not demand.mode and each.answers == request_group)
+                    )
+                )
+                total.update(_of_demand(demand, names, partial(self._most_memory, modes=modes, demand=demand)))
                 depends |= demand.or_whole or (
                     bool(names.memory) and any(cards.memory_percentage or not cards.memory for cards in demand.cards)
                 )
@@ -192,14 +218,17 @@ def _uncounted(conf: SchedulerConf) -> frozenset[str]:
     return family.resources(conf) if family.flag in conf.families else frozenset()
 
 
-def _of_demand(demand: Demand, names: CardNames, largest: int) -> dict[str, int]:
-    """Return the maximum of the largest init container and the sum of the other containers, by resource."""
+def _of_demand(demand: Demand, names: CardNames, most_memory: Callable[[CardDemand], int]) -> dict[str, int]:
+    """Return the maximum of the largest init container and the sum of the other containers, by resource.
+
+    ``most_memory`` returns the MiB of a container that requests whole cards or a percentage.
+    """
     by_stage: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for cards in demand.cards:
-        memory = largest * cards.memory_percentage // 100 if cards.memory_percentage else cards.memory or largest
+        in_part = cards.memory and not cards.memory_percentage
         stage = by_stage[cards.position if cards.stage == INIT else _CONCURRENT]
         stage[names.number] += cards.count
-        stage[names.memory] += cards.count * memory
+        stage[names.memory] += cards.count * cards.memory if in_part else most_memory(cards) if names.memory else 0
         stage[names.cores] += cards.count * cards.cores
     return _largest(by_stage)
 

@@ -90,28 +90,28 @@ class Queues:
 
     def set_node(self, node: NodeFact) -> bool:
         """Add or update a node; returns whether the amounts of waiting pods may have changed."""
-        largest = self.counting.largest
+        profiles = self.counting.profiles
         if self.counting.set_node(node):
             self._total_changed()
-        return self._nodes_changed(largest)
+        return self._nodes_changed(profiles)
 
     def remove_node(self, name: str) -> bool:
         """Remove a node; returns whether the amounts of waiting pods may have changed."""
-        largest = self.counting.largest
+        profiles = self.counting.profiles
         if self.counting.remove_node(name):
             self._total_changed()
-        return self._nodes_changed(largest)
+        return self._nodes_changed(profiles)
 
     def _total_changed(self) -> None:
         self._dirty = True
         if self._tree is not None:
             self._tree.mark_all()
 
-    def _nodes_changed(self, largest: Mapping[str, int]) -> bool:
+    def _nodes_changed(self, profiles: Set[object]) -> bool:
         self.nodes_version += 1
-        if self.counting.largest is largest:
+        if self.counting.profiles is profiles:
             return False
-        # A request for a whole card counts as the largest card, whose memory changed.
+        # A request for a whole card counts as the largest card that the pod may get, which may have changed.
         for entry in list(self._pods.values()):
             if entry.pod is not None:
                 self.put(entry.pod, entry.account.fact.name, entry.group)
@@ -161,9 +161,13 @@ class Queues:
             self._links = None
         return account
 
-    def put(self, pod: PodFact, queue: str, group: GroupKey) -> None:
-        """Add or update a waiting or placed pod; a charged pod stays charged."""
-        amounts = self.counting.held(pod.ask, pod.held) if pod.node else self.counting.asked(pod.ask)
+    def put(self, pod: PodFact, queue: str, group: GroupKey, claimed: Iterable[ContainerGrant] | None = None) -> None:
+        """Add or update a waiting or placed pod; a charged pod stays charged.
+
+        ``claimed`` is what its claim gives a pod that is not bound yet, None without a claim.
+        """
+        grants = pod.held if pod.node else claimed
+        amounts = self.counting.asked(pod.ask) if grants is None else self.counting.held(pod.ask, grants)
         self._put(pod.uid, queue, group, amounts).pod = pod
 
     def put_claimed(

@@ -115,7 +115,7 @@ class ClusterState:
         if claim is not None:
             if pod is None:
                 self._account_claim(claim)
-            elif pod.fact.scheduler not in self.schedulers:
+            elif not pod.fact.node or pod.fact.scheduler not in self.schedulers:
                 self.account(pod)
             tenant = pod.fact.tenant if pod is not None else tenant_of(claim)
             if claim.bindings and pod is not None and not pod.fact.node:
@@ -185,7 +185,8 @@ class ClusterState:
             else:
                 self.accounts.drop(fact.uid)
             return
-        self.accounts.put(fact, self.queue_of(fact), fact.group)
+        claims = [self.ledgers[node].claims[claim] for claim, node in pod.claims.items()]
+        self.accounts.put(fact, self.queue_of(fact), fact.group, claims[0].grants if claims else None)
         if fact.node or pod.claims:
             self.accounts.hold(fact.uid)
 
