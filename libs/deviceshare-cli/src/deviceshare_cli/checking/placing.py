@@ -44,11 +44,11 @@ def play(facts: Mapping[str, Fact], now: float) -> Played:
     waiting = player.waiting
     if not any(isinstance(fact, NodeFact) for fact in facts.values()):
         waiting = {uid: each for uid, each in waiting.items() if not each[1].endswith(_WITHOUT_NODES)}
-    hopeless = _hopeless(facts, [pod for pod, _ in waiting.values()], now)
+    never_placed = _never_placed(facts, [pod for pod, _ in waiting.values()], now)
     found = []
     for uid, (pod, reason) in waiting.items():
         problem = player.cluster.allocator.why_not(pod.ask).problem
-        found.append(Waiting(pod, reason, problem, uid in hopeless and not pod.gates))
+        found.append(Waiting(pod, reason, problem, uid in never_placed and not pod.gates))
     return Played(found, player.conf)
 
 
@@ -58,7 +58,7 @@ def _settled(facts: Mapping[str, Fact], now: float) -> Player:
     return player
 
 
-def _hopeless(facts: Mapping[str, Fact], pods: Iterable[PodFact], now: float) -> set[PodUid]:
+def _never_placed(facts: Mapping[str, Fact], pods: Iterable[PodFact], now: float) -> set[PodUid]:
     """Return the pods that have no place on the cluster without other pods.
 
     Of pods that ask for the same only one is tried, a gang as a whole.

@@ -244,9 +244,15 @@ class Writer:
         queue = obj["spec"]["queue"]
         if not await self.ensure_queue(queue) or queue == DEFAULT_QUEUE:
             return ()
-        refused = "it" if obj["kind"] == "PodGroup" else "the Job"
-        text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; Volcano would refuse {refused}"
-        return (FieldWarning("spec.queue", text),)
+        return (made_queue(obj),)
+
+
+def made_queue(obj: Object) -> FieldWarning:
+    """Return the warning that the queue which an admitted Job or PodGroup names was created."""
+    refused = "it" if obj["kind"] == "PodGroup" else "the Job"
+    queue = obj["spec"]["queue"]
+    text = f"{key_of(obj)}: Queue {queue} did not exist: created with weight 1; Volcano would refuse {refused}"
+    return FieldWarning("spec.queue", text)
 
 
 def with_own_names(objects: Iterable[Object]) -> list[Object]:

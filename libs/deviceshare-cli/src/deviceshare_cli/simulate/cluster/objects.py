@@ -11,9 +11,9 @@ from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import Manifest, Manifests
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit
 from deviceshare_cluster.local.jobs import GROUP_ANNOTATION
-from deviceshare_cluster.local.kinds import KINDS, Key, key_of, kind_of, known_kind
+from deviceshare_cluster.local.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, known_kind
 from deviceshare_cluster.local.workloads import WORKLOADS, all_objects, pod_template_paths
-from deviceshare_cluster.local.writer import with_own_names
+from deviceshare_cluster.local.writer import made_queue, with_own_names
 
 POD, POD_GROUP = "Pod", "PodGroup"
 
@@ -70,24 +70,27 @@ class ObjectMaker:
     def _objects(self, manifest: Manifest, obj: Object) -> Iterator[Object]:
         admitted = admit(obj, uid=self._uid(), now=self._now, priorities=self._priorities)
         self.warned += ((manifest.origin.locate(field), text) for field, text in admitted.warnings)
+        if kind_of(admitted.object) in (VOLCANO_JOB, POD_GROUP):
+            yield from self._missing_queue(admitted.object, manifest)
         if kind_of(admitted.object) not in WORKLOADS:
             yield admitted.object
             return
-        if self._makes_queues and (queue := (admitted.object.get("spec") or {}).get("queue")):
-            yield from self._missing_queue(queue)
         yield from all_objects(admitted.object, self._priorities.values, self._admitted)
 
     def _kept(self, obj: Object) -> Iterator[Object]:
-        if obj["kind"] == POD_GROUP and self._makes_queues:
-            yield from self._missing_queue(obj["spec"]["queue"])
+        if obj["kind"] == POD_GROUP:
+            yield from self._missing_queue(obj, None)
         if obj["kind"] == "PriorityClass":
             self._classes[obj["metadata"]["name"]] = obj
         self._keep(obj)
         yield obj
 
-    def _missing_queue(self, name: str) -> Iterator[Object]:
-        if Key("Queue", "", name) not in self.objects:
-            self.warned.append(("", f"Queue {name} does not exist: made with weight 1"))
+    def _missing_queue(self, obj: Object, manifest: Manifest | None) -> Iterator[Object]:
+        """Make the queue that a Job or PodGroup names, with a warning if it did not exist."""
+        name = obj["spec"]["queue"]
+        if self._makes_queues and Key("Queue", "", name) not in self.objects:
+            field, text = made_queue(obj)
+            self.warned.append(("" if manifest is None else manifest.origin.locate(field), text))
             yield self._keep(self._queue(name))
 
     def _queue(self, name: str) -> Object:
