@@ -26,7 +26,7 @@ def bounded_annotations(annotations: dict[str, str] | None, names: Iterable[str]
 
     ``names``: those whose value is a name. The devices of bound pods count up to their requests.
     """
-    if not annotations or all(len(value) <= MOST_CHARACTERS for value in annotations.values()):
+    if not annotations or max(map(len, annotations.values())) <= MOST_CHARACTERS:
         return annotations or {}
     kept = dict(annotations)
     for name in names:

@@ -78,7 +78,8 @@ def _bounded(metadata: Metadata, spec: PodSpec | TemplateSpec, found: list[Probl
     problems = Problems(f"Pod {metadata.namespace or 'default'}/{metadata.name}", found)
     metadata.annotations = bounded_annotations(metadata.annotations, _NAMES, problems)
     metadata.labels = bounded_labels(metadata.labels, problems)
-    spec.scheduling_gates = cut(spec.scheduling_gates or [], MOST_GATES, "spec.schedulingGates", problems)
+    if spec.scheduling_gates:
+        spec.scheduling_gates = cut(spec.scheduling_gates, MOST_GATES, "spec.schedulingGates", problems)
     return problems
 
 
