@@ -68,7 +68,8 @@ async def test_a_server_without_tokens_answers_to_its_own_names(mode: str, host:
 
 @pytest.mark.parametrize(
     ("host", "shown"),
-    [("", "''"), ("evil.example", "'evil.example'"), ("localhost:x", "''"), ("[::1]80", "''"), ("[::1", "''"),
+    [("", "''"), ("evil.example", "'evil.example'"), ("www.example", "'www.example'"),
+     ("localhost:x", "''"), ("[::1]80", "''"), ("[::1", "''"),
      ("::1", "''"), ("a" * 101, f"'{'a' * 100}'"), ("[evil.example]", "'evil.example'")],
 )  # fmt: skip
 async def test_a_server_without_tokens_does_not_answer_to_other_names(host: str, shown: str) -> None:
