@@ -12,6 +12,7 @@ from support.builders import (
     SHARE,
     WHOLE_CARDS,
     ask,
+    cluster,
     container,
     node,
     pod,
@@ -305,7 +306,7 @@ def test_pods_that_request_the_same_wait_as_one_and_come_back_in_order():
 
 
 def test_who_comes_and_goes_behind_one_who_waits_leaves_nothing_behind():
-    line, longest = JobQueue(), 0
+    line, longest = JobQueue(cluster().waiting_requests()), 0
     for at in range(1000):
         waits = pod(f"p{at}", CPU_POD)
         kind = line.put(

@@ -195,6 +195,6 @@ def test_objects_of_storage_wake_only_jobs_that_they_may_help(monkeypatch: pytes
     core.put(VolumeFact(name="free"))
     core.tick()
     assert set(decided) == {"with", "beside"}
-    core.put(node("a", cpu=60))
+    core.put(node("a", cpu=150))
     core.tick()
     assert set(decided) == {"with", "beside", "without"}

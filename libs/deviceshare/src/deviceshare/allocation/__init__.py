@@ -4,11 +4,12 @@ Reading order: :mod:`.allocator` (the entry point), :mod:`.node_table` (the stat
 :mod:`.pod_classes` (pods with equal requests), :mod:`.node_ranking` (feasibility and score of every node, cached),
 :mod:`.inter_pod` (constraints about other pods), :mod:`.card_request` (asking the device families), :mod:`.predicates`
 and :mod:`.node_filter` (which nodes a pod may use), :mod:`.node_scores`, :mod:`.node_checks` and :mod:`.diagnosis`
-(why a node is not feasible), :mod:`.ties`, :mod:`.claim_check` (whether a claim could be the allocator's),
-:mod:`.defragmentation` (which pods to move to free capacity).
+(why a node is not feasible), :mod:`.waiting_requests` (which waiting requests a change of nodes may serve),
+:mod:`.ties`, :mod:`.claim_check` (whether a claim could be the allocator's), :mod:`.defragmentation` (which pods to
+move to free capacity).
 """
 
-from deviceshare.allocation.allocator import Allocator, Placement, Unplaceable
+from deviceshare.allocation.allocator import Allocator, Placement, Unplaceable, Work
 from deviceshare.allocation.claim_check import ClaimCheck
 from deviceshare.allocation.defragmentation import LEAST_GAIN, Movable, Move, measure, plan
 from deviceshare.allocation.inter_pod import InterPod
@@ -16,6 +17,7 @@ from deviceshare.allocation.node_scores import counted
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import CORDONED, RefusalReason, Rule, matches, tolerates
 from deviceshare.allocation.ties import Ties, parse_ties
+from deviceshare.allocation.waiting_requests import WaitingRequests
 
 __all__ = [
     "CORDONED",
@@ -31,6 +33,8 @@ __all__ = [
     "Rule",
     "Ties",
     "Unplaceable",
+    "WaitingRequests",
+    "Work",
     "counted",
     "matches",
     "measure",

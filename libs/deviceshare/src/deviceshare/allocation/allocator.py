@@ -33,6 +33,7 @@ from deviceshare.allocation.proportions import keep_all, proportion_checks
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.allocation.ties import LOWEST, Ties
 from deviceshare.allocation.volume_filter import VolumeFilter
+from deviceshare.allocation.waiting_requests import WaitingRequests
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import ExpectedDemand
 from deviceshare.kernels import NEVER, RowScan
@@ -83,11 +84,24 @@ class Unplaceable(msgspec.Struct, frozen=True):
     first_failing: tuple[Refusal, ...] = ()
 
 
+class Work(msgspec.Struct):
+    """How much work an allocator has done. A unit is about 50 µs; it is counted, so that it is the same in a replay."""
+
+    deciding: int = 0
+    explaining: int = 0
+
+
+_ROWS_PER_UNIT, _TERMS_PER_UNIT, _ROWS_PER_DIAGNOSED_UNIT = 100, 8, 2
+_LEAST_DIAGNOSIS = 8
+"""Units of the diagnosis of a request on few nodes."""
+
+
 class Allocator(NodeTable):
     """Places pods on the nodes of a :class:`~.node_table.NodeTable`."""
 
     def __init__(self, conf: SchedulerConf, ties: Ties = LOWEST) -> None:
         super().__init__(conf, ties)
+        self.work = Work()
         self._expected = ExpectedDemand()
         self._pod_classes = PodClasses(conf)
         self._rankings = RankingCache(self._order)
@@ -133,8 +147,7 @@ class Allocator(NodeTable):
     def learn(self) -> None:
         """Begin to count the pods that arrive; placing a pod by the policy ``fragmentation`` begins as well."""
         if self._expected_pods is None:
-            cluster = Cluster(self._cards, self._resources, self._nodes, self._changes, self._facts)
-            self._expected_pods = ExpectedPods(cluster, lambda rule: self._rankings.node_filter(rule))
+            self._expected_pods = ExpectedPods(self._cluster, lambda rule: self._rankings.node_filter(rule))
 
     def arrived(self, request: PodRequest) -> None:
         """Count a pod that arrived among those that are expected, if pods are counted."""
@@ -152,6 +165,14 @@ class Allocator(NodeTable):
             return 0.0
         return self._expected_pods.fragmentation.lost_now(row)
 
+    @property
+    def _cluster(self) -> Cluster:
+        return Cluster(self._cards, self._resources, self._nodes, self._changes, self._facts)
+
+    def waiting_requests(self) -> WaitingRequests:
+        """Return an empty set of requests that wait for nodes to change, under the current configuration."""
+        return WaitingRequests(self._cluster, self._pod_classes.read, self._counting)
+
     def pod_class(self, request: PodRequest) -> PodClass:
         """Return the handle of all pods with this request; :meth:`place` and the other methods take its ``request``.
 
@@ -168,6 +189,7 @@ class Allocator(NodeTable):
         Charges nothing: :meth:`take` does. Ties break by least waste, then by the configured tie order.
         """
         pod_class = self._refreshed(request)
+        self.work.deciding += 1
         if pod_class.unschedulable:
             return None
         exclusive = False
@@ -175,6 +197,7 @@ class Allocator(NodeTable):
             if inter_pod.rejection is not None:
                 return None
             exclusive = inter_pod.exclusive
+            self.work.deciding += pod_class.terms // _TERMS_PER_UNIT
             row, feasible, weighted, bonus = inter_pod.best(pod_class.ranking, pod_class.bonus)
         else:
             row, bonus = pod_class.best()
@@ -213,6 +236,7 @@ class Allocator(NodeTable):
     def why_not(self, request: PodRequest) -> Unplaceable:
         """Return all reasons why nodes are not feasible for a pod, counted over nodes."""
         pod_class = self._refreshed(request)
+        self.work.explaining += _LEAST_DIAGNOSIS + len(self._rows) // _ROWS_PER_DIAGNOSED_UNIT
         if pod_class.problem is not None:
             return Unplaceable(self.nodes, (), pod_class.problem)
         if pod_class.unschedulable:
@@ -270,6 +294,7 @@ class Allocator(NodeTable):
                 self._measure()
             self._refresh(pod_class)
             if pod_class.inter_pod is None and pod_class.constrained:
+                self.work.deciding += pod_class.terms
                 pods = self._placed_pods() if pod_class.near_pods else None
                 volumes = VolumeFilter(pod_class.request, self.conf, self.volumes) if pod_class.has_volumes else None
                 pod_class.inter_pod = InterPod(
@@ -299,6 +324,7 @@ class Allocator(NodeTable):
         if node_index.facts_version != self._facts.now:
             pod_class.ranking.refresh(self._facts, self._nodes, pod_class.request)
         count = node_index.narrow(changes, self._resources.amounts, self._cards.charges)
+        self.work.deciding += count // _ROWS_PER_UNIT
         if pod_class.ports:
             count = self._with_ports(pod_class, count)
         if pod_class.proportions:

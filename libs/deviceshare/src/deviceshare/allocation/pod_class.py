@@ -63,6 +63,8 @@ class PodClass:
         """Its constraints about other pods and volumes, or None if it has none or no ranking."""
         self.near_pods = request.topology is not None or bool(request.imposed)
         """Whether it has inter-pod constraints, or those of other pods select it."""
+        self.terms = len(request.imposed) + (0 if request.topology is None else request.topology.terms)
+        """The number of its inter-pod constraints, and of those of other pods that select it."""
         self.has_volumes = bool(request.claims or request.disks)
         """Whether it has volumes that may restrict it to some nodes."""
         self.constrained = self.near_pods or self.has_volumes

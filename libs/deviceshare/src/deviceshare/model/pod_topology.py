@@ -81,6 +81,11 @@ class PodTopology(msgspec.Struct, frozen=True, array_like=True, cache_hash=True)
         return bool(self.affinity or self.anti_affinity) or any(each.required for each in self.spread)
 
     @property
+    def terms(self) -> int:
+        """The number of constraints."""
+        return len(self.affinity) + len(self.anti_affinity) + len(self.preferred) + len(self.spread)
+
+    @property
     def imposed(self) -> "tuple[ImposedTerm, ...]":
         """The terms by which the pod, once it has a node, affects other pods."""
         return (

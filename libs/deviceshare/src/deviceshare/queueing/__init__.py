@@ -20,7 +20,8 @@ otherwise, rules are Volcano's (pkg/scheduler/actions/{enqueue,allocate,backfill
   capacity within its own deserved amount; pods that would not fit on empty nodes do not count as waiting. Among
   borrowers the queue with the smallest share is first. Volcano leaves such capacity idle.
 * **Waiting** is free of cost: jobs with the same feasibility form one job class, which is parked and woken as a whole:
-  after capacity was freed, or when a limit of its queue allows it again. Parked classes do not block later ones.
+  when a node that changed may serve it, or when a limit of its queue allows it again (:mod:`.parked`). Parked classes
+  do not block later ones. The work of a round is bounded for each queue (:mod:`.round_work`).
 * **enqueue** (:mod:`.enqueue`) admits PodGroups by ``minResources``, which their queue then promises them unless they
   cannot start on any nodes (:mod:`.empty_cluster`); **backfill** places best-effort pods after all
   others.
@@ -38,7 +39,7 @@ from deviceshare.queueing.empty_cluster import EmptyCluster
 from deviceshare.queueing.enqueue import Applicant, EnqueueAction
 from deviceshare.queueing.gangs import Decision, Group, Reason, decide
 from deviceshare.queueing.hierarchy import ROOT
-from deviceshare.queueing.job_queue import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
+from deviceshare.queueing.job_class import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
 from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.queue_account import add
 from deviceshare.queueing.queues import Queues

@@ -14,12 +14,15 @@ from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, PodFact, PodRequest, PodUid
 from deviceshare.queueing.gangs import Decision, Group, decide
-from deviceshare.queueing.job_queue import NO_ROOM, ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass, JobQueue
+from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
+from deviceshare.queueing.job_queue import JobQueue
 from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
+from deviceshare.queueing.overdue import OverdueJobs
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
 from deviceshare.queueing.round_result import RoundResult
-from deviceshare.queueing.shortage import DESERVED
+from deviceshare.queueing.round_work import RoundWork
+from deviceshare.queueing.shortage import DESERVED, Shortage
 from deviceshare.queueing.wake import wake_allowed, wake_borrowers
 
 ALLOCATE, BACKFILL = "allocate", "backfill"
@@ -28,6 +31,8 @@ LEAST_PAUSE, EXPLAINING = 1.0, 0.05
 
 A diagnosis costs more than a decision, and with many waiting pods its numbers change with every pod that ends.
 """
+MOST_WOKEN = 100
+"""Job classes of a queue that one round wakes to diagnose again why they wait."""
 
 
 class Dispatcher:
@@ -39,6 +44,7 @@ class Dispatcher:
         self.queues = queues
         self.reservations = Reservations(allocator, queues, conf)
         """The nodes reserved for overdue jobs."""
+        self._work = RoundWork(allocator.work)
         self._new_room = NO_ROOM
         self._now = self._wall_offset = 0.0
         self._due = inf
@@ -52,26 +58,21 @@ class Dispatcher:
         self._borrows = conf.extensions.borrowing
         self._only_ready = conf.extensions.gang_backfill
         self._actions = [action for action in conf.actions if action in (ALLOCATE, BACKFILL)]
-        self._job_queues = {action: JobQueue() for action in (ALLOCATE, BACKFILL)}
+        self._job_queues = {action: JobQueue(self._allocator.waiting_requests()) for action in (ALLOCATE, BACKFILL)}
+        self._overdue = OverdueJobs(self.reservations)
         self._reserved: dict[GroupKey, Sequence[tuple[PodFact, Placement]]] = {}
         """Best-effort pods of this round, and the capacity held for them until backfill places them."""
 
     def __len__(self) -> int:
-        """Return the number of job classes that the next round may place or diagnose."""
-        active = sum(len(self._job_queues[action]) for action in self._actions)
-        retried = (
-            job_class.unexplained or job_class.may_fit(self._new_room)
+        """Return about how many job classes the next round may place or diagnose; 0 only if there are none."""
+        return sum(
+            len(self._job_queues[action]) + self._job_queues[action].parked.retried(self._new_room)
             for action in self._actions
-            for job_class in self._job_queues[action].parked.values()
         )
-        return active + sum(retried)
 
     def waiting(self) -> Counter[str]:
         """Return the number of jobs in each queue."""
-        counts: Counter[str] = Counter()
-        for jobs in self._job_queues.values():
-            counts += jobs.counts()
-        return counts
+        return sum((jobs.counts for jobs in self._job_queues.values()), Counter())
 
     def serves(self, job: Job) -> str:
         """Return the action that serves a job if it is not configured, else ''."""
@@ -109,13 +110,13 @@ class Dispatcher:
             jobs.discard(key)
 
     def made_room(self, room: int = ROOM) -> None:
-        """Retry the job classes that lack capacity in the next round; ``room``: see :meth:`JobClass.may_fit`."""
+        """Retry the job classes that lack capacity in the next round; ``room`` (bits): which of them."""
         self._new_room |= room
 
     def decide(
         self, most: int, now: float = 0.0, wall: float | None = None, avoided: Collection[str] = ()
     ) -> RoundResult:
-        """Decide until about ``most`` pods are placed or no job is left.
+        """Decide until about ``most`` pods are placed, the work of a round is done, or no job is left.
 
         ``now`` (monotonic seconds) is for pauses, ``wall`` (unix seconds, None: the same as ``now``) determines which
         jobs are overdue. ``avoided``: nodes that only a job gets which fits nowhere else.
@@ -133,6 +134,7 @@ class Dispatcher:
             self._job_queues[ALLOCATE].move(key, self._order_key)
         self.queues.shrunk_groups.clear()
         self._wake(now)
+        self._work.begin({queue for jobs in self._job_queues.values() for queue in jobs.queues})
         self._serve_overdue(result)
         self._wake(now)
         with self.reservations.enforced():
@@ -144,7 +146,7 @@ class Dispatcher:
                     continue
                 self._serve(jobs, result, no_room, most, borrowing=False)
                 if self._borrows and len(result.order) < most:
-                    wake_borrowers(jobs, self.queues, self.reservations)
+                    wake_borrowers(jobs, self.queues, self.reservations, self._work)
                     self._serve(jobs, result, no_room, most, borrowing=True)
             for key in list(self._reserved):
                 self._place_reserved(key, result)
@@ -155,7 +157,8 @@ class Dispatcher:
     def due(self) -> list[float]:
         """Return when the next round is due without an event, monotonic seconds: [] or one time.
 
-        At this time a job becomes overdue, its diagnosis may be repeated, or nodes may be reserved for it.
+        At this time a job becomes overdue, its diagnosis may be repeated, nodes may be reserved for it, or a queue that
+        has used up its share of the last round continues.
         """
         return [self._due] if self._due < inf else []
 
@@ -168,10 +171,15 @@ class Dispatcher:
         """Wake job classes after capacity was freed, and those with a due diagnosis."""
         pause = self._pause
         for jobs in self._job_queues.values():
-            for job_class in list(jobs.parked.values()):
-                diagnosis_due = job_class.unexplained and self._reasons and now >= job_class.explained_at + pause
-                if diagnosis_due or job_class.may_fit(self._new_room):
-                    jobs.wake(job_class)
+            for job_class in jobs.parked.served(self._new_room):
+                jobs.wake(job_class)
+            if self._new_room & ROOM:
+                jobs.parked.outdate()
+            for queue in jobs.parked.outdated_queues if self._reasons else ():
+                for _ in range(MOST_WOKEN):
+                    if (first := jobs.parked.outdated(queue)) is None or now < first[0] + pause:
+                        break
+                    jobs.wake(first[1])
         self._new_room = NO_ROOM
 
     def _serve_overdue(self, result: RoundResult) -> None:
@@ -188,18 +196,13 @@ class Dispatcher:
     def _reserve_nodes(self, now: float) -> None:
         """Reserve nodes for overdue jobs: one per queue, the first ones."""
         jobs = self._job_queues[ALLOCATE]
-        waiting = [(job, False) for _, _, job in sorted(self._overdue(now))]
         found = [jobs.find(reservation.key) for reservation in self.reservations]
         old = [(each[1], True) for each in found if each is not None and self.reservations.is_expired(each[1], now)]
-        candidates = [*old, *waiting]
+        candidates = [*old, *((job, False) for job in sorted(self._first_overdue(now), key=self._order_key))]
         self.reservations.begin_round({job.key for job, _ in candidates})
         # A search in progress continues first.
         for job, again in sorted(candidates, key=lambda each: each[0].key != self.reservations.searching):
             before = self.reservations.of(job.queue)
-            search_at = 0.0 if again else self.reservations.next_search_at(job.queue)
-            if now < search_at:
-                self._due = min(self._due, search_at)
-                continue
             if not self.reservations.search(job, now):
                 self._due = now
                 return
@@ -214,29 +217,28 @@ class Dispatcher:
         self.reservations.drop(reservation.queue)
         self.made_room()
 
-    def _overdue(self, now: float) -> list[tuple[JobOrderKey, int, Job]]:
-        """Return the overdue jobs that lack capacity, and set ``_due`` to the time of the next one."""
-        found: list[tuple[JobOrderKey, int, Job]] = []
-        pause, self._due = self._pause, inf
-        for jobs in self._job_queues.values() if self._reasons else ():
-            explained_at = min(
-                (job_class.explained_at for job_class in jobs.parked.values() if job_class.unexplained),
-                default=inf,
-            )
-            self._due = min(self._due, explained_at + pause)
-        for job_class in self._job_queues[ALLOCATE].parked.values():
-            if not job_class.lacks_room or (first := job_class.first()) is None:
-                continue
-            job = first[1]
-            overdue = self.reservations.overdue_at(job)
-            if overdue is None:
-                continue
-            overdue -= self._wall_offset
-            if now < overdue:
-                self._due = min(self._due, overdue)
-            elif not self.reservations.is_unplaceable(job):
-                found.append((self._order_key(job), len(found), job))
-        return found
+    def _first_overdue(self, now: float) -> list[Job]:
+        """Return the overdue job of each queue for which nodes may be searched now.
+
+        This is the one of the search in progress, or the first one. Sets ``_due`` to the time of the next round.
+        """
+        pause, self._due = self._pause, now if self._work.unserved else inf
+        for jobs in self._job_queues.values():
+            for queue in jobs.parked.outdated_queues if self._reasons else ():
+                if (outdated := jobs.parked.outdated(queue)) is not None:
+                    self._due = min(self._due, outdated[0] + pause)
+        parked = self._job_queues[ALLOCATE].parked
+        next_overdue = self._overdue.update(parked.take_changed(), now + self._wall_offset)
+        self._due = min(self._due, next_overdue - self._wall_offset)
+        first: list[Job] = []
+        for queue in self._overdue.queues:
+            search_at = self.reservations.next_search_at(queue)
+            if now < search_at:
+                self._due = min(self._due, search_at)
+            elif overdue := self._overdue.of(queue):
+                searching = (job for job in overdue if job.key == self.reservations.searching)
+                first.append(next(searching, None) or min(overdue, key=self._order_key))
+        return first
 
     def _order_key(self, job: Job) -> JobOrderKey:
         return self._order.key(job, self.queues.dominant_share(job.key))
@@ -248,7 +250,7 @@ class Dispatcher:
         while queues and len(result.order) < most:
             queue = queues.pop()
             first = jobs.first(queue)
-            if first is None:
+            if first is None or not self._work.may_decide(queue):
                 continue
             self._decide_job(jobs, *first, result, no_room, borrowing=borrowing)
             queues.push(queue)
@@ -261,10 +263,13 @@ class Dispatcher:
         for queue in sorted(jobs.queues, key=self.queues.order):
             while len(result.order) < most and (first := jobs.first(queue)) is not None:
                 job = first[1]
+                if not self._work.may_decide(queue):
+                    break
                 if job.group.counts_as_ready:
                     self._backfill_job(job, result, most)
                     continue
                 held += self._hold(job)
+                self._work.charge(queue)
                 jobs.discard(job.key)
                 unready.append(job)
         for node, uid in held:
@@ -352,25 +357,32 @@ class Dispatcher:
     ) -> Sequence[PodFact]:
         """Decide a job, and place or park it; returns the placed pods."""
         # A job that is decided twice in a round may have another result the second time.
-        explain = self._reasons and (
-            self._now >= job_class.explained_at + self._pause or self._now == job_class.explained_at
+        explain = (
+            self._reasons
+            and (self._now >= job_class.explained_at + self._pause or self._now == job_class.explained_at)
+            and self._work.may_explain(job.queue)
         )
         decision = self._decide(job.group, no_room, borrowing=borrowing, reasons=explain)
+        self._work.charge(job.queue)
         if not decision.placed:
-            jobs.park(job_class, (reason for _, reason in decision.waiting if reason is not None), borrowing=borrowing)
             # Includes the pods of the gang that were placed temporarily.
-            job_class.woken_by = _woken_by({pod.ask for pod in job.group.pods})
+            requests = dict.fromkeys(pod.ask for pod in job.group.pods)
+            reasons = [reason for _, reason in decision.waiting if reason is not None]
+            if explain and any(not isinstance(reason, Shortage) for reason in reasons):
+                job_class.explained_at = self._now
+            job_class.woken_by = _woken_by(requests)
             job_class.needs = [
-                (each.resource, self.queues.needed(each), each.bound != DESERVED) for each in job_class.shortages
+                (each.resource, self.queues.needed(each), each.bound != DESERVED)
+                for each in reasons
+                if isinstance(each, Shortage)
             ]
+            jobs.park(job_class, reasons, requests, borrowing=borrowing)
             if job_class.unexplained:
                 # The reasons of the attempt without borrowing do not apply any more.
                 result.waiting.pop(job_class.name, None)
             else:
                 job_class.reported_reasons = tuple(reason for _, reason in decision.waiting)
                 result.waiting[job_class.name] = (job_class, decision)
-            if explain and job_class.lacks_room:
-                job_class.explained_at = self._now
             return ()
         result.waiting.pop(job_class.name, None)
         placed = [pod for pod, _ in decision.placed]

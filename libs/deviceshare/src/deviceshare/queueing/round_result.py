@@ -6,7 +6,7 @@ import msgspec
 
 from deviceshare.model import GroupKey, PodUid
 from deviceshare.queueing.gangs import Decision
-from deviceshare.queueing.job_queue import JobClass
+from deviceshare.queueing.job_class import JobClass
 
 
 class RoundResult(msgspec.Struct):

@@ -1,0 +1,72 @@
+"""Job classes: jobs of one queue that are decided alike."""
+
+from collections.abc import Hashable
+from heapq import heapify, heappop
+from math import inf
+
+import msgspec
+
+from deviceshare.model import GroupKey
+from deviceshare.queueing.gangs import UNEXPLAINED, Reason
+from deviceshare.queueing.jobs import Job, JobOrderKey
+from deviceshare.queueing.shortage import Shortage
+
+NO_ROOM, ROOM_NEAR_PODS, ROOM_FOR_VOLUMES, ROOM = 0, 1, 2, 4
+"""New room since the last round, as bits: none, for pods that follow others, for pods with claims, or on nodes."""
+_MAX_STALE = 64
+"""Stale heap entries allowed in addition to the number of jobs."""
+
+
+class JobClass(msgspec.Struct, eq=False):
+    """Jobs of one queue that have the same feasibility (:attr:`Job.class_key`): active, or parked for a reason."""
+
+    name: Hashable
+    queue: str
+    heap: list[tuple[JobOrderKey, int, Job]] = []
+    jobs: dict[GroupKey, Job] = {}
+    entries: dict[GroupKey, int] = {}
+    """The number of each job's current entry in ``heap``."""
+    order_key: JobOrderKey | None = None
+    """The key of its current entry in the queue's heap; None while parked."""
+    reasons: tuple[Reason, ...] = ()
+    """Why it is parked: the reasons of its first job's pods."""
+    reported_reasons: tuple[Reason, ...] = ()
+    """The reasons of the last diagnosis, which may be older than ``reasons``."""
+    explained_at: float = -inf
+    """When the lack of capacity was last diagnosed, monotonic seconds."""
+    needs: list[tuple[str, int, bool]] = []
+    """Resource, additional amount that its queue must allow, and whether the deserved amount is ignored."""
+    borrowing: bool = False
+    """Whether its queue was allowed to borrow when it was parked."""
+    woken_by: int = ROOM
+    """What new room may make nodes feasible for it, as bits: :data:`ROOM` always."""
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether it is parked for lack of capacity on nodes."""
+        return any(not isinstance(reason, Shortage) for reason in self.reasons)
+
+    @property
+    def unexplained(self) -> bool:
+        """Whether it is parked without a diagnosis."""
+        return any(reason is UNEXPLAINED for reason in self.reasons)
+
+    @property
+    def shortages(self) -> list[Shortage]:
+        """The queue bounds for which it is parked."""
+        return [reason for reason in self.reasons if isinstance(reason, Shortage)]
+
+    def compact(self) -> None:
+        """Rebuild the heap without stale entries once they outnumber the jobs."""
+        if len(self.heap) > 2 * len(self.jobs) + _MAX_STALE:
+            self.heap = [entry for entry in self.heap if self.entries.get(entry[2].key) == entry[1]]
+            heapify(self.heap)
+
+    def first(self) -> tuple[JobOrderKey, Job] | None:
+        """Return the first job and its order key, or None."""
+        while self.heap:
+            order_key, number, job = self.heap[0]
+            if self.entries.get(job.key) == number:
+                return order_key, job
+            heappop(self.heap)
+        return None

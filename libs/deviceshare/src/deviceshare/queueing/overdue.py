@@ -1,0 +1,53 @@
+"""The parked jobs that have waited too long for capacity, by queue."""
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable
+from math import inf
+
+from deviceshare.queueing.job_class import JobClass
+from deviceshare.queueing.jobs import Job
+from deviceshare.queueing.replacing_heap import ReplacingHeap
+from deviceshare.queueing.reservation import Reservations
+
+
+class OverdueJobs:
+    """The first jobs of job classes, as they become overdue. Times are unix seconds."""
+
+    def __init__(self, reservations: Reservations) -> None:
+        self._reservations = reservations
+        self._waiting: ReplacingHeap[JobClass] = ReplacingHeap()
+        """Job classes by the time at which their first job is overdue."""
+        self._overdue: defaultdict[str, dict[Hashable, JobClass]] = defaultdict(dict)
+
+    def update(self, changed: Iterable[JobClass], now: float) -> float:
+        """Apply that job classes were parked, or that their jobs changed; return when the next one is overdue."""
+        for job_class in changed:
+            self.discard(job_class)
+            first = job_class.first() if job_class.lacks_room else None
+            overdue = None if first is None else self._reservations.overdue_at(first[1])
+            if overdue is not None:
+                self._waiting.put(job_class.name, overdue, job_class)
+        while (first_due := self._waiting.first()) is not None and first_due[0] <= now:
+            job_class = first_due[1]
+            self._waiting.discard(job_class.name)
+            self._overdue[job_class.queue][job_class.name] = job_class
+        return inf if first_due is None else first_due[0]
+
+    def discard(self, job_class: JobClass) -> None:
+        """Remove a job class, which is not parked any more."""
+        self._waiting.discard(job_class.name)
+        known = self._overdue.get(job_class.queue)
+        if known is not None and known.pop(job_class.name, None) is not None and not known:
+            del self._overdue[job_class.queue]
+
+    @property
+    def queues(self) -> Collection[str]:
+        """The queues with overdue jobs."""
+        return self._overdue.keys()
+
+    def of(self, queue: str) -> list[Job]:
+        """Return the overdue jobs of a queue that would fit if nodes were empty, as far as is known."""
+        first_jobs = (job_class.first() for job_class in self._overdue.get(queue, {}).values())
+        return [
+            first[1] for first in first_jobs if first is not None and not self._reservations.is_unplaceable(first[1])
+        ]
