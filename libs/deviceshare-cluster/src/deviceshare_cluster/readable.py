@@ -67,7 +67,7 @@ class _ReadObject(ObjectView):
 _SPEC_FIELDS = frozenset(_Spec.__struct_encode_fields__)
 _WITH_SPEC = ("Pod", "PersistentVolume", "PersistentVolumeClaim")
 """Kinds of objects that have a ``spec``, whether or not it is stored."""
-_MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def readable(kind: str, raw: bytes | msgspec.Raw) -> Object:
@@ -78,7 +78,7 @@ def readable(kind: str, raw: bytes | msgspec.Raw) -> Object:
     """
     try:
         tree: Object = msgspec.json.decode(raw)
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise ClusterError(f"an object of the kind {kind} cannot be read: {error}", final=True) from error
     problems: list[Problem] = []
     try:

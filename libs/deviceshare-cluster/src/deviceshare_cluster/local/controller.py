@@ -19,7 +19,6 @@ from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_nam
 from deviceshare_cluster.local.kinds import VOLCANO_JOB, Key, key_of, known_kind
 from deviceshare_cluster.local.kubelets import Kubelets
 from deviceshare_cluster.local.object_heads import (
-    MALFORMED,
     Metadata,
     Owner,
     PodHead,
@@ -33,7 +32,7 @@ from deviceshare_cluster.local.volume_controller import VolumeController
 from deviceshare_cluster.local.warn_once import WarnOnce
 from deviceshare_cluster.local.workloads import CONTROLLER_HASH, FOLLOWS_PODS, WORKLOADS, Owned, PodState, desired
 from deviceshare_cluster.local.writer import Action, Applied
-from deviceshare_cluster.readable import readable
+from deviceshare_cluster.readable import MALFORMED, readable
 
 log = logging.getLogger("deviceshare.local_cluster")
 

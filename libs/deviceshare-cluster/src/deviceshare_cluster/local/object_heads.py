@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from deviceshare_cluster.readable import MALFORMED
+
 
 class Owner(msgspec.Struct):
     """``metadata.ownerReferences[]``."""
@@ -46,8 +48,6 @@ class _PriorityClass(msgspec.Struct):
     value: int = 0
 
 
-MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Raised for JSON of another form."""
 decode_head = msgspec.json.Decoder(Head).decode
 decode_pod_head = msgspec.json.Decoder(PodHead).decode
 _decode_class = msgspec.json.Decoder(_PriorityClass).decode
