@@ -1,5 +1,6 @@
 """What kubelet offers of device resources bounds the pods of a node, whatever its device plugin registers."""
 
+import json
 from collections.abc import Mapping
 
 import hypothesis.strategies as st
@@ -7,6 +8,7 @@ import pytest
 from deviceshare.allocation import Allocator
 from deviceshare.conf import parse_devices
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, NodeFact, PodRequest
+from deviceshare.objects import decode_node
 from hypothesis import given
 from msgspec.structs import replace
 from support.builders import (
@@ -176,3 +178,43 @@ def _fits(wide: Allocator, nodes: list[NodeFact], only: NodeFact, what: PodReque
     for each in nodes:
         wide.set_reserved(each.name, reserved=each is not only)
     return wide.place(what) is not None
+
+
+@pytest.mark.parametrize("name", [NUMBER, MEMORY, CORES])
+@pytest.mark.parametrize("healthy", [True, False])
+def test_the_reason_says_that_kubelet_offers_none_of_the_registered_cards(name, healthy) -> None:
+    register = "".join(f"GPU-{at},4,16384,NVIDIA-T4,{str(healthy).lower()},hami-core:" for at in range(8))
+    offered = {"cpu": "2", "pods": "9", NUMBER: "32", MEMORY: "131072", CORES: "800"} | {name: "0"}
+    metadata = {"name": "n1", "annotations": {"volcano.sh/node-vgpu-register": register}}
+    fact = decode_node(json.dumps({"metadata": metadata, "status": {"allocatable": offered}}).encode())
+    sick = card(0, node="n2", healthy=False)
+    one = cluster(fact, node("n2", [sick]), node("n3"))
+    assert [refusal.line for refusal in one.why_not(vgpu(1, 10)).first_failing] == [
+        "1 node(s) had unhealthy cards",
+        f"1 node(s) had unhealthy cards: kubelet's allocatable {name} is 0",
+        "1 node(s) had no vGPU cards",
+    ]
+    assert fitting(one, vgpu(1, 10)) == 0
+
+
+def test_the_reason_says_that_kubelet_offers_none_of_a_resource_that_nodes_had() -> None:
+    name = f"huawei.com/{P310}"
+    gone = f"2 Insufficient {name}, of which kubelet offers none on any node (asked 1, at most 0 free, 1 missing)"
+    one = npu_allocator(node("n1", chips(8, slots=4), **{name: 0, f"{name}-memory": 0}), node("n2"))
+    assert [refusal.line for refusal in one.why_not(npu(1, 3000)).first_failing] == [gone]
+    # The device plugin was removed while a pod has devices.
+    gpus = cluster(node("n1", **{GPU: 8}), node("n2"))
+    take(gpus, ask(container(**{GPU: 4})), "a")
+    gpus.set_node(node("n1"))
+    (refusal,) = gpus.why_not(ask(container(**{GPU: 1}))).first_failing
+    assert refusal.text == f"Insufficient {GPU}, of which kubelet offers none on any node"
+
+
+def test_a_hint_names_a_resource_that_some_node_has() -> None:
+    asked = ask(container(**{"nvidia.com/gpu": 1}))
+    assert cluster(node("n1")).why_not(asked).refusals[0].text == "Insufficient nvidia.com/gpu, which no node has"
+    misspelt = ask(container(**{"volcano.sh/vgpu-mem": 1}))
+    hint = "; did you mean volcano.sh/vgpu-memory?"
+    assert cluster(node("n1", cards(1))).why_not(misspelt).refusals[0].text.endswith(hint)
+    assert cluster(node("n1", **{MEMORY: 10})).why_not(misspelt).refusals[0].text.endswith(hint)
+    assert cluster(node("n1")).why_not(misspelt).refusals[0].text.endswith("which no node has")

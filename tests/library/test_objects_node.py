@@ -3,6 +3,7 @@ import json
 import pytest
 from deviceshare.model import FormatError, NodeFact, Taint
 from deviceshare.objects import decode_node
+from msgspec.structs import replace
 from support.builders import ask, cluster, container, devices, take
 
 REGISTER = "volcano.sh/node-vgpu-register"
@@ -73,9 +74,12 @@ def test_registered_cards():
 
 
 @pytest.mark.parametrize("resource", ["volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"])
-def test_a_node_that_offers_0_of_a_vgpu_resource_has_no_cards_to_give(resource):
-    assert node({}, {"allocatable": {"cpu": "2"}}, annotations={REGISTER: CARDS}).cards
-    assert node({}, {"allocatable": {resource: "0"}}, annotations={REGISTER: CARDS}).cards == ()
+def test_the_cards_of_a_node_that_offers_0_of_a_vgpu_resource_stay_known_and_are_unhealthy(resource):
+    healthy = node({}, {"allocatable": {"cpu": "2"}}, annotations={REGISTER: CARDS}).cards
+    assert [card.healthy for card in healthy] == [True, True]
+    none = node({}, {"allocatable": {resource: "0"}}, annotations={REGISTER: CARDS})
+    assert none.cards == tuple(replace(card, healthy=False) for card in healthy)
+    assert none.problems == ()
 
 
 def test_a_malformed_register_leaves_the_node_without_cards_and_with_its_cpu():

@@ -148,7 +148,9 @@ def test_a_node_whose_cards_two_plugins_register_takes_none_of_both() -> None:
         ("example.com/anything", ""),
     ],
 )
-def test_the_refusal_of_an_unknown_name_suggests_the_nearest_one(mixed, resource, hint) -> None:
+def test_the_refusal_of_an_unknown_name_suggests_the_nearest_one_that_a_node_has(mixed, resource, hint) -> None:
+    known = ("volcano.sh/vgpu-memory", "volcano.sh/gpu-memory", "volcano.sh/gpu-number", "huawei.com/npu-core")
+    mixed.set_node(node("plain", **dict.fromkeys(known, 1)))
     refusal, *_ = mixed.why_not(gpus(resource=resource)).refusals
     assert refusal.code == "ResourceUnknown"
     assert refusal.text == f"Insufficient {resource}, which no node has{hint}"

@@ -20,6 +20,7 @@ from deviceshare.allocation.first_failing import first_failing, stages
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_checks import (
     amount_checks,
+    health_by_kubelet,
     kubelet_checks,
     model_checks,
     port_checks,
@@ -35,7 +36,7 @@ from deviceshare.allocation.ties import LOWEST, Ties
 from deviceshare.allocation.volume_filter import VolumeFilter
 from deviceshare.allocation.waiting_requests import WaitingRequests
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import ExpectedDemand
+from deviceshare.families import FAMILIES, ExpectedDemand
 from deviceshare.kernels import NEVER, RowScan
 from deviceshare.model import ContainerGrant, HostPort, NearNode, PodRequest, Problem, Refusal, Tenant, VolumeBinding
 
@@ -260,12 +261,17 @@ class Allocator(NodeTable):
                 pod_class.models, self._cards.type_names, models, pod_class.resources, self._resources, rows
             )
         checks += port_checks(pod_class.ports, self._ports, rows)
-        checks += amount_checks(pod_class.resources, self._resources, rows, device_names(self.conf))
+        checks += amount_checks(
+            pod_class.resources, self._resources, rows, device_names(self.conf), self._offered_names()
+        )
         checks += proportion_checks(pod_class.proportions, pod_class.resources, self._resources, rows)
         if pod_class.inter_pod is not None:
             checks += pod_class.inter_pod.checks(rows)
         of_cards = pod_class.checks(view) if view is not None else []
         if view is not None:
+            families = [family for request in pod_class.card_requests for family, _ in request.answers]
+            offered = frozenset[str]().union(*(family.resources(self.conf) for family in families))
+            of_cards = health_by_kubelet(of_cards, [self._nodes[row] for row in rows.tolist()], offered)
             undecided = stages(of_cards, len(rows)) < 0
             checks += kubelet_checks(pod_class.of_devices, self._resources, rows, undecided, view)
         first = first_failing(checks, of_cards, name, len(rows))
@@ -273,6 +279,12 @@ class Allocator(NodeTable):
         found = tuple(counted(check, name, admitted) for check in checks)
         near = closest(checks, view, name, admitted)
         return Unplaceable(self.nodes, found, closest=near, caveats=self.caveats(request), first_failing=first)
+
+    def _offered_names(self) -> frozenset[str]:
+        """Return the resources that some node has, itself or on its cards."""
+        modes = self._cards.kinds.modes
+        families = [family for family in FAMILIES if any(modes.find(mode) > 0 for mode in family.modes)]
+        return frozenset(self._resources.names()).union(*(family.resources(self.conf) for family in families))
 
     def caveats(self, request: PodRequest) -> tuple[str, ...]:
         """Return the annotations of the pod that are interpreted leniently in this cluster, and doubtful amounts."""

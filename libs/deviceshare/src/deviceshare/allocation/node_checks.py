@@ -4,8 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from deviceshare.allocation.card_models import ModelWish
+from deviceshare.allocation.first_failing import only
 from deviceshare.allocation.predicates import Rule, reasons
 from deviceshare.allocation.resource_names import nearest
 from deviceshare.families import Check, listed
@@ -60,11 +62,16 @@ def model_checks(
 
 
 def amount_checks(
-    asked: Iterable[tuple[str, int]], table: ResourceTable, rows: Ints, devices: frozenset[str]
+    asked: Iterable[tuple[str, int]],
+    table: ResourceTable,
+    rows: Ints,
+    devices: frozenset[str],
+    offered: frozenset[str],
 ) -> list[Check]:
     """Return the checks of node resources: insufficient amounts, too many pods, reserved nodes, unknown resources.
 
-    ``devices``: the resources by which devices are requested. Another resource that no node has may be misspelt.
+    ``devices``: the resources by which devices are requested. Another resource that no node has may be misspelt: the
+    nearest of those that nodes have, ``offered``, is suggested.
     """
     checks = []
     no_cards = np.zeros(len(rows), dtype=np.int64)
@@ -81,14 +88,35 @@ def amount_checks(
             short &= ~reserved
             if short.any():
                 checks.append(Check("TooManyPods", "Too many pods", short, no_cards, PODS, 0, free))
+        elif table.column(name) >= 0 and not table.allocatable(rows, name).any():
+            text = f"Insufficient {name}, of which kubelet offers none on any node"
+            checks.append(Check("InsufficientResource", text, short, no_cards, name, amount, free, unit_of(name)))
         elif not table.allocatable(rows, name).any():
-            meant = "" if name in devices else nearest(name, devices.union(table.names()))
+            meant = "" if name in devices else nearest(name, offered)
             text = f"Insufficient {name}, which no node has" + (f"; did you mean {meant}?" if meant else "")
             checks.append(Check("ResourceUnknown", text, short, no_cards, name, amount, free, unit_of(name)))
         else:
             text, unit = f"Insufficient {name}", unit_of(name)
             checks.append(Check("InsufficientResource", text, short, no_cards, name, amount, free, unit))
     return checks
+
+
+def health_by_kubelet(checks: Sequence[Check], nodes: Sequence[NodeFact | None], names: frozenset[str]) -> list[Check]:
+    """Return checks of cards in which those of health name the resource of which kubelet offers 0 on a node.
+
+    Kubelet's allocatable counts healthy devices: it is 0 while a device plugin reports all of them as unhealthy, and
+    when the plugin is gone. ``nodes``: those of the rows; ``names``: the resources of the device families.
+    """
+    found = []
+    for check in checks:
+        by_text: defaultdict[str, Bools] = defaultdict(lambda: np.zeros(len(nodes), dtype=np.bool_))
+        for row in np.flatnonzero(check.nodes).tolist() if check.code == "CardNotHealth" else ():
+            node = nodes[row]
+            zero = next((name for name in sorted(names) if node and node.allocatable.get(name) == 0), "")
+            by_text[f"{check.text}: kubelet's allocatable {zero} is 0" if zero else check.text][row] = True
+        parts = [only(replace(check, text=text, nodes=rows), rows) for text, rows in by_text.items()]
+        found += parts or [check]
+    return found
 
 
 def kubelet_checks(

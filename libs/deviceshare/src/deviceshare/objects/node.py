@@ -167,12 +167,15 @@ def _check_modes(family: Family, cards: tuple[Card, ...], problems: Problems) ->
 
 
 def _drop_left_behind(found: _Registered, node: NodeView, problems: Problems) -> None:
-    """Remove the cards of HAMi's device plugin if it was removed from the node, and another plugin registers the cards.
+    """Remove the cards of a GPU plugin that was removed from the node, if another plugin registers or offers the cards.
 
-    Kubelet offers 0 GPUs as soon as the plugin is gone, but the annotation stays. (Volcano's plugins need no such
-    rule: without their resources there are no cards of theirs.) A node that does not mention the resource proves
-    nothing, since the plugin may use another name.
+    Kubelet offers 0 of its resources as soon as the plugin is gone, but the annotation stays. A node that does not
+    mention the resources proves nothing, since the plugin may use other names.
     """
+    for family in [family for family in found if family.hardware.whole and not family.whole_modes]:
+        taken_over = len(found) > 1 or node.allocatable.get(family.hardware.whole)
+        if taken_over and 0 in map(node.allocatable.get, family.resources(_DEFAULT_CONF)):
+            del found[family]
     for family in [family for family in found if _shares_whole_gpus(family) and len(found) > 1]:
         offered = node.allocatable.get(family.hardware.whole)
         if offered == 0 or (offered is None and hami_gpu.is_deleted(node.annotations)):

@@ -21,7 +21,7 @@ USUAL = VgpuConf()
 
 def _without_cards(scene: Scene) -> Scene:
     node = scene.node
-    if {USUAL.number, USUAL.memory, USUAL.cores} <= node.allocatable.keys():
+    if all(str(node.allocatable.get(name, "0")) != "0" for name in (USUAL.number, USUAL.memory, USUAL.cores)):
         return scene
     return replace(scene, node=replace(node, annotations=without(node.annotations, vgpu.REGISTER)))
 
@@ -172,7 +172,7 @@ VGPU = (
     Deviation("register-holes", "a register annotation with an invalid card is refused", _without_holes),
     Deviation(
         "registered-node",
-        "a node that registers vGPU cards has them, even if its kubelet lacks a resource name",
+        "a node that registers vGPU cards has them, even if its kubelet lacks a resource name or offers 0",
         _without_cards,
     ),
     Deviation(

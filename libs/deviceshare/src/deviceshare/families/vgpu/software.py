@@ -7,6 +7,7 @@ Volcano: unhealthy cards are never used, both type lists count, spread prefers t
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf, VgpuConf
 from deviceshare.families import common, selection
@@ -86,13 +87,17 @@ class HamiCore(SoftwareVgpu):
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the cards of the register annotation, whatever their mode.
 
-        A node that offers 0 of a vGPU resource has none, as in Volcano: its device plugin is not running, and kubelet
-        rejects pods that request the resource. Resources that the node does not have are ignored.
+        Where kubelet offers 0 of a vGPU resource all of them are unhealthy: their device plugin reports them so, or is
+        gone, and kubelet rejects pods that request the resource. (Volcano has no cards there.) Resources that the node
+        does not have are ignored.
         """
         register = node.annotations.get(vgpu.REGISTER)
-        if not register or 0 in (node.allocatable.get(name) for name in _OFFERED):
+        if not register:
             return ()
-        return vgpu.read_register(register, node.name)
+        cards = vgpu.read_register(register, node.name)
+        if 0 in (node.allocatable.get(name) for name in _OFFERED):
+            return tuple(replace(card, healthy=False) for card in cards)
+        return cards
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return all devices except MIG instances; devices of MPS cards have the same format and are charged alike."""
