@@ -171,7 +171,7 @@ def seen(queues: Queues, scene: Scene) -> SimpleNamespace:
         groups={group: {k: v for k, v in queues.allocated(f"ns/g{group}").items() if v} for group in (1, 2)},
         shares={group: queues.dominant_share(f"ns/g{group}") for group in (1, 2)},
         total=+queues.counting.total,
-        largest=queues.counting.largest,
+        profiles=queues.counting.profiles,
     )
 
 
@@ -195,14 +195,14 @@ def test_accounts_after_any_history_are_those_of_new_ones(conf, history) -> None
     assert set(scene.queues.names) <= {*scene.facts, "root"}, "accounts of queues that do not exist"
 
 
-def test_amounts_of_waiting_pods_change_only_with_the_largest_card() -> None:
+def test_amounts_of_waiting_pods_change_only_with_nodes_of_other_cards() -> None:
     queues = Queues(default_conf())
     assert queues.set_node(node("a", cards(1, memory=100)))
-    assert not queues.set_node(node("b", cards(2, memory=100)))
-    assert not queues.set_node(node("c", cards(2, memory=50)))
-    assert queues.set_node(node("d", cards(1, memory=200)))
+    assert queues.set_node(node("b", cards(2, memory=100)))
+    assert not queues.set_node(node("c", cards(2, memory=100)))
+    assert not queues.set_node(node("c", cards(2, memory=100), ready=False))
     assert not queues.remove_node("b")
-    assert queues.remove_node("d")
+    assert queues.remove_node("c")
     assert not queues.remove_node("a-that-never-was")
 
 

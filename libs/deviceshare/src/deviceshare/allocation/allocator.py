@@ -93,8 +93,8 @@ class Work(msgspec.Struct):
 
 
 _ROWS_PER_UNIT, _TERMS_PER_UNIT, _ROWS_PER_DIAGNOSED_UNIT = 100, 8, 2
-_LEAST_DIAGNOSIS = 8
-"""Units of the diagnosis of a request on few nodes."""
+_LEAST_DIAGNOSIS, _NEW_RANKING = 8, 8
+"""Units of the diagnosis of a request on few nodes, and of reading a request that has no ranking."""
 
 
 class Allocator(NodeTable):
@@ -328,6 +328,7 @@ class Allocator(NodeTable):
         changes = self._changes
         if pod_class.version != (version := self._cards.version + self._resources.version):
             pod_class.resolve(self._cards, self._resources, self._rankings, version)
+            self.work.deciding += _NEW_RANKING
         node_index = pod_class.node_index
         if node_index.seen == changes.now:
             return

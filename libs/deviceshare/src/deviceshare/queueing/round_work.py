@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from deviceshare.allocation import Work
 
-DECIDING, EXPLAINING = 2000, 2000
+DECIDING, EXPLAINING = 1000, 1000
 """Units of work for the decisions of one round, and for diagnoses of why jobs wait."""
 
 
