@@ -351,7 +351,7 @@ async def test_an_error_of_the_server_is_reported(connection: Connection, caplog
     assert connection.losses == 0
 
 
-async def test_a_request_by_the_names_of_nats_py_waits_five_seconds_unless_told(
+async def test_a_request_by_the_names_of_nats_py_waits_five_seconds_by_default(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[object, ...]] = []

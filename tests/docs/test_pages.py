@@ -153,7 +153,7 @@ def test_the_register_annotations_of_the_page_are_read():
 
 
 def test_explained_resources_can_be_requested():
-    asked = device_names(SchedulerConf()) | {"nvidia.com/gpu", "amd.com/gpu"}
+    asked = device_names(SchedulerConf()) | {"nvidia.com/gpu", "amd.com/gpu", "huawei.com/Ascend910"}
     assert {name for cell in first_cells(section(REQUESTS, "Resources")) for name in cell} == asked
 
 

@@ -116,7 +116,7 @@ async def test_a_user_is_asked_about_once_and_not_what_cannot_be_a_token() -> No
     access = of_users(reviewer)
     assert access.reviews is not None
     assert [await access.check(request("/", bearer("of-alice"))) for _ in range(2)] == [ALICE, ALICE]
-    for token, asked in (("of-nobody", ["of-alice", "of-nobody"]), ("ö", ["of-alice", "of-nobody"])):
+    for token, asked in (("of-none", ["of-alice", "of-none"]), ("ö", ["of-alice", "of-none"])):
         with pytest.raises(Refused, match="the token is not valid") as refused:
             await access.check(request("/", bearer(token)))
         assert (refused.value.status, reviewer.asked) == (401, asked)

@@ -131,7 +131,7 @@ def test_cards_that_are_missing_while_their_plugin_registers_again_are_no_events
     core, bus, _ = started([node(), pod()], 5)
     core.deliver([node(6, "")])
     assert events(work_off(core, bus)) == []
-    assert problems(bus) == [MISSING], "whoever asks meanwhile is told"
+    assert problems(bus) == [MISSING], "shown meanwhile"
     core.now = Now(core.now.monotonic + SETTLE / 2, core.now.wall)
     core.deliver([node(7)])
     assert events(work_off(core, bus)) == []

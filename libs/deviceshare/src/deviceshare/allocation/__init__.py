@@ -9,7 +9,7 @@ and :mod:`.node_filter` (which nodes a pod may use), :mod:`.node_scores`, :mod:`
 move to free capacity).
 """
 
-from deviceshare.allocation.allocator import Allocator, Placement, Unplaceable, Work
+from deviceshare.allocation.allocator import Allocator, Effort, Placement, Unplaceable
 from deviceshare.allocation.claim_check import ClaimCheck
 from deviceshare.allocation.defragmentation import LEAST_GAIN, Movable, Move, measure, plan
 from deviceshare.allocation.inter_pod import InterPod
@@ -24,6 +24,7 @@ __all__ = [
     "LEAST_GAIN",
     "Allocator",
     "ClaimCheck",
+    "Effort",
     "InterPod",
     "Movable",
     "Move",
@@ -34,7 +35,6 @@ __all__ = [
     "Ties",
     "Unplaceable",
     "WaitingRequests",
-    "Work",
     "counted",
     "matches",
     "measure",

@@ -85,7 +85,7 @@ class Unplaceable(msgspec.Struct, frozen=True):
     first_failing: tuple[Refusal, ...] = ()
 
 
-class Work(msgspec.Struct):
+class Effort(msgspec.Struct):
     """How much work an allocator has done. A unit is about 50 µs; it is counted, so that it is the same in a replay."""
 
     deciding: int = 0
@@ -102,7 +102,7 @@ class Allocator(NodeTable):
 
     def __init__(self, conf: SchedulerConf, ties: Ties = LOWEST) -> None:
         super().__init__(conf, ties)
-        self.work = Work()
+        self.work = Effort()
         self._expected = ExpectedDemand()
         self._pod_classes = PodClasses(conf)
         self._rankings = RankingCache(self._order)

@@ -1,13 +1,13 @@
 """How much a round does for each queue, so that the jobs of no queue delay the decisions of others.
 
-Work is counted (:class:`~deviceshare.allocation.Work`), not timed, so that a replay decides alike. The queues with jobs
-share the work of a round equally. A queue that has used up its share continues in the next round, in which all queues
-have a share again. A job is decided as a whole, so the last one may exceed the share.
+Work is counted (:class:`~deviceshare.allocation.Effort`), not timed, so that a replay decides alike. The queues with
+jobs share the work of a round equally. A queue that has used up its share continues in the next round, in which all
+queues have a share again. A job is decided as a whole, so the last one may exceed the share.
 """
 
 from collections.abc import Collection
 
-from deviceshare.allocation import Work
+from deviceshare.allocation import Effort
 
 DECIDING, EXPLAINING = 1000, 1000
 """Units of work for the decisions of one round, and for diagnoses of why jobs wait."""
@@ -16,7 +16,7 @@ DECIDING, EXPLAINING = 1000, 1000
 class RoundWork:
     """The work that is left for each queue in a round; ``done`` counts what is done."""
 
-    def __init__(self, done: Work) -> None:
+    def __init__(self, done: Effort) -> None:
         self._done = done
         self._decided = self._explained = 0
         """How much was done before the job that is being decided."""
