@@ -132,9 +132,9 @@ def test_without_backfill_a_pod_that_requests_nothing_waits_and_says_why() -> No
 
 
 def test_a_pod_that_counts_less_since_the_largest_card_is_gone_is_looked_at_again() -> None:
-    played = Played()
-    large = node("large", [card(0, memory=400, node="large")])
-    played.put(large)
+    # The first node by name is chosen.
+    large, small = node("large", [card(0, memory=400)]), node("small", [card(1, memory=100)])
+    played = Played(large, small)
     played.put(QueueFact(name="q", capability={MEMORY: 150}))
     played.put(replace(pod("p", vgpu(1)), queue="q"))
     out = played.tick()
@@ -346,3 +346,47 @@ def test_a_whole_card_counts_as_what_the_pod_gets_from_its_claim_on() -> None:
     played.written(out)
     played.put(replace(pod("more", vgpu(1, 50)), queue="q"))
     assert [claim.name for claim in played.tick().claims] == ["more"]
+
+
+def whole(*, percentage: int = 0):
+    """Return a request for a whole small card, or a percentage of it, by the label of its node."""
+    more = {"volcano.sh/vgpu-memory-percentage": percentage} if percentage else {}
+    return ask(container(**{NUMBER: 1, **more}), node_selector=(("size", "small"),))
+
+
+def of_two_sizes(plugin: str, small: int) -> Played:
+    """Return nodes with a card of 100 MiB or of 40 MiB, and a queue that may use 80 MiB."""
+    nodes = [node("large", [card(9, memory=100)], labels={"size": "large"})]
+    nodes += [node(f"s{at}", [card(at, memory=40)], labels={"size": "small"}) for at in range(small)]
+    played = Played(*nodes)
+    played.put(ConfigFact(name="scheduler", text=BOUNDED.replace("PLUGIN", plugin), source="conf"))
+    played.put(QueueFact(name="q", capability={MEMORY: 80}))
+    return played
+
+
+@pytest.mark.parametrize("plugin", ["capacity", "proportion"])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_whole_card_counts_as_the_one_of_the_only_nodes_that_the_pod_may_use(plugin: str, together: bool) -> None:
+    played = of_two_sizes(plugin, 3)
+    if together:
+        played.put(PodGroupFact(key=GroupKey("ns/g"), uid="g", queue="q", min_member=2, phase="Inqueue", admitted=True))
+    for at in range(2):
+        played.put(replace(pod(f"p{at}", whole(), gang="g" if together else ""), queue="q"))
+    out = played.tick()
+    assert sorted(claim.name for claim in out.claims) == ["p0", "p1"]
+    played.written(out)
+    played.put(replace(pod("half", whole(percentage=50)), queue="q"))
+    out = played.tick()
+    assert not out.claims
+    assert any("q" in message and MEMORY in message for message in out.messages)
+
+
+def test_a_whole_card_of_the_nodes_that_the_pod_may_use_is_waited_for() -> None:
+    played = of_two_sizes("capacity", 1)
+    played.put(replace(pod("first", whole()), queue="q"))
+    out = played.tick()
+    played.written(out)
+    played.put(replace(pod("second", whole()), queue="q"))
+    assert not played.tick().claims
+    played.put(node("s9", [card(5, memory=40)], labels={"size": "small"}))
+    assert [claim.name for claim in played.tick().claims] == ["second"]

@@ -3,8 +3,8 @@
 Native resources count as requested, and each pod counts as one of ``pods``: as in Volcano, ``pods`` affects shares but
 is never limited (pkg/scheduler/api/resource_info.go, IsIgnoredScalarResource). Devices count under the extended
 resources by which pods request them: ``volcano.sh/vgpu-number`` is the number of vGPUs, ``volcano.sh/vgpu-memory``
-their total MiB, and so on. Until the pod is placed, a request for the whole memory of cards, or for a percentage,
-counts as if it got the largest cards of its models that a node has.
+their total MiB, and so on. Until a node is chosen, a request for the whole memory of cards, or for a percentage, counts
+as if it got the largest cards of its models that a node has.
 """
 
 from collections import Counter, defaultdict
@@ -135,6 +135,10 @@ class Counting:
     def asked(self, request: PodRequest) -> ResourceAmounts:
         """Return the amounts of a waiting pod."""
         return self._known(request)[0]
+
+    def depends_on_cards(self, request: PodRequest) -> bool:
+        """Return whether the amounts of a pod depend on the cards that it gets."""
+        return self._known(request)[1]
 
     def held(self, request: PodRequest, grants: Iterable[ContainerGrant]) -> ResourceAmounts:
         """Return the amounts of a pod with these grants."""

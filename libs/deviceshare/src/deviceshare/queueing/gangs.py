@@ -5,7 +5,7 @@ them to the queue; on failure it leaves nothing.
 """
 
 from collections import Counter
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Container, MutableMapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -174,6 +174,31 @@ def decide(
     return failure
 
 
+def _find_place(
+    allocator: Allocator,
+    queues: Queues | None,
+    pod: PodFact,
+    no_room: Container[PodRequest],
+    *,
+    borrowing: bool,
+) -> tuple[Placement | None, Shortage | None]:
+    """Return the place of a pod, or the limit of its queue that it would exceed; neither if no node fits.
+
+    A request for whole cards, or for a percentage of them, counts as the largest cards that the pod may get. Only its
+    place shows what it gets, which may be within the limits.
+    """
+    shortage = queues.shortage(pod.uid, borrowing=borrowing) if queues is not None else None
+    if shortage is None:
+        return (None if pod.ask in no_room else allocator.place(pod.ask)), None
+    if queues is None or not queues.depends_on_cards(pod.uid):
+        return None, shortage
+    placement = None if pod.ask in no_room else allocator.place(pod.ask)
+    if placement is None:
+        return None, None
+    shortage = queues.shortage(pod.uid, placement.grants, borrowing=borrowing)
+    return (placement if shortage is None else None), shortage
+
+
 class _Single(NamedTuple):
     """A group of one pod, which is placed as :class:`_Attempt` does, or not."""
 
@@ -185,14 +210,13 @@ class _Single(NamedTuple):
     def decide(self, *, borrowing: bool, reasons: bool) -> Decision:
         (pod,) = self.group.pods
         request = pod.ask
-        shortage = self.queues.shortage(pod.uid, borrowing=borrowing) if self.queues is not None else None
-        placement = None if shortage is not None or request in self.no_room else self.allocator.place(request)
+        placement, shortage = _find_place(self.allocator, self.queues, pod, self.no_room, borrowing=borrowing)
         if placement is None:
             why: Reason = shortage if shortage is not None else self._why_not(request, reasons=reasons)
             return Decision(group=self.group, placed=(), waiting=((pod, why),), fitted=0)
         self.allocator.take(pod.uid, placement, pod.tenant)
         if self.queues is not None:
-            self.queues.hold(pod.uid)
+            self.queues.hold(pod.uid, placement.grants)
         return Decision(group=self.group, placed=((pod, placement),), waiting=(), fitted=1)
 
     def _why_not(self, request: PodRequest, *, reasons: bool) -> Unplaceable:
@@ -263,8 +287,7 @@ class _Attempt(msgspec.Struct, eq=False):
         if request in self.lacking:
             self.refused.append(pod)
             return
-        shortage = self.queues.shortage(pod.uid, borrowing=self.borrowing) if self.queues is not None else None
-        placement = None if shortage is not None or request in self.no_room else self.allocator.place(pod.ask)
+        placement, shortage = _find_place(self.allocator, self.queues, pod, self.no_room, borrowing=self.borrowing)
         if placement is None:
             self.lacking[request] = shortage
             if shortage is None and not self.placed:
@@ -273,7 +296,7 @@ class _Attempt(msgspec.Struct, eq=False):
             return
         self.allocator.take(pod.uid, placement, pod.tenant)
         if self.queues is not None:
-            self.queues.hold(pod.uid)
+            self.queues.hold(pod.uid, placement.grants)
         self.placed.append((pod, placement))
         self.tasks[pod.task] += 1
 

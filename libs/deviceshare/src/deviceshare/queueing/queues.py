@@ -231,8 +231,15 @@ class Queues:
             before[0].commit(before[1], -1)
             self._forget_if_gone(before[0])
 
-    def hold(self, uid: str) -> None:
-        """Charge a placed pod to its queue."""
+    def depends_on_cards(self, uid: str) -> bool:
+        """Return whether what a waiting pod counts depends on the cards that it gets."""
+        entry = self._pods.get(uid)
+        return entry is not None and entry.pod is not None and self.counting.depends_on_cards(entry.pod.ask)
+
+    def hold(self, uid: str, grants: Iterable[ContainerGrant] | None = None) -> None:
+        """Charge a placed pod to its queue: by what it is granted, None if that is known from its claim or its fact."""
+        if grants is not None and self.depends_on_cards(uid):
+            self._count_again(self._pods[uid], grants)
         entry = self._pods.get(uid)
         if entry is not None and not entry.held:
             self._charge(entry, held=True)
@@ -242,6 +249,12 @@ class Queues:
         entry = self._pods.get(uid)
         if entry is not None and entry.held:
             self._charge(entry, held=False)
+            if self.depends_on_cards(uid):
+                self._count_again(entry, None)
+
+    def _count_again(self, entry: _Entry, claimed: Iterable[ContainerGrant] | None) -> None:
+        if entry.pod is not None:
+            self.put(entry.pod, entry.account.fact.name, entry.group, claimed)
 
     def _charge(self, entry: _Entry, *, held: bool) -> None:
         sign = 1 if held else -1
@@ -304,13 +317,21 @@ class Queues:
         concerned = [*links.problems, *(name for name in links.child if self._accounts[name].pods)]
         return links.obstacle(min(concerned)) if concerned else ""
 
-    def shortage(self, uid: str, *, borrowing: bool = False) -> Shortage | None:
+    def shortage(
+        self, uid: str, grants: Iterable[ContainerGrant] | None = None, *, borrowing: bool = False
+    ) -> Shortage | None:
         """Return the first limit of its queue that a pod would exceed, or None.
 
-        ``borrowing``: the queue may exceed its deserved amount.
+        ``grants``: what it would get, None while this is not known. ``borrowing``: the queue may exceed its deserved
+        amount.
         """
         entry = self._pods.get(uid)
-        return None if entry is None else self.limits.shortage(entry.account, entry.amounts, borrowing=borrowing)
+        if entry is None:
+            return None
+        amounts = entry.amounts
+        if grants is not None and entry.pod is not None:
+            amounts = self.counting.held(entry.pod.ask, grants)
+        return self.limits.shortage(entry.account, amounts, borrowing=borrowing)
 
     def allows(self, queue: str, resource: str, amount: int, *, borrowing: bool) -> bool:
         """Return whether a queue may allocate an additional amount of a resource."""
