@@ -193,6 +193,11 @@ def test_the_vgpu_plugin_selects_pods_of_no_node_or_another_one_by_their_annotat
             assert fact("hami-core", annotations | erased, phase, node).selectable == ()
 
 
+def test_a_text_that_is_no_name_of_a_node_selects_no_pod():
+    annotations = bound("hami-core") | {"volcano.sh/vgpu-node": "n" * 254}
+    assert fact("hami-core", annotations, node="").selectable == ()
+
+
 @pytest.mark.parametrize("family", [name for name in CASES if name != "hami-core"])
 def test_other_plugins_read_the_pods_of_their_node_only(family):
     assert fact(family, bound(family), node="").selectable == ()

@@ -4,7 +4,7 @@ import pytest
 from deviceshare.model import ConfigFact, GroupKey, HostPort, PodGroupFact, Toleration
 from deviceshare.state import SCORED
 from msgspec.structs import replace
-from support.builders import ask, container, node, pod
+from support.builders import NUMBER, ask, card, container, node, pod, vgpu
 from support.played import Played
 
 WEB = ask(container(cpu=50), host_ports=(HostPort("0.0.0.0", "TCP", 80),))
@@ -125,3 +125,18 @@ def test_a_resize_changes_what_the_claim_of_a_bound_pod_takes(played) -> None:
     assert [claim.name for claim in played.tick(5.0).claims] == ["x", "y"], "of one node"
     held = dict(played.core.cluster.allocator.holding("a", pod("x", big).uid).resources)
     assert (held["cpu"], held["memory"]) == (10_000, 2**31)
+
+
+def test_a_claim_of_an_earlier_version_counts_the_devices_that_its_pod_requests() -> None:
+    """Kubelet counts them; claims of earlier versions do not name them."""
+    cards = [card(0, memory=100), card(1, memory=100)]
+    played = Played(node("a", cards, **{NUMBER: 2}))
+    played.put(pod("x", vgpu(1, 10)))
+    (claim,) = played.tick().claims
+    assert dict(claim.counted)[NUMBER] == 1
+    for number, placed in ((2, []), (1, ["y"])):
+        after = Played(node("a", cards, **{NUMBER: 2}))
+        after.ledger("a", 1, replace(claim, counted=()))
+        after.put(pod("x", vgpu(1, 10), node="a", held=claim.grants))
+        after.put(pod("y", vgpu(number, 10)))
+        assert [made.name for made in after.tick().claims if made.name != "x"] == placed

@@ -5,6 +5,7 @@ from deviceshare_binder.core import PATIENCE
 from deviceshare_binder.core.commands import Annotate, BindPod, RecordEvent, SetPodCondition
 from deviceshare_binder.core.events import OtherPodChanged
 from deviceshare_binder.core.views import NodeView, OtherPodView
+from deviceshare_bus.subjects import partition
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver
 from support.binder_scene import of
@@ -125,3 +126,17 @@ def test_a_pod_of_another_scheduler_that_waits_no_more_is_not_waited_for():
     core.handle(OtherPodChanged("theirs", None), NOW)
     assert begun(core.take(NOW)) == ["p1"]
     assert core.detail["stuck"] == 0
+
+
+def test_a_replica_that_takes_over_a_node_clears_what_keeps_its_plugin_busy():
+    core = scene([pod("p1", vgpus(1))], [])
+    owned: set[int] = set()
+    core.core._claims._owns_partition = owned.__contains__
+    core.core._claims.shards_changed()
+    theirs = OtherPodView(uid="theirs", namespace="default", name="theirs", selectable=tuple(ONE))
+    core.handle(OtherPodChanged("theirs", theirs), NOW)
+    assert of(Annotate, core.take(NOW + PATIENCE)) == [], "another replica does it"
+    owned.add(partition("n1"))
+    core.core._claims.shards_changed()
+    (removal,) = of(Annotate, core.take(NOW + PATIENCE))
+    assert removal.uid == "theirs"

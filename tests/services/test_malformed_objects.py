@@ -144,6 +144,17 @@ async def test_the_binder_answers_a_command_that_fails_by_a_defect(caplog: pytes
     assert "Traceback" in caplog.text
 
 
+async def test_a_pod_may_be_bound_although_its_binding_failed_by_a_defect() -> None:
+    class Failing(KubeCluster):
+        async def bind(self, *_: Any, **__: Any) -> Any:
+            raise ZeroDivisionError("a defect")
+
+    (binding,) = (command for command in commands_about("Pod") if isinstance(command, BindPod))
+    event = await ClusterSide(Failing()).perform(binding)
+    assert isinstance(event, ClusterFailed)
+    assert not event.final
+
+
 @pytest.mark.parametrize("kind", BY_BINDER)
 async def test_the_binder_handles_malformed_answers_of_an_api_server(kind: str) -> None:
     cluster, server = KubeCluster(), Answering()

@@ -186,7 +186,9 @@ class ClusterSide:
             failed = str(error), error.final
         except Exception as error:  # a defect: it concerns one object, and the process would meet it again
             log.exception("%s failed", type(command).__name__)
-            failed = f"{type(command).__name__} failed: {type(error).__name__}: {error}", True
+            # A pod may be bound although its binding failed here.
+            final = not isinstance(command, BindPod)
+            failed = f"{type(command).__name__} failed: {type(error).__name__}: {error}", final
         jitter = random.uniform(0.0, MOST_JITTER)  # noqa: S311 - not for secrets
         return ClusterFailed(command, *failed, jitter)
 

@@ -37,7 +37,7 @@ MOST_SPREADS = 16
 MOST_TEXTS = 4096
 """Keys, operators, values and names in ``affinity``, ``topologySpreadConstraints`` or ``volumes``, or in a selector."""
 MOST_TASKS = 1024
-"""Tasks of ``minTaskMember`` of a PodGroup."""
+"""Entries of ``minTaskMember``, and of ``subGroupPolicy``, of a PodGroup."""
 MOST_MODES = 16
 """Access modes of a PersistentVolumeClaim or PersistentVolume."""
 

@@ -9,6 +9,7 @@ pkg/controllers/podgroup (parseNetworkTopologyFromPod), and the schema of its Po
 
 from collections.abc import Iterator, Mapping
 
+from deviceshare.objects.bounds import MOST_TASKS, cut
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import NetworkTopology, PodGroupSpec
 
@@ -36,20 +37,24 @@ def check_pod(annotations: Mapping[str, str], problems: Problems) -> None:
 
 
 def check_group(spec: PodGroupSpec, problems: Problems) -> tuple[str, ...]:
-    """Add the constraints of a PodGroup to its problems. Returns what has no effect, a sentence for each."""
-    caveats = []
-    for field, topology in _topologies(spec):
+    """Add the constraints of a PodGroup to its problems. Returns what has no effect, a sentence if there is any."""
+    soft = []
+    for field, topology in _topologies(spec, problems):
         mode = topology.mode or _HARD
         if mode == _SOFT:
-            caveats.append(f"{problems.subject}: {field}: {mode!r} has no effect: network topology is not evaluated")
+            soft.append(field)
         else:
             problems.add(f"{field}.mode", mode, _EXPECTED_MODE)
-    return tuple(caveats)
+    if not soft:
+        return ()
+    fields = soft[0] if len(soft) == 1 else f"{soft[0]} and {len(soft) - 1} more"
+    return (f"{problems.subject}: {fields}: {_SOFT!r} has no effect: network topology is not evaluated",)
 
 
-def _topologies(spec: PodGroupSpec) -> Iterator[tuple[str, NetworkTopology]]:
+def _topologies(spec: PodGroupSpec, problems: Problems) -> Iterator[tuple[str, NetworkTopology]]:
     if spec.network_topology is not None:
         yield "spec.networkTopology", spec.network_topology
-    for index, policy in enumerate(spec.sub_group_policy or ()):
+    policies = cut(spec.sub_group_policy or [], MOST_TASKS, "spec.subGroupPolicy", problems)
+    for index, policy in enumerate(policies):
         if policy.network_topology is not None:
             yield f"spec.subGroupPolicy[{index}].networkTopology", policy.network_topology

@@ -56,12 +56,15 @@ def unasked(ask: PodRequest) -> ResourceAmounts:
 
 
 def with_resized(claimed: ResourceAmounts, current: ResourceAmounts) -> ResourceAmounts:
-    """Return the amounts of a claim with the CPU and memory that its pod takes now: a resize may have changed them."""
+    """Return the amounts of a claim with the CPU and memory that its pod takes now: a resize may have changed them.
+
+    Amounts that the claim does not name count as well: claims of earlier versions name no resources of devices.
+    """
     if current == claimed:
         return claimed
-    names = [name + suffix for name in LEAST for suffix in ("", SCORED)]
-    found = {name: amount for name, amount in claimed if name not in names}
-    return tuple((found | {name: amount for name, amount in current if name in names}).items())
+    resized = [name + suffix for name in LEAST for suffix in ("", SCORED)]
+    kept = {name: amount for name, amount in claimed if name not in resized}
+    return tuple((dict(current) | kept).items())
 
 
 def sums(ask: PodRequest) -> dict[str, int]:

@@ -118,6 +118,7 @@ class ClaimBinder:
         for pod in self.facts.pods.values():
             if any(partition(node) in gained for node in pod.selecting):
                 self._steps.add(*out_of_sight(pod))
+        self.handoffs.report_again(lambda node: partition(node) in gained)
 
     def _owns(self, node: str) -> bool:
         """Return whether this replica binds pods to a node."""

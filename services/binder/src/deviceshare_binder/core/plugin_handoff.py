@@ -10,7 +10,7 @@ at most for the patience.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -269,6 +269,13 @@ class PluginHandoffs:
             elif starts and uid in handoff.starting:
                 handoff.starting[uid] = frozenset()
                 self._free(node, handoff)
+
+    def report_again(self, nodes: Callable[[str], bool]) -> None:
+        """Report the stuck pods of the chosen nodes once more: another replica reported them, or has ended."""
+        for node, handoff in self._handoffs.items():
+            if handoff.stuck and nodes(node):
+                for uid in sorted(handoff.stuck):
+                    self._report(node, uid, handoff.waiting_for(uid))
 
     def take_stuck(self) -> list[Stuck]:
         """Return the stuck pods to report, each once."""

@@ -11,6 +11,9 @@ from deviceshare.families.device_plugin import SERVED_TIME, DevicePlugin
 from deviceshare.formats import vgpu
 from deviceshare.model import ContainerGrant
 
+_LONGEST_NAME = 253
+"""Characters of the name of a node, as in Kubernetes."""
+
 
 def _key(count: int) -> str:
     return f"{count} {'vGPU' if count == 1 else 'vGPUs'}"
@@ -39,6 +42,8 @@ class VgpuPlugin(DevicePlugin):
     def selectable(self, annotations: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         """Return the node that the pod names, and the number of devices left to hand out."""
         node, left = annotations.get(vgpu.NODE, ""), annotations.get(vgpu.TO_ALLOCATE, "")
+        if len(node) > _LONGEST_NAME:
+            return "", ()
         count = sum("," in device for slot in left.split(";") for device in slot.split(":"))
         return (node, (_key(count),)) if node and count else ("", ())
 
