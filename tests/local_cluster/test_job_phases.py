@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from deviceshare_cluster.local import LocalCluster
 from deviceshare_cluster.local.admission import Priorities, admit
 from deviceshare_cluster.local.job_phases import next_phase
+from deviceshare_cluster.local.kinds import Key
 from support.controlled import controlled, until
 from support.job_manifests import job
+from support.malformed import put_raw
 
 R, P, S, F = "Running", "Pending", "Succeeded", "Failed"
 
@@ -96,3 +99,19 @@ async def test_a_job_that_has_ended_makes_no_pods(local: LocalCluster) -> None:
 
         await until(made)
         assert [pod["metadata"]["name"] for pod in await local.list("Pod")] == ["next-t-0"]
+
+
+@pytest.mark.parametrize("status", [None, 7, {}, {"state": 7}, {"state": {}}, {"state": {"phase": 7}}])
+async def test_a_stored_job_without_a_phase_is_pending_and_gets_its_pods(local: LocalCluster, status: object) -> None:
+    """Such as a Job that an earlier version stored, which wrote no phase."""
+    stored = admit(job({"replicas": 1}), uid="u", now="2026-01-01T00:00:00Z", priorities=Priorities()).object
+    data = msgspec.json.encode(stored | {"status": status})
+    await put_raw(local, Key("Job", "default", "j").subject, data)
+    async with controlled(local):
+
+        async def is_played() -> bool:
+            (found,) = await local.list("Job")
+            written = (found.get("status") or {}).get("state") == {"phase": "Pending"}
+            return written and len(await local.list("Pod")) == 1
+
+        await until(is_played)

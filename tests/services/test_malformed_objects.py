@@ -29,7 +29,7 @@ from deviceshare_cluster.local.kinds import KINDS, Key
 from deviceshare_inventory.core import KINDS as OF_INVENTORY
 from support.controlled import controlled, until
 from support.inventory import node, started, work_off
-from support.malformed import BROKEN, CLUSTER_SCOPED, OBJECTS, malformed, valid
+from support.malformed import BROKEN, CLUSTER_SCOPED, OBJECTS, malformed, put_raw, valid
 
 Object = dict[str, Any]
 AT = 1_800_000_000.0
@@ -93,11 +93,6 @@ def test_inventory_reports_an_object_that_a_decoder_fails_for(monkeypatch: pytes
     events = work_off(driver, bus)
     assert bus.fact("cluster.node.n1").name == "n1"
     assert ["ZeroDivisionError: a defect" in event.message for event in events] == [True]
-
-
-async def put_raw(cluster: LocalCluster, subject: str, data: bytes) -> None:
-    connection = cluster._store._connection
-    await connection.jetstream.publish(subject, data)
 
 
 def stored(kind: str) -> Iterator[bytes]:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from deviceshare_cluster.local import LocalCluster
+
 Object = dict[str, Any]
 
 WRONG: tuple[Any, ...] = ("text", 7, None, [], [None], {"a": None}, "\x00 …")
@@ -131,6 +133,11 @@ def malformed(kind: str) -> Iterator[Object]:
                 holder = holder[step]
             holder[path[-1]] = wrong
             yield obj
+
+
+async def put_raw(cluster: LocalCluster, subject: str, data: bytes) -> None:
+    """Store what no admission has seen."""
+    await cluster._store._connection.jetstream.publish(subject, data)
 
 
 BROKEN = (

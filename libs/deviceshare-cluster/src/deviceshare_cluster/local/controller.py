@@ -14,7 +14,7 @@ from deviceshare_cluster.interface import Change, ChangeType, ClusterError, List
 from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES
 from deviceshare_cluster.local.cluster import LocalCluster
 from deviceshare_cluster.local.ephemeral_volumes import EphemeralVolumes
-from deviceshare_cluster.local.job_phases import is_finished, next_phase
+from deviceshare_cluster.local.job_phases import is_finished, job_state, next_phase
 from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_cluster.local.kinds import VOLCANO_JOB, Key, key_of, known_kind
 from deviceshare_cluster.local.kubelets import Kubelets
@@ -289,9 +289,7 @@ class Controller:
         """Write the phase of a Job of Volcano; nothing if it has not changed."""
         uid = job["metadata"]["uid"]
         phases = {each.name: self._pods[each].phase for each in self._owned_by(uid) if each in self._pods}
-        await self._cluster.write_status(
-            key, uid, {"state": {**job["status"]["state"], "phase": next_phase(job, phases)}}
-        )
+        await self._cluster.write_status(key, uid, {"state": job_state(job) | {"phase": next_phase(job, phases)}})
 
     async def _sync_job(self, job: Object) -> None:
         """Reconcile the objects of a Job of Volcano."""

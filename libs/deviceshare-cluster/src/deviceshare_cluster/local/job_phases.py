@@ -6,6 +6,7 @@ the local cluster does not play.
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from typing import Any
 
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local.jobs import pod_names
@@ -15,14 +16,22 @@ _UNFINISHED = (PENDING, RUNNING, "Restarting")
 _ENDED = ("Succeeded", "Failed")
 
 
+def job_state(job: Object) -> dict[str, Any]:
+    """Return ``status.state`` of a stored Job; its phase is Pending if none is stored, as by an earlier version."""
+    state = (job.get("status") or {}).get("state")
+    state = state if isinstance(state, dict) else {}
+    phase = state.get("phase")
+    return {**state, "phase": phase if phase and isinstance(phase, str) else PENDING}
+
+
 def is_finished(job: Object) -> bool:
-    """Return whether an admitted Job shows that it has ended: it makes no pods any more."""
-    return job["status"]["state"]["phase"] not in _UNFINISHED
+    """Return whether a Job shows that it has ended: it makes no pods any more."""
+    return job_state(job)["phase"] not in _UNFINISHED
 
 
 def next_phase(job: Object, pod_phases: Mapping[str, str]) -> str:
     """Return the phase of an admitted Job now; ``pod_phases``: those of its pods, by name."""
-    before: str = job["status"]["state"]["phase"]
+    before: str = job_state(job)["phase"]
     if is_finished(job):
         return before
     by_task: defaultdict[str, Counter[str]] = defaultdict(Counter)
