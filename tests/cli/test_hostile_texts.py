@@ -30,6 +30,7 @@ from deviceshare.model import (
 from deviceshare_bus import subjects
 from deviceshare_bus.messages import Events, Step, encode
 from deviceshare_bus.subjects import Stream
+from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import main
 from deviceshare_cli.output import indented_json, yaml_text
 from deviceshare_cli.reading.reader import StoredMessage
@@ -178,6 +179,14 @@ def test_output_has_no_character_that_is_not_printable_and_no_line_of_others(
     written = run(monkeypatch, *given, "--snapshot", str(snapshot))
     assert written
     harmless(written)
+
+
+def test_an_error_is_one_line_and_its_details_are_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def app() -> None:
+        raise CommandError("pod a\nTOTAL 9\x1b[2J", "line 1\nline 2\x1b[2J")
+
+    monkeypatch.setattr("deviceshare_cli.main.app", app)
+    assert run(monkeypatch).splitlines() == [r"deviceshare: pod a\nTOTAL 9\u001b[2J", "line 1", r"line 2\u001b[2J"]
 
 
 def texts(value: Any) -> set[str]:

@@ -2,7 +2,11 @@
 
 
 class CommandError(Exception):
-    """Printed instead of a traceback; further lines are details, such as the end of a log."""
+    """Printed instead of a traceback, as one line whatever its text has. ``details``: lines below it, as of a log."""
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
 
 
 class NotFoundError(CommandError):

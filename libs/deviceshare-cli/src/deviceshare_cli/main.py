@@ -20,6 +20,7 @@ from deviceshare_cli.conformance.app import app as conformance_app
 from deviceshare_cli.credentials.app import app as credentials_app
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
+from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.numbers import finite
 from deviceshare_cli.output import VisibleStream
 from deviceshare_cli.pods import SCHEDULERS
@@ -306,7 +307,9 @@ def main() -> None:
     try:
         app()
     except CommandError as error:
-        print(f"deviceshare: {error}", file=sys.stderr)
+        to_stderr(f"deviceshare: {error}")
+        if error.details:
+            print(error.details, file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(1)

@@ -18,6 +18,8 @@ from pathlib import Path
 from deviceshare.model import Backoff
 from deviceshare_bus.tasks import end
 
+from deviceshare_cli.errors import CommandError
+
 PR_SET_PDEATHSIG = 1
 
 
@@ -42,8 +44,8 @@ class RestartPolicy:
     """The supervisor fails after this number of consecutive shorter runs."""
 
 
-class ProgramFailed(Exception):
-    """A program keeps exiting; the text has its exit status and the end of its log."""
+class ProgramFailed(CommandError):
+    """A program keeps exiting; the text has its exit status, the details are the end of its log."""
 
 
 class Supervisor:
@@ -101,7 +103,8 @@ class Supervisor:
                     self._failed.set_exception(
                         ProgramFailed(
                             f"{program.name} {exit_reason(status)}, the {_ordinal(early)} time "
-                            f"within {policy.healthy:g} s of its start; the end of its log:\n{tail(program.log)}"
+                            f"within {policy.healthy:g} s of its start; the end of its log:",
+                            tail(program.log),
                         )
                     )
                 return

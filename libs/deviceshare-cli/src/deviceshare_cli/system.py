@@ -31,7 +31,7 @@ from deviceshare_cli.notices import LogReader, NoticeHandler, Notices, read_logs
 from deviceshare_cli.pods import SCHEDULERS
 from deviceshare_cli.ports import LOOPBACK, metrics_port
 from deviceshare_cli.settled import SERVICES
-from deviceshare_cli.supervisor import Program, ProgramFailed, Supervisor
+from deviceshare_cli.supervisor import Program, Supervisor
 
 T = TypeVar("T")
 log = logging.getLogger("deviceshare.up")
@@ -207,8 +207,6 @@ async def _connected(
             if failed.done():
                 failed.result()
             return await connecting
-    except ProgramFailed as error:
-        raise CommandError(str(error)) from None
     except TimeoutError:
         raise CommandError(f"nats-server did not answer within {START_SECONDS:g} s") from None
     finally:

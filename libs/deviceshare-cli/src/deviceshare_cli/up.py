@@ -28,7 +28,6 @@ from deviceshare_cli.notices import Notices, to_stderr
 from deviceshare_cli.pods import PodView, devices_of, read_pod
 from deviceshare_cli.result import Result, as_json, as_table, pod_results
 from deviceshare_cli.settled import ClusterState, Poller
-from deviceshare_cli.supervisor import ProgramFailed
 from deviceshare_cli.system import System, Wanted, running
 
 WATCHED = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
@@ -90,7 +89,7 @@ async def up(options: Options) -> int:
             raise
         # Ctrl-C is the normal end of ``up``, but a failure with --until-settled.
         return 0 if show.stays else 130
-    except (ProgramFailed, ClusterError) as error:
+    except ClusterError as error:
         raise CommandError(str(error)) from None
     finally:
         for signum in (signal.SIGINT, signal.SIGTERM, *hangup):

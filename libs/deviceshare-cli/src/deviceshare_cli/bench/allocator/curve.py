@@ -61,7 +61,7 @@ def _run(family: str, nodes: int, shapes: int, pods: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "deviceshare_cli", "bench", "allocator", "--json", *given]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
-        raise CommandError(ended.stderr.strip() or f"{' '.join(command)} ended with status {ended.returncode}")
+        raise CommandError(f"{' '.join(command)} ended with status {ended.returncode}", ended.stderr.strip())
     found: dict[str, Any] = msgspec.json.decode(ended.stdout)
     return found
 

@@ -14,7 +14,6 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.output import indented_json, table
 from deviceshare_cli.replicas import parse_replicas
-from deviceshare_cli.supervisor import ProgramFailed
 
 
 async def bench_bus(load: Load, timeout: float, replicas: str, *, as_json: bool, with_floor: bool) -> int:
@@ -24,7 +23,7 @@ async def bench_bus(load: Load, timeout: float, replicas: str, *, as_json: bool,
         run = await measure(load, timeout, notices, parse_replicas(replicas))
         # The floor transfers the messages as fast as it can: a rate says nothing of it.
         floor_seconds = await floor(run, load.pods, timeout, notices) if with_floor and not load.rate else None
-    except (ProgramFailed, ClusterError) as error:
+    except ClusterError as error:
         raise CommandError(str(error)) from None
     shown = report(run, load, floor_seconds)
     print(indented_json(shown) if as_json else as_text(shown))

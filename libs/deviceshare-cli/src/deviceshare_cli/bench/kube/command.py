@@ -8,14 +8,13 @@ from deviceshare_cli.bench.kube.measure import Size, measure
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.output import indented_json, table
-from deviceshare_cli.supervisor import ProgramFailed
 
 
 async def bench_kube(size: Size, timeout: float, *, as_json: bool) -> int:
     """Measure, print, and return the exit status."""
     try:
         shown = await measure(size, timeout, Notices())
-    except (ProgramFailed, ClusterError) as error:
+    except ClusterError as error:
         raise CommandError(str(error)) from None
     except TimeoutError:
         raise CommandError(f"not done after {timeout:g} s") from None

@@ -12,7 +12,6 @@ from deviceshare_cli.bench.restart.measure import Run, measure
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.output import indented_json, table
-from deviceshare_cli.supervisor import ProgramFailed
 
 
 async def bench_restart(nodes: int, cards: int, pods: int, timeout: float, *, as_json: bool) -> int:
@@ -20,7 +19,7 @@ async def bench_restart(nodes: int, cards: int, pods: int, timeout: float, *, as
     contents = Contents(nodes, cards, pods, time.time())
     try:
         run = await measure(contents, timeout, Notices())
-    except (ProgramFailed, ClusterError) as error:
+    except ClusterError as error:
         raise CommandError(str(error)) from None
     shown = report(run, contents)
     print(indented_json(shown) if as_json else as_text(shown))
