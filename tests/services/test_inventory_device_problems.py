@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from deviceshare.formats import vgpu
+from deviceshare.formats import hami_vnpu, vgpu
 from deviceshare.model import Gone
 from deviceshare_bus.core import Now
 from deviceshare_bus.subjects import fact
@@ -13,12 +13,14 @@ from support.inventory import gone, started, work_off
 
 BOTH = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-core:"
 ONE = "GPU-1,10,32000,V100,true,hami-core:"
+NPUS = {f"{hami_vnpu.REGISTER}Ascend910B3": '[{"id":"npu","count":10,"devmem":65536,"devcore":20,"health":true}]'}
 SICK = BOTH.replace("V100,true", "V100,false", 1)
 
 
-def node(revision=1, register=BOTH):
-    metadata = {"name": "n1", "uid": "n", "annotations": {vgpu.REGISTER: register}}
-    status = {"allocatable": {"volcano.sh/vgpu-number": "20"}, "conditions": [{"type": "Ready", "status": "True"}]}
+def node(revision=1, register=BOTH, offered=20, **annotations):
+    metadata = {"name": "n1", "uid": "n", "annotations": {vgpu.REGISTER: register, **annotations}}
+    allocatable = {"volcano.sh/vgpu-number": str(offered)}
+    status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
     raw = json.dumps({"metadata": metadata, "status": status}).encode()
     return Change(ChangeType.APPLIED, "Node", "", "n1", revision, raw)
 
@@ -52,20 +54,21 @@ DELETED = "Pod default/a: node n1 does not exist"
 WITHOUT = "Pod default/a: the pod runs on n1 without the devices that it requests"
 
 
-@pytest.mark.parametrize(
-    ("register", "of_pod", "of_node"),
-    [
-        (ONE, MISSING, "Node n1: GPU-0, which pods hold, is not registered any more"),
-        (SICK, UNHEALTHY, "Node n1: GPU-0, which pods hold, is unhealthy"),
-    ],
-)
-def test_a_card_that_is_lost_under_a_pod_is_a_problem_of_both_until_it_is_back(register, of_pod, of_node):
+def lost(of_pod):
+    """Return the Events about a lost card, of the node and of the pod."""
+    why = {MISSING: "is not registered any more", UNHEALTHY: "is unhealthy"}[of_pod]
+    of_node = f"Node n1: GPU-0, which pods hold, {why}"
+    return [("Node", "DeviceProblem", of_node), ("Pod", "DeviceProblem", of_pod)]
+
+
+@pytest.mark.parametrize(("register", "of_pod"), [(ONE, MISSING), (SICK, UNHEALTHY)])
+def test_a_card_that_is_lost_under_a_pod_is_a_problem_of_both_until_it_is_back(register, of_pod):
     core, bus, said = started([node(), pod()], 5)
     assert (problems(bus), events(said)) == ([], [])
     core.deliver([node(6, register)])
     said = work_off(core, bus)
     assert problems(bus) == [of_pod]
-    assert sorted(events(said)) == [("Node", "DeviceProblem", of_node), ("Pod", "DeviceProblem", of_pod)]
+    assert sorted(events(said)) == lost(of_pod)
     core.deliver([pod(7), node(8)])
     assert events(work_off(core, bus)) == []
     assert problems(bus) == []
@@ -126,12 +129,17 @@ def test_an_ended_pod_has_no_problems():
     assert problems(bus) == []
 
 
-def test_cards_that_are_missing_while_their_plugin_registers_again_are_no_events():
-    """Of a kubelet that restarts, allocatable is 0 until its device plugins have registered again."""
-    core, bus, _ = started([node(), pod()], 5)
-    core.deliver([node(6, "")])
+REGISTERING = [({"register": ""}, MISSING), ({"offered": 0}, UNHEALTHY)]
+"""A node while its device plugin registers again: the annotation is empty, or kubelet offers 0 after a restart."""
+
+
+@pytest.mark.parametrize(("registering", "shown"), REGISTERING)
+@pytest.mark.parametrize("others", [{}, NPUS])
+def test_cards_that_are_lost_while_their_plugin_registers_again_are_no_events(registering, shown, others):
+    core, bus, _ = started([node(**others), pod()], 5)
+    core.deliver([node(6, **registering, **others)])
     assert events(work_off(core, bus)) == []
-    assert problems(bus) == [MISSING], "shown meanwhile"
+    assert problems(bus) == [shown], "shown meanwhile"
     core.now = Now(core.now.monotonic + SETTLE / 2, core.now.wall)
     core.deliver([node(7)])
     assert events(work_off(core, bus)) == []
@@ -141,17 +149,22 @@ def test_cards_that_are_missing_while_their_plugin_registers_again_are_no_events
     assert core.core.next_due(core.now) is None
 
 
-@pytest.mark.parametrize("back", [None, ONE])
-def test_cards_that_stay_missing_are_events_after_a_while_or_once_their_plugin_registers_others(back):
+@pytest.mark.parametrize("registering", [registering for registering, _ in REGISTERING])
+@pytest.mark.parametrize(("back", "of_pod"), [(ONE, MISSING), (SICK, UNHEALTHY)])
+def test_cards_that_stay_lost_are_events_once_their_plugin_registers_others(registering, back, of_pod):
     core, bus, _ = started([node(), pod()], 5)
-    core.deliver([node(6, "")])
+    core.deliver([node(6, **registering)])
     assert events(work_off(core, bus)) == []
-    if back is None:
-        core.now = Now(core.now.monotonic + SETTLE, core.now.wall)
-    else:
-        core.deliver([node(7, back)])
-    of_node = "Node n1: GPU-0, which pods hold, is not registered any more"
-    said = events(work_off(core, bus))
-    assert sorted(said) == [("Node", "DeviceProblem", of_node), ("Pod", "DeviceProblem", MISSING)]
+    core.deliver([node(7, back)])
+    assert sorted(events(work_off(core, bus))) == lost(of_pod)
+
+
+@pytest.mark.parametrize(("registering", "of_pod"), REGISTERING)
+def test_cards_that_stay_lost_are_events_after_a_while(registering, of_pod):
+    core, bus, _ = started([node(), pod()], 5)
+    core.deliver([node(6, **registering)])
+    assert events(work_off(core, bus)) == []
+    core.now = Now(core.now.monotonic + SETTLE, core.now.wall)
+    assert sorted(events(work_off(core, bus))) == lost(of_pod)
     core.now = Now(core.now.monotonic + 2 * SETTLE, core.now.wall)
     assert events(work_off(core, bus)) == [], "once"

@@ -112,7 +112,7 @@ def test_a_passing_problem_that_returns_is_reported_once_it_lasts():
     reports, passing = module.Reports(0.0), Problem("Pod default/a", "devices", "GPU-0", "a registered card")
     now = Now(0.0, 0.0)
     for remarks in ([passing], [], [passing]):
-        reports.report("pod/a", None, remarks, "devices")
+        reports.report("pod/a", None, remarks, [passing])
         assert reports.act(now) == []
     now = Now(module.SETTLE, 0.0)
     assert reports.due == now.monotonic
@@ -122,7 +122,7 @@ def test_a_passing_problem_that_returns_is_reported_once_it_lasts():
 
 def test_a_passing_problem_of_an_object_that_is_gone_is_not_reported():
     reports, passing = module.Reports(0.0), Problem("Node n1", "devices", "GPU-0", "a registered card")
-    reports.report("cards/n1", None, [passing], "devices")
+    reports.report("cards/n1", None, [passing], [passing])
     reports.act(Now(0.0, 0.0))
     reports.keep("cards/", ())
     assert reports.act(Now(module.SETTLE, 0.0)) == []

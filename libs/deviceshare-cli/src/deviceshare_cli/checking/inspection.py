@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -65,7 +65,9 @@ class _Collected(Reports):
         super().__init__(0.0)
         self.remarks: list[tuple[str, Remark]] = []
 
-    def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark], passing: str = "") -> None:
+    def report(
+        self, subject: str, about: Reference | None, remarks: Sequence[Remark], passing: Collection[Remark] = ()
+    ) -> None:
         """Collect the remarks."""
         where = subject if about is None else " ".join(filter(None, (about.kind, _ref(about.namespace, about.name))))
         self.remarks += [(where, remark) for remark in remarks if (where, remark) not in self.remarks[-100:]]

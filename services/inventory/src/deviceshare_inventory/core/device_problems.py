@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from deviceshare.conf import SchedulerConf, default_conf
-from deviceshare.families import FAMILIES, FamilyError, calling
+from deviceshare.families import BY_NAME, FAMILIES, FamilyError, calling
 from deviceshare.model import (
     CARD_MISSING,
     CARD_UNHEALTHY,
@@ -33,6 +33,8 @@ class DeviceProblems:
         """Uids of ``_pods``, by node."""
         self._healthy: dict[str, dict[str, bool]] = {}
         """By node: whether its cards are healthy, by id."""
+        self._serving: dict[str, frozenset[str]] = {}
+        """By node: the hardware of which a card is healthy."""
         self._gone: set[str] = set()
         """Deleted nodes of ``_pods``."""
         self._listed = False
@@ -43,6 +45,7 @@ class DeviceProblems:
         self._pods.clear()
         self._on.clear()
         self._healthy.clear()
+        self._serving.clear()
         self._gone.clear()
         self._listed = False
 
@@ -81,60 +84,74 @@ class DeviceProblems:
     def node(self, name: str, cards: Iterable[Card] | None) -> list[PodFact]:
         """Record the cards of a node, None if it was deleted; return the facts of its pods if they may have changed."""
         before = self._healthy.pop(name, None)
+        self._serving.pop(name, None)
         if cards is None:
             if name in self._on:
                 self._gone.add(name)
         else:
             self._gone.discard(name)
+            cards = tuple(cards)
             self._healthy[name] = {card.id: card.healthy for card in cards}
+            hardware = {mode: family.hardware.name for family in FAMILIES for mode in family.modes}
+            self._serving[name] = frozenset(hardware.get(card.mode, "") for card in cards if card.healthy)
         if before == self._healthy.get(name):
             return []
         return [self._judged(uid) for uid in sorted(self._on.get(name, ()))]
 
-    def registers_none(self, node: str) -> bool:
-        """Return whether a node registers no card: its device plugins may be registering again."""
-        return self._healthy.get(node) == {}
+    def of_node(self, name: str) -> dict[Problem, bool]:
+        """Return what is wrong with cards of a node that pods hold, and whether it may be over in seconds.
 
-    def of_node(self, name: str) -> tuple[Problem, ...]:
-        """Return what is wrong with cards of a node that pods hold."""
-        subject = f"Node {name}"
-        found = dict[str, Problem]()
+        It may while no card of the same hardware is healthy there: after a restart of kubelet, which then offers no
+        devices, their plugin may be registering again.
+        """
+        problems = dict[Problem, bool]()
         for uid in sorted(self._on.get(name, ())):
-            for kind, card in self._cards(self._pods[uid]):
+            for kind, card, passing in self._cards(self._pods[uid]):
                 why = "is not registered any more" if kind == CARD_MISSING else "is unhealthy"
-                found[card] = Problem(subject, kind, f"{card}, which pods hold, {why}", "")
-        return tuple(found.values())
+                problems[Problem(f"Node {name}", kind, f"{card}, which pods hold, {why}", "")] = passing
+        return problems
+
+    def passing(self, uid: str) -> set[Problem]:
+        """Return the problems of a pod's devices that may be over in seconds, see :meth:`of_node`."""
+        fact = self._pods.get(uid)
+        return {problem for problem, passing in self._found(fact) if passing} if fact is not None else set()
 
     def _judged(self, uid: str) -> PodFact:
         fact = self._pods[uid]
-        found = [Problem(f"Pod {fact.ref}", kind, text, "") for kind, text in self._found(fact)]
-        return replace(fact, problems=(*fact.problems, *found)) if found else fact
+        problems = [problem for problem, _ in self._found(fact)]
+        return replace(fact, problems=(*fact.problems, *problems)) if problems else fact
 
-    def _found(self, fact: PodFact) -> Iterator[tuple[str, str]]:
+    def _found(self, fact: PodFact) -> Iterator[tuple[Problem, bool]]:
+        """Yield the problems of a pod's devices, and whether each may be over in seconds."""
+        for kind, text, passing in self._sentences(fact):
+            yield Problem(f"Pod {fact.ref}", kind, text, ""), passing
+
+    def _sentences(self, fact: PodFact) -> Iterator[tuple[str, str, bool]]:
         if fact.node in self._gone:
-            yield NODE_MISSING, f"node {fact.node} does not exist"
+            yield NODE_MISSING, f"node {fact.node} does not exist", False
         elif not fact.held:
             if not self._requests(fact):
                 return
             if self._listed and fact.node not in self._healthy:
-                yield NODE_MISSING, f"node {fact.node} does not exist"
+                yield NODE_MISSING, f"node {fact.node} does not exist", False
             else:
-                yield DEVICES_MISSING, f"the pod runs on {fact.node} without the devices that it requests"
+                yield DEVICES_MISSING, f"the pod runs on {fact.node} without the devices that it requests", False
         else:
-            for kind, card in self._cards(fact):
+            for kind, card, passing in self._cards(fact):
                 why = "does not register it any more" if kind == CARD_MISSING else "marks it as unhealthy"
-                yield kind, f"the pod holds {card}, and node {fact.node} {why}"
+                yield kind, f"the pod holds {card}, and node {fact.node} {why}", passing
 
-    def _cards(self, fact: PodFact) -> Iterator[tuple[str, str]]:
-        """Yield the cards of a pod that are missing or unhealthy, by id."""
+    def _cards(self, fact: PodFact) -> Iterator[tuple[str, str, bool]]:
+        """Yield a pod's missing and unhealthy cards, by id, and whether no card of their hardware is healthy."""
         healthy = self._healthy.get(fact.node)
         if healthy is None:
             return
-        for card in dict.fromkeys(device.id for grant in fact.held for device in grant.devices):
-            if card not in healthy:
-                yield CARD_MISSING, card
-            elif not healthy[card]:
-                yield CARD_UNHEALTHY, card
+        for card, name in {device.id: grant.family for grant in fact.held for device in grant.devices}.items():
+            if healthy.get(card):
+                continue
+            family = BY_NAME.get(name)
+            passing = family is None or family.hardware.name not in self._serving[fact.node]
+            yield CARD_UNHEALTHY if card in healthy else CARD_MISSING, card, passing
 
     def _requests(self, fact: PodFact) -> bool:
         """Return whether a pod requests devices of a family that is enabled."""

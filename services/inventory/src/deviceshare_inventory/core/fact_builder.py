@@ -7,7 +7,6 @@ import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
 from deviceshare.formats.mindcluster import describes_devices
 from deviceshare.model import (
-    CARD_MISSING,
     ConfigFact,
     Fact,
     FormatError,
@@ -306,12 +305,9 @@ class FactBuilder:
     def _report_cards(self, node: str, uid: str = "") -> None:
         """Report cards of a node that pods hold and that are missing or unhealthy."""
         if not self.listing:
-            about = Reference("Node", "", node, uid)
-            self._reports.report(_CARDS + node, about, self._problems.of_node(node), self._passing(node))
-
-    def _passing(self, node: str) -> str:
-        """Return the kind of problems of a node's devices that may be over in seconds."""
-        return CARD_MISSING if self._problems.registers_none(node) else ""
+            problems = self._problems.of_node(node)
+            passing = {problem for problem, passing in problems.items() if passing}
+            self._reports.report(_CARDS + node, Reference("Node", "", node, uid), tuple(problems), passing)
 
     def _apply_freed(self) -> None:
         """Apply the pods again whose uid has no owner any more."""
@@ -330,7 +326,7 @@ class FactBuilder:
             self._steps.append(RecordStep(pod.uid, pod.ref, "seen"))
         self._want(subject, pod, revision)
         about = Reference("Pod", pod.namespace, pod.name, object_uid(pod.uid))
-        self._reports.report(subject, about, pod.problems, self._passing(pod.node))
+        self._reports.report(subject, about, pod.problems, self._problems.passing(pod.uid) if pod.problems else ())
 
     def _delete_pod(self, uid: str, ref: str, revision: int) -> None:
         self._adoption.forget(uid)

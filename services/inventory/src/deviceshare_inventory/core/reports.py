@@ -93,18 +93,20 @@ class Reports:
         tries = [attempt.due for attempt in self._recording.values() if attempt.due is not None]
         return min((*tries, *(at for at, _ in islice(self._timers, 1))), default=None)
 
-    def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark], passing: str = "") -> None:
+    def report(
+        self, subject: str, about: Reference | None, remarks: Sequence[Remark], passing: Collection[Remark] = ()
+    ) -> None:
         """Report the remarks about a subject that have not been reported yet; these are all that hold now.
 
-        Without an object that they are ``about`` no Event is recorded. Problems whose field is ``passing`` are reported
-        only once they have lasted for ``SETTLE``.
+        Without an object that they are ``about`` no Event is recorded. Those that are ``passing`` are reported only
+        once they have lasted for ``SETTLE``.
         """
         before = self._deferred.pop(subject, {})
         known = self._reported.get(subject, frozenset()) - before.keys()
         deferred = {
             str(remark): before.get(str(remark), _Deferred(about, remark))
             for remark in remarks
-            if isinstance(remark, Problem) and remark.field == passing and str(remark) not in known
+            if remark in passing and str(remark) not in known
         }
         if deferred:
             self._deferred[subject] = deferred

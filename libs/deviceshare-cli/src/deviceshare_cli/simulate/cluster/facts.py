@@ -1,6 +1,6 @@
 """Objects into facts: as inventory publishes them, or beside the facts of a running system. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from deviceshare.model import ConfigFact, Fact, FormatError, Gone
@@ -57,7 +57,9 @@ class _Remarks(Reports):
         super().__init__(0.0)
         self.lines: dict[str, None] = {}
 
-    def report(self, subject: str, about: Reference | None, remarks: Sequence[Remark], passing: str = "") -> None:
+    def report(
+        self, subject: str, about: Reference | None, remarks: Sequence[Remark], passing: Collection[Remark] = ()
+    ) -> None:
         """Keep the remarks."""
         where = subject if about is None else f"{about.kind} {'/'.join(filter(None, (about.namespace, about.name)))}"
         # A problem names its object.
