@@ -126,3 +126,14 @@ def test_a_passing_problem_of_an_object_that_is_gone_is_not_reported():
     reports.act(Now(0.0, 0.0))
     reports.keep("cards/", ())
     assert reports.act(Now(module.SETTLE, 0.0)) == []
+
+
+@pytest.mark.parametrize("other_ends", [module.SETTLE / 2, module.SETTLE])
+def test_a_passing_problem_is_reported_by_one_of_two_replicas_when_the_other_ends(other_ends):
+    reports, passing = module.Reports(0.0), Problem("Node n1", "devices", "GPU-0", "a registered card")
+    reports.report("cards/n1", None, [passing], [passing])
+    for at in (0.0, other_ends):
+        reports.discard(Now(at, 0.0))
+    reported_by_other = [str(passing)] if other_ends >= module.SETTLE else []
+    logged = [one.message for one in reports.act(Now(module.SETTLE, 0.0)) if isinstance(one, Log)]
+    assert logged + reported_by_other == [str(passing)]

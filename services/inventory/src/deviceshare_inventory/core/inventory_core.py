@@ -194,7 +194,7 @@ class InventoryCore:
             if self._division.others and not self._writes:
                 # The replica that writes records and reports the same.
                 self._builder.take_steps()
-                self._reports.discard()
+                self._reports.discard(now)
             return commands
         if self._synced_after is not None and not self._desired.open_before(self._synced_after):
             self._synced_after = None

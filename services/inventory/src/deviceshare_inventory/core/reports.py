@@ -129,13 +129,14 @@ class Reports:
         for subject in [each for each in self._reported if each.startswith(prefix) and each not in subjects]:
             self.forget(subject)
 
-    def discard(self) -> None:
-        """Forget what waits to be reported: another replica reports it."""
+    def discard(self, now: Now) -> None:
+        """Forget what would be reported by now: another replica reports it.
+
+        What may be over soon stays, since the other replica may end before it has reported it.
+        """
+        self._report_deferred(now.monotonic)
         self._commands.clear()
         self._waiting.clear()
-        self._deferred.clear()
-        self._fresh.clear()
-        self._timers.clear()
 
     def act(self, now: Now) -> list[Command]:
         """Return what is to be logged, counted and recorded now."""
