@@ -26,7 +26,7 @@ from deviceshare.queueing.shortage import DESERVED, Shortage
 from deviceshare.queueing.wake import wake_allowed, wake_borrowers
 
 ALLOCATE, BACKFILL = "allocate", "backfill"
-LEAST_PAUSE, EXPLAINING = 1.0, 0.05
+LEAST_PAUSE, PAUSE_PER_CLASS = 1.0, 0.05
 """Seconds between two diagnoses of a waiting job class: the minimum, and the seconds for each parked job class.
 
 A diagnosis costs more than a decision, and with many waiting pods its numbers change with every pod that ends.
@@ -165,7 +165,7 @@ class Dispatcher:
     @property
     def _pause(self) -> float:
         """Seconds between two diagnoses of a job class."""
-        return max(LEAST_PAUSE, EXPLAINING * sum(len(jobs.parked) for jobs in self._job_queues.values()))
+        return max(LEAST_PAUSE, PAUSE_PER_CLASS * sum(len(jobs.parked) for jobs in self._job_queues.values()))
 
     def _wake(self, now: float) -> None:
         """Wake job classes after capacity was freed, and those with a due diagnosis."""
