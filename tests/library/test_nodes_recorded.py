@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,6 @@ def test_nodes_are_scored_and_refused_as_volcano_does(case) -> None:
     for node in nodes:
         if not answer["fits"][node.name]:
             refusals = scene(conf, [node], [pod for pod in pods if pod.node == node.name]).why_not(asking.ask).refusals
-            ours = {refusal.text.partition(", which")[0].partition(" {")[0] for refusal in refusals}
+            ours = {re.split(", which|, of which| {", refusal.text)[0] for refusal in refusals}
             # Volcano stops at the first rule that no other pod can change.
             assert ours >= {REASONS.get(reason, reason) for reason in answer["reasons"][node.name]}

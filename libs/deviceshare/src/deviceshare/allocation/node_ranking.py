@@ -125,7 +125,9 @@ class NodeRanking:
         row = best.first()
         if row < 0 or self.favourites is None:
             return row, 0.0
-        favourite = self.favourites.first()
+        # A node that became infeasible whatever its cards, which rank it, is ranked again once it may be feasible.
+        while best.key(favourite := self.favourites.first()) == NEVER:
+            self.favourites.put(favourite, NEVER, 0.0)
         gained = best.key(favourite) + weighted_score(bonus, self.node_index.weight, self.node_index.tie_break_weight)
         if favourite == row or gained > best.key(row):
             return favourite, bonus
