@@ -105,7 +105,8 @@ def test_all_that_was_published_of_a_placed_pod_follows_from_its_claim(before) -
 @pytest.mark.parametrize("policy", ["", "binpack"])
 def test_requests_and_configurations_of_all_kinds(before, plugins, policy) -> None:
     played = Played(node("a", share_cards(4)), node("b", whole_cards(2)), node("c", [card(0)]))
-    arguments = {f"deviceshare.{flag}": "true" for flag in ("GPUSharingEnable", "GPUNumberEnable", "VGPUEnable")}
+    flags = ("GPUSharingEnable", "GPUNumberEnable", "VGPUEnable", "GPUTypeParts")
+    arguments = {f"deviceshare.{flag}": "true" for flag in flags}
     if policy:
         arguments |= {"deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": "10"}
     text = {"tiers": [{"plugins": [{"name": "deviceshare", "arguments": arguments}, *({"name": n} for n in plugins)]}]}

@@ -241,8 +241,13 @@ def _answer(path: str, kind: str, raw: bytes) -> Object:
 
 
 def _readable_items(kind: str, items: Sequence[msgspec.Raw]) -> Iterator[Object]:
-    """Yield the objects of a list, and log those that cannot be read."""
+    """Yield the objects of a list, and log those that cannot be read.
+
+    Raises a transient ClusterError: an item is no object, so another server may have answered.
+    """
     for raw in items:
+        if memoryview(raw)[:1] != b"{":
+            raise ClusterError(f"the API server's list of {kind} has an item that is no object")
         try:
             yield readable(kind, raw)
         except ClusterError as error:
