@@ -38,7 +38,7 @@ ALL = reading("CLUSTER", "LEDGER", "OUTCOME", "EXPLAIN", "EVENT")
 SHARED = reading("CLUSTER", "LEDGER", "OUTCOME", "EXPLAIN")
 PUBLISH: dict[str, set[str]] = {
     "inventory": {"cluster.>", "event.inventory", "_R_.>"} | reading("CLUSTER"),
-    "placement": {"ledger.>", "explain.>", "event.placement", "_R_.>"} | SHARED,
+    "placement": {"ledger.>", "explain.>", "event.placement", "_R_.>", "$JS.API.STREAM.MSG.DELETE.EXPLAIN"} | SHARED,
     "binder": {"outcome.>", "event.binder", "_R_.>"} | SHARED,
     "metrics": {"_R_.>"} | ALL,
     "setup": CREATION,

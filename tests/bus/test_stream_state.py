@@ -34,12 +34,12 @@ class Requests:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, StreamState("0a1b", ("ID", "", ""), 0, 7, 3, 12, 4.75)),
-        ({"cluster": CLUSTER}, StreamState("0a1b", ("n1", CLUSTER["leader_since"]), SINCE, 7, 3, 12, 4.75)),
-        ({"cluster": {"leader": "n1"}}, StreamState("0a1b", ("ID", "n1", ""), 0, 7, 3, 12, 4.75)),
-        ({"ts": "2026-11-22T12:00:20Z"}, StreamState("0a1b", ("ID", "", ""), 0, 7, 3, 12, 0.0)),
-        ({"ts": ""}, StreamState("0a1b", ("ID", "", ""), 0, 7, 3, 12, 15.0)),
-        ({"config": {}}, StreamState("", ("ID", "", ""), 0, 7, 3, 12, 0.0)),
+        ({}, StreamState("0a1b", ("ID", "", ""), 0, 7, 3, 12, 4.75, 700)),
+        ({"cluster": CLUSTER}, StreamState("0a1b", ("n1", CLUSTER["leader_since"]), SINCE, 7, 3, 12, 4.75, 700)),
+        ({"cluster": {"leader": "n1"}}, StreamState("0a1b", ("ID", "n1", ""), 0, 7, 3, 12, 4.75, 700)),
+        ({"ts": "2026-11-22T12:00:20Z"}, StreamState("0a1b", ("ID", "", ""), 0, 7, 3, 12, 0.0, 700)),
+        ({"ts": ""}, StreamState("0a1b", ("ID", "", ""), 0, 7, 3, 12, 15.0, 700)),
+        ({"config": {}}, StreamState("", ("ID", "", ""), 0, 7, 3, 12, 0.0, 700)),
     ],
 )
 async def test_the_state_of_a_stream(changes, expected) -> None:
@@ -71,8 +71,10 @@ async def test_a_stored_message(headers) -> None:
     found = await stored_message(requests, "LEDGER", sequence=9)
     assert found == (Stored(9, SINCE, headers.startswith(b"NATS/1.0\r\nNats-TTL")), b"body")
     await stored_message(requests, "LEDGER", subject="ledger.1.n")
+    await stored_message(requests, "LEDGER", sequence=9, subject=">")
     assert [(subject, json.loads(data)) for subject, data in requests.sent] == [
         ("$JS.API.STREAM.MSG.GET.LEDGER", {"seq": 9}),
         ("$JS.API.STREAM.MSG.GET.LEDGER", {"last_by_subj": "ledger.1.n"}),
+        ("$JS.API.STREAM.MSG.GET.LEDGER", {"seq": 9, "next_by_subj": ">"}),
     ]
     assert await stored_message(Requests({}), "LEDGER", sequence=1) is None

@@ -32,6 +32,7 @@ def test_the_table_of_users() -> None:
         streams = listed[reads] if reads in listed else {Stream(each) for each in reads.split(", ")}
         assert streams == set(rights.reads), user
         assert (f"answer `status.{user}`" in beside) == rights.serves_status, user
+        assert re.findall(r"delete messages of (\w+)", beside) == list(rights.deletes), user
         assert ("request statuses" in beside) == rights.requests_status, user
         assert ("delete streams" in beside and "`ledger.>`" in beside) == rights.manages_streams, user
 

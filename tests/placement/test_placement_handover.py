@@ -26,6 +26,16 @@ def test_one_replica_lets_explanations_expire_after_a_start_and_after_a_death() 
         system.settle(2 * PERIOD)
 
 
+def test_one_replica_bounds_explanations_also_after_a_death() -> None:
+    system = System("p1", "p2", "p3")
+    system.settle(2 * PERIOD)
+    for _ in range(3):
+        owners = [replica for replica in system.replicas if replica.core.owns_expiry]
+        assert len(owners) == 1
+        system.replicas.remove(owners[0])
+        system.settle(2 * PERIOD)
+
+
 def gone_steps(system: System) -> Counter[str]:
     return Counter(
         one.pod

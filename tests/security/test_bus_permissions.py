@@ -58,6 +58,7 @@ REQUESTS = {
     "change a stream": "STREAM.UPDATE.LEDGER",
     "empty a stream": "STREAM.PURGE.LEDGER",
     "delete a message": "STREAM.MSG.DELETE.LEDGER",
+    "delete an explanation": "STREAM.MSG.DELETE.EXPLAIN",
     "make another server lead": "STREAM.LEADER.STEPDOWN.LEDGER",
     "copy a stream": "STREAM.SNAPSHOT.LEDGER",
     "replace a stream": "STREAM.RESTORE.LEDGER",
@@ -69,9 +70,13 @@ REQUESTS = {
     "list the consumers": "CONSUMER.NAMES.CLUSTER",
 }
 BY_USER = {
+    "placement": {"delete an explanation"},
     "setup": {"create a stream"},
-    "admin": {"delete a stream", "create a stream", "change a stream", "empty a stream", "delete a message"},
-}
+    "admin": {
+        "delete a stream", "create a stream", "change a stream", "empty a stream", "delete a message",
+        "delete an explanation",
+    },
+}  # fmt: skip
 
 DENIED = [
     *(Denied(who, f"write {what}", to) for who in USERS for what, to in WRITES.items() if what not in OWN.get(who, ())),

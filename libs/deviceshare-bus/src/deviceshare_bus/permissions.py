@@ -23,6 +23,8 @@ class Rights(NamedTuple):
     """The subjects of the messages that it may write, by stream."""
     reads: tuple[Stream, ...] = ()
     """The streams that it may read."""
+    deletes: tuple[Stream, ...] = ()
+    """The streams whose messages it may delete, all of which it may replace as well."""
     serves_status: bool = False
     """Whether it answers requests for its status."""
     requests_status: bool = False
@@ -44,6 +46,8 @@ SERVICES: dict[str, Rights] = {
         writes={Stream.LEDGER: "ledger.>", Stream.EXPLAIN: "explain.>", Stream.EVENT: "event.placement"},
         # EXPLAIN: messages of pods that were deleted while placement did not run are written again, to expire.
         reads=(Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME, Stream.EXPLAIN),
+        # The oldest explanations of deleted objects, when there are too many.
+        deletes=(Stream.EXPLAIN,),
         serves_status=True,
     ),
     "binder": Rights(
@@ -64,7 +68,8 @@ USERS: dict[str, Rights] = {
 """All users: the services, the set-up step, administrators, and people who read (the commands of the CLI)."""
 
 MANAGING = ("UPDATE", "DELETE", "PURGE", "MSG.DELETE")
-"""Requests about one stream that change it. No pod has the right to them: with them every message can be forged."""
+"""Requests about one stream that change it. With them every message can be forged: no pod has the right to them, but to
+delete messages (:attr:`Rights.deletes`)."""
 
 
 BUS = "BUS"
@@ -211,6 +216,7 @@ def _requests(rights: Rights) -> list[str]:
     for stream in rights.reads:
         # No direct reads, whose answers are messages of the stream; no requests that name a consumer.
         found += [f"$JS.API.STREAM.MSG.GET.{stream}", f"$JS.API.CONSUMER.CREATE.{stream}", f"$JS.FC.{stream}.>"]
+    found += [f"$JS.API.STREAM.MSG.DELETE.{stream}" for stream in rights.deletes]
     if rights.creates_streams:
         found += [f"$JS.API.STREAM.CREATE.{stream}" for stream in Stream]
     if rights.manages_streams:

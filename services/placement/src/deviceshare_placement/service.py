@@ -1,8 +1,10 @@
 """The placement service: its core follows CLUSTER, LEDGER and OUTCOME, and writes LEDGER and EXPLAIN."""
 
 import secrets
+from functools import partial
 from typing import Any
 
+from deviceshare_bus.bounded_stream import BoundedStream
 from deviceshare_bus.core import Event
 from deviceshare_bus.division import of_replicas
 from deviceshare_bus.follower import Message
@@ -15,6 +17,7 @@ from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
 from deviceshare_bus.validation import Decoders, validated
 
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore, build_core
+from deviceshare_placement.core.explaining import EXPLANATION_BYTES, MOST_EXPLANATIONS
 
 _DECODERS: Decoders = {
     **dict.fromkeys((*FACT_KINDS, "synced"), decode_fact),
@@ -58,4 +61,8 @@ async def main(context: Context) -> None:
     if context.watch is not None:
         # Lost answers are decided, and written, again.
         context.watch.rewritten[Stream.EXPLAIN] = lambda: core.cluster.has_explained
-    await Shell(context, core, sources(core), arguments=arguments).run()
+    explanations = BoundedStream(
+        context.connection, Stream.EXPLAIN, MOST_EXPLANATIONS, EXPLANATION_BYTES,
+        partial(context.events.count, "explanations_dropped"),
+    )  # fmt: skip
+    await Shell(context, core, sources(core), arguments=arguments).run(explanations.run(lambda: core.owns_expiry))

@@ -107,7 +107,7 @@ class OwnWork:
 
     @property
     def owns_expiry(self) -> bool:
-        """Whether this replica lets explanations of deleted pods expire that no replica has seen."""
+        """Whether this replica bounds EXPLAIN, and lets explanations expire of pods whose end no replica has seen."""
         return self._division.owns(EXPLANATIONS)
 
     def caught_up(self) -> None:

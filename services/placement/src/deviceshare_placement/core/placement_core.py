@@ -167,6 +167,11 @@ class PlacementCore:
         )
 
     @property
+    def owns_expiry(self) -> bool:
+        """Whether this replica removes explanations of deleted objects."""
+        return self._work.owns_expiry
+
+    @property
     def obstacle(self) -> str:
         """Why another replica keeps this one from its work, '' if none does."""
         return self._division.obstacle
