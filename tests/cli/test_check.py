@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from deviceshare_cli.checking import placing
 from deviceshare_cli.checking.command import _text
 from deviceshare_cli.checking.inspection import Inspection
 from deviceshare_cli.checking.inspection import inspect as inspect_given
@@ -168,6 +169,34 @@ def test_a_pod_that_would_fit_on_the_empty_cluster_waits_and_another_one_is_an_e
     assert finding.value.startswith("0/1 nodes are unavailable")
     never = inspect_given(given(node(), job(9, 12_000)), SERVED)
     assert [(each.severity, len(each.others)) for each in never.findings] == [("error", 8)]
+
+
+def cluster_of_one_card(*memory: int) -> Given:
+    """Return a node with one card of 11,178 MiB, and a pod for each amount of memory, in MiB."""
+    one_card = node()
+    one_card["metadata"]["annotations"][REGISTER] = NODE["metadata"]["annotations"][REGISTER].partition(":")[0] + ":"
+    pods = [pod(f"p{amount}") for amount in memory]
+    for each, amount in zip(pods, memory, strict=True):
+        each["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-memory"] = str(amount)
+    return given(one_card, *pods)
+
+
+def test_a_pod_that_never_fits_is_an_error_however_many_different_pods_want_the_same_card() -> None:
+    result = inspect_given(cluster_of_one_card(*range(10_000, 10_020), 20_000), SERVED)
+    (error,) = [each for each in result.findings if each.severity == "error"]
+    assert (error.object, "no other pods" in error.effect) == ("Pod default/p20000", True)
+    waiting = [each for each in result.findings if each.severity == "warning"]
+    assert [each.effect for each in waiting] == ["the pod waits"] * 19
+
+
+def test_what_is_not_determined_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placing, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(placing, "MOST_ALONE", 1)
+    result = inspect_given(cluster_of_one_card(10_000, 10_001, 10_002, 10_003), SERVED)
+    # All but one are placed neither at first nor together; of these one is tried alone.
+    assert [(each.severity, "is not determined" in each.effect) for each in result.findings] == [
+        ("error", True), ("warning", False), ("warning", False),
+    ]  # fmt: skip
 
 
 def test_without_nodes_only_what_no_node_could_change_is_found() -> None:

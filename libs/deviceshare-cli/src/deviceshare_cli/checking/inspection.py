@@ -37,6 +37,7 @@ _EFFECTS = {
     "ConfigMap": "the defaults are in effect",
 }
 _NO_EFFECT = "it has no effect"
+_NOT_DETERMINED = "the pod waits; whether it has a place without other pods is not determined: too many requests differ"
 _NODE_POLICIES = {NODE_POLICY, hami_gpu.NODE_POLICY}
 _UNREAD = "no device family of this version reads it: its cards are not seen"
 _REGISTER = re.compile(r"(?:[\w-]+\.)*(?:volcano\.sh|hami\.io|huawei\.com|4pd\.io)/.*regist", re.IGNORECASE)
@@ -148,6 +149,8 @@ def _waiting(waiting: Waiting) -> Iterator[Finding]:
         yield invalid(where, waiting.problem, _EFFECTS["Pod"])
     elif waiting.for_good:
         yield sentence("error", where, waiting.reason, "the pod is not placed, also if the cluster has no other pods")
+    elif waiting.for_good is None:
+        yield sentence("error", where, waiting.reason, _NOT_DETERMINED)
     else:
         yield sentence("warning", where, waiting.reason, "the pod waits")
 

@@ -12,20 +12,23 @@ from deviceshare_cli.simulate.cluster.facts import messages
 from deviceshare_cli.simulate.cluster.player import Player
 
 MOST_ROUNDS = 16
-"""So many times the pods that remain are placed on the empty cluster; those that then remain count as waiting."""
+"""So many times the pods that remain are placed on the empty cluster together; then each request alone."""
+MOST_ALONE = 256
+"""The most requests that are placed on the empty cluster alone; of further ones it is not determined."""
 _WITHOUT_NODES = unavailable(0, ())
 
 
 class Waiting(NamedTuple):
     """A pod without a node, and why.
 
-    ``problem``: its request is invalid; ``for_good``: it has no place on the empty cluster either.
+    ``problem``: its request is invalid; ``for_good``: it has no place on the empty cluster either, None if that is not
+    determined.
     """
 
     pod: PodFact
     reason: str
     problem: Problem | None
-    for_good: bool
+    for_good: bool | None
 
 
 class Played(NamedTuple):
@@ -44,11 +47,11 @@ def play(facts: Mapping[str, Fact], now: float) -> Played:
     waiting = player.waiting
     if not any(isinstance(fact, NodeFact) for fact in facts.values()):
         waiting = {uid: each for uid, each in waiting.items() if not each[1].endswith(_WITHOUT_NODES)}
-    never_placed = _never_placed(facts, [pod for pod, _ in waiting.values()], now)
+    for_good = _without_place(facts, [pod for pod, _ in waiting.values()], now)
     found = []
     for uid, (pod, reason) in waiting.items():
         problem = player.cluster.allocator.why_not(pod.ask).problem
-        found.append(Waiting(pod, reason, problem, uid in never_placed and not pod.gates))
+        found.append(Waiting(pod, reason, problem, not pod.gates and for_good.get(uid, False)))
     return Played(found, player.conf)
 
 
@@ -58,8 +61,8 @@ def _settled(facts: Mapping[str, Fact], now: float) -> Player:
     return player
 
 
-def _never_placed(facts: Mapping[str, Fact], pods: Iterable[PodFact], now: float) -> set[PodUid]:
-    """Return the pods that have no place on the cluster without other pods.
+def _without_place(facts: Mapping[str, Fact], pods: Iterable[PodFact], now: float) -> dict[PodUid, bool | None]:
+    """Return True for each pod that has no place on the cluster without other pods, None where it is not determined.
 
     Of pods that ask for the same only one is tried, a gang as a whole.
     """
@@ -70,15 +73,26 @@ def _never_placed(facts: Mapping[str, Fact], pods: Iterable[PodFact], now: float
     for gang in gangs.values():
         asks = tuple((pod.ask, pod.queue, pod.namespace, pod.task, pod.problems, pod.gates) for pod in gang)
         alike.setdefault(asks if not gang[0].podgroup else gang[0].group, []).append(gang)
-    remaining = list(alike.values())
     others = {subject: fact for subject, fact in facts.items() if not isinstance(fact, PodFact)}
-    for _ in range(MOST_ROUNDS):
-        if not remaining:
-            break
-        tried = {subject_of("pod", pod.uid): pod for first, *_ in remaining for pod in first}
+
+    def without_place(requests: list[list[list[PodFact]]]) -> list[list[list[PodFact]]]:
+        tried = {subject_of("pod", pod.uid): pod for first, *_ in requests for pod in first}
         waiting = _settled({**others, **tried}, now).waiting
-        still = [gangs for gangs in remaining if any(pod.uid in waiting for pod in gangs[0])]
-        if len(still) == len(remaining):
-            return {pod.uid for gangs in still for gang in gangs for pod in gang}
-        remaining = still
-    return set()
+        return [gangs for gangs in requests if any(pod.uid in waiting for pod in gangs[0])]
+
+    remaining, untried = list(alike.values()), list[list[list[PodFact]]]()
+    for _ in range(MOST_ROUNDS):
+        tried_together, remaining = remaining, without_place(remaining)
+        if len(remaining) == len(tried_together):
+            break
+    else:
+        # A round may have placed just one of them, where all want the same card.
+        untried = remaining[MOST_ALONE:]
+        remaining = [request for request in remaining[:MOST_ALONE] if without_place([request])]
+    return {
+        pod.uid: for_good
+        for for_good, requests in ((True, remaining), (None, untried))
+        for gangs in requests
+        for gang in gangs
+        for pod in gang
+    }
