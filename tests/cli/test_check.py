@@ -233,6 +233,40 @@ def test_a_policy_of_weight_0_is_a_warning(tmp_path: Path) -> None:
     assert command("-f", "-", "--conf", "/nowhere", text="")[0] == 1
 
 
+def test_what_is_understood_is_counted_by_manifest_and_without_warnings() -> None:
+    wrong = inspect_given(given(node(), pod("a"), pod("b"), job(2, annotations={"volcano.sh/vgpu-mode": "x"})), SERVED)
+    assert wrong.objects == {"Node": 1, "Pod": 2, "Job": 1}
+    assert wrong.understood == {"Node": 1, "Pod": 2, "Job": 0}, "its pods are no manifests"
+    waits = inspect_given(cluster_of_one_card(10_000, 10_001, 10_002), SERVED)
+    assert [each.severity for each in waits.findings] == ["warning"] * 2
+    assert waits.understood == waits.objects == {"Node": 1, "Pod": 3}
+
+
+@pytest.mark.parametrize("restarts", ["Sometimes", "Never"])
+def test_an_error_of_a_kubernetes_job_is_charged_to_it(restarts: str) -> None:
+    template = {"metadata": {"annotations": {"volcano.sh/vgpu-mode": "x"}}, "spec": pod(restartPolicy=restarts)["spec"]}
+    of_kubernetes = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}}
+    result = inspect_given(given(node(), job(1), {**of_kubernetes, "spec": {"template": template}}), SERVED)
+    assert result.objects == {"Node": 1, "Job": 1, "Job.batch": 1}
+    assert result.understood == {"Node": 1, "Job": 1, "Job.batch": 0}
+    assert [each.severity for each in result.findings] == ["error"]
+
+
+def test_each_pod_of_a_live_cluster_with_an_error_is_counted_though_they_are_one_finding() -> None:
+    pods = [pod("a"), pod("b"), pod("c")]
+    for each in pods[:2]:
+        owner = {"kind": "ReplicaSet", "name": "r", "uid": "uid-of-set"}
+        each["metadata"] |= {"annotations": {"volcano.sh/vgpu-mode": "x"}, "ownerReferences": [owner]}
+    result = inspect({"Node": [node()], "Pod": pods}, SERVED)
+    assert (len(result.findings), result.understood["Pod"]) == (1, 1)
+
+
+def test_without_a_readable_manifest_nothing_is_counted() -> None:
+    result = inspect_given(of_manifests(parse_manifests("kind: [", "x.yaml"), 0.0), SERVED)
+    assert (result.objects, result.understood) == ({}, {})
+    assert [each.severity for each in result.findings] == ["error"]
+
+
 def test_skipped_kinds_are_listed() -> None:
     policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "a"}}
     status, out, _ = command("-f", "-", text=yaml.safe_dump_all([node(), pod(), policy]))

@@ -73,7 +73,7 @@ def _text(result: Inspection) -> str:
         [kind, str(number), str(result.understood[kind]), str(number - result.understood[kind])]
         for kind, number in result.objects.items()
     ]
-    parts = [table(("KIND", "OBJECTS", "UNDERSTOOD", "WITH FINDINGS"), rows)]
+    parts = [table(("KIND", "OBJECTS", "UNDERSTOOD", "WITH ERRORS"), rows)]
     shown = {"Cards": result.cards, "Pods that request devices, by scheduler": result.requests}
     for title, numbers in shown.items():
         listed = ", ".join(f"{number} {name or NONE}" for name, number in numbers.items())

@@ -45,8 +45,9 @@ _REGISTER = re.compile(r"(?:[\w-]+\.)*(?:volcano\.sh|hami\.io|huawei\.com|4pd\.i
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """The result: ``objects``, ``understood`` and ``skipped`` are numbers by kind, ``cards`` by mode, ``requests`` are
-    pods that request devices, by ``spec.schedulerName``.
+    """The result: ``objects``, ``understood`` (those without an error about them or about objects made of them) and
+    ``skipped`` are numbers by kind, ``cards`` by mode, ``requests`` are pods that request devices, by
+    ``spec.schedulerName``.
     """
 
     objects: dict[str, int]
@@ -88,7 +89,7 @@ def inspect(given: Given, schedulers: Iterable[str], now: float = 0.0, conf: Con
     names = frozenset(str(_section(pod, "spec").get("schedulerName", "")) for pod in pods)
     # The pods of other schedulers as well: they may be handed over.
     facts, reports = _built(objects, served | names - {"", "default-scheduler"}, conf[0])
-    findings = [*given.findings, *(_finding(where, remark) for where, remark in reports.remarks)]
+    findings = [_finding(where, remark) for where, remark in reports.remarks]
     findings += (sentence("warning", conf[0].source, text, _NO_EFFECT) for text in conf[1] if conf[0] is not None)
     for node in objects.get("Node", ()):
         findings += _unread_registers(node)
@@ -105,13 +106,16 @@ def inspect(given: Given, schedulers: Iterable[str], now: float = 0.0, conf: Con
     findings += (found for waiting in played.waiting for found in _waiting(waiting))
     if not played.conf.weight:
         findings += _policies_without_weight(objects)
-    unique = grouped(findings, dict(_owners(pods)))
-    counts = dict(given.numbers) or {kind: len(objects.get(kind, ())) for kind in KINDS if objects.get(kind)}
-    wrong = Counter(name.partition(" ")[0] for name in {each.object for each in unique})
+    unique = grouped([*given.findings, *findings], dict(_owners(pods)))
+    numbers = given.numbers
+    if numbers is None:
+        numbers = {kind: len(objects[kind]) for kind in KINDS if objects.get(kind)}
+    causes = {given.sources.get(each.object, each.object) for each in findings if each.severity == "error"}
+    wrong = Counter(given.refused) + Counter(name.partition(" ")[0] for name in causes)
     nodes = [fact for fact in facts.facts.values() if isinstance(fact, NodeFact)]
     return Inspection(
-        objects=counts,
-        understood={kind: max(0, counts[kind] - wrong[kind]) for kind in counts},
+        objects=dict(numbers),
+        understood={kind: max(0, number - wrong[kind]) for kind, number in numbers.items()},
         skipped=dict(given.skipped),
         cards=dict(sorted(Counter(card.mode for node in nodes for card in node.cards).items())),
         requests=dict(sorted(requests.items())),

@@ -22,26 +22,29 @@ _UNREAD = ("Secret", "Service", "Event")
 class Given(NamedTuple):
     """The objects to inspect, by kind.
 
-    ``numbers``: how many there are of each kind, if these are not those of ``objects``; ``skipped``: objects of kinds
-    that are not inspected; ``findings``: what the API server would refuse or warn of, and skipped objects with pods.
+    ``numbers``: how many were given of each kind, None if these are all of ``objects``; ``skipped``: objects of kinds
+    that are not inspected; ``findings``: what the API server would refuse or warn of, and skipped objects with pods;
+    ``refused``: how many of ``numbers`` have such an error; ``sources``: the names of the objects given, by those of
+    the objects made of them.
     """
 
     objects: Mapping[str, Sequence[Mapping[str, Any]]]
-    numbers: Mapping[str, int] = {}
+    numbers: Mapping[str, int] | None = None
     skipped: Mapping[str, int] = {}
     findings: Sequence[Finding] = ()
+    refused: Mapping[str, int] = {}
+    sources: Mapping[str, str] = {}
 
 
 def of_manifests(manifests: Manifests, now: float) -> Given:
     """Return the objects of a local cluster that is made of manifests; ``now`` in unix seconds."""
     numbers, skipped = Counter[str](), Counter[str]()
     for manifest in manifests.manifests:
-        given = manifest.object["kind"]
-        kind = known_kind(manifest.object["apiVersion"], given)
-        if kind is None or kind.name in _UNREAD:
-            skipped[given] += 1
+        kind = _counted_kind(manifest)
+        if kind is None:
+            skipped[manifest.object["kind"]] += 1
         else:
-            numbers[f"{given}.batch" if kind.name == KUBERNETES_JOB else given] += 1
+            numbers[kind] += 1
     maker = ObjectMaker(_timestamp(now), makes_queues=True)
     maker.make(manifests)
     findings = [_refused(manifest, problem) for manifest, problem in maker.refused]
@@ -49,7 +52,23 @@ def of_manifests(manifests: Manifests, now: float) -> Given:
     objects: dict[str, list[Mapping[str, Any]]] = {}
     for key, obj in (maker.objects | with_phases(maker.objects.values())).items():
         objects.setdefault(key.kind, []).append(obj)
-    return Given(objects, numbers, skipped, findings)
+    refused = Counter(kind for each, _ in maker.refused if each is not None and (kind := _counted_kind(each)))
+    return Given(objects, numbers, skipped, findings, refused, _sources(maker))
+
+
+def _counted_kind(manifest: Manifest) -> str | None:
+    """Return the kind by which a manifest is counted, None for one that is skipped."""
+    kind = known_kind(manifest.object["apiVersion"], manifest.object["kind"])
+    return None if kind is None or kind.name in _UNREAD else _shown_kind(kind.name)
+
+
+def _shown_kind(name: str) -> str:
+    """Return a kind as it is counted: Volcano and Kubernetes have a Job."""
+    return "Job.batch" if name == KUBERNETES_JOB else name
+
+
+def _sources(maker: ObjectMaker) -> dict[str, str]:
+    return {str(made): str(source._replace(kind=_shown_kind(source.kind))) for made, source in maker.sources.items()}
 
 
 def _refused(manifest: Manifest | None, problem: Problem) -> Finding:
@@ -76,7 +95,8 @@ def with_jobs(objects: Mapping[str, Sequence[Mapping[str, Any]]], now: float) ->
         if (obj["metadata"].get("namespace"), obj["metadata"]["name"]) not in known or obj["kind"] != "PodGroup":
             found[obj["kind"]].append(obj)
     numbers = {kind: len(each) for kind, each in objects.items() if each}
-    return Given(found, numbers, {}, [_refused(manifest, problem) for manifest, problem in maker.refused])
+    findings = [_refused(manifest, problem) for manifest, problem in maker.refused]
+    return Given(found, numbers, {}, findings, {"Job": len(findings)}, _sources(maker))
 
 
 def _has_ended(job: Mapping[str, Any]) -> bool:

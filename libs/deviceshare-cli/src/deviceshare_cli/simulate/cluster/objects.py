@@ -9,7 +9,7 @@ from typing import Any
 from deviceshare.model import DEFAULT_QUEUE, InputError, Problem
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.local import Manifest, Manifests
-from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit
+from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit, identify
 from deviceshare_cluster.local.jobs import GROUP_ANNOTATION
 from deviceshare_cluster.local.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, known_kind
 from deviceshare_cluster.local.workloads import WORKLOADS, all_objects, pod_template_paths
@@ -34,6 +34,8 @@ class ObjectMaker:
         self._made = 0
         self.objects: dict[Key, Object] = {}
         """All objects that were made; the last of each key."""
+        self.sources: dict[Key, Key] = {}
+        """The object given, by each object that was made of it; itself for one that is no workload."""
         self.refused: list[tuple[Manifest | None, Problem]] = []
         """Manifests that the API server would refuse, and why; None for a text that cannot be read."""
         self.warned: list[tuple[str, str]] = []
@@ -60,11 +62,14 @@ class ObjectMaker:
         found: dict[Key, Object] = {}
         named = with_own_names([each.object for each in manifests.manifests])
         for manifest, obj in zip(manifests.manifests, named, strict=True):
+            made: dict[Key, Object] = {}
             try:
                 for each in self._objects(manifest, obj):
-                    found |= {key_of(one): one for one in self._kept(each)}
+                    made |= {key_of(one): one for one in self._kept(each)}
+                self.sources |= dict.fromkeys(made, identify(obj))
             except InputError as error:
                 self.refused.append((manifest, error.problem))
+            found |= made
         return list(found.values())
 
     def _objects(self, manifest: Manifest, obj: Object) -> Iterator[Object]:
