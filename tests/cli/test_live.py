@@ -3,7 +3,10 @@
 import io
 
 import msgspec
-from deviceshare_cli.live import pending_groups, view
+import pytest
+from deviceshare_cli.endpoint import Endpoint
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.live import _explain, pending_groups, view
 from deviceshare_cli.live_keys import Keys
 from deviceshare_cli.live_nodes import glyph, nodes_view, totals
 from deviceshare_cli.live_table import LiveTable
@@ -43,11 +46,12 @@ def drawn(
     *,
     settled: bool,
     rows: int = 10,
+    explained: str = "",
 ) -> str:
     console = Console(record=True, width=100, file=io.StringIO())
     wanted = keys.wanted if keys else ""
     table = nodes_view(nodes, devices, width=100, rows=rows, wanted=wanted) if nodes else None
-    console.print(view(board, table, keys, settled=settled))
+    console.print(view(board, table, keys, settled=settled, explained=explained))
     return console.export_text()
 
 
@@ -144,6 +148,18 @@ def test_keys_filter_select_and_explain() -> None:
 def test_texts_of_users_do_not_reach_the_terminal() -> None:
     waiting, bound = pod(TEXT, reason=TEXT), pod("b", node=TEXT)
     card_of_user = msgspec.structs.replace(card(0, 1024, node=TEXT), type=TEXT, mode=TEXT)
-    text = drawn(board_with(waiting, bound), [node(TEXT)], [card_of_user], settled=True)
+    text = drawn(
+        board_with(waiting, bound), [node(TEXT)], [card_of_user], settled=True, explained=TEXT.replace("\n", " ")
+    )
     assert "\\u001b]0;owned" in text
     harmless(text)
+
+
+async def test_an_error_in_place_of_an_explanation_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failing(*_: object) -> None:
+        raise CommandError(TEXT)
+
+    monkeypatch.setattr("deviceshare_cli.live.fetch", failing)
+    explained = await _explain(Endpoint("http://127.0.0.1:1"), pod("a"))
+    assert "FAKED" in explained
+    harmless(explained)

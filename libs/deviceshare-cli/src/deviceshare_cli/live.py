@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import rich.live
-from deviceshare.model import visible
+from deviceshare.model import visible, visible_lines
 from deviceshare_metrics import api
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -92,7 +92,7 @@ async def _explain(metrics: Endpoint, pod: PodView) -> str:
     try:
         answer = await fetch(metrics, f"pods/{pod.namespace}/{pod.name}/explain", api.PodExplanation)
     except CommandError as error:
-        return str(error)
+        return visible(str(error))
     return explanation_text(pod.ref, answer, {}, time.time(), wide=True)
 
 
@@ -140,7 +140,7 @@ def view(
         more = len(groups) - len(lines)
         parts.append(_lines("pending", lines + ([f"and {more} more"] if more else [])))
     if explained:
-        parts.append(Text("\n".join(explained.splitlines()[:MOST_EXPLAINED])))
+        parts.append(Text(visible_lines("\n".join(explained.split("\n")[:MOST_EXPLAINED]))))
     return Group(*parts)
 
 
