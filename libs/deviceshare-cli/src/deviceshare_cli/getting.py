@@ -71,6 +71,14 @@ class Entry(NamedTuple):
         """What identifies the item."""
         return (self.namespace, self.name, *self.other_names)
 
+    def is_same(self, other: "Entry") -> bool:
+        """Return whether two entries show the same; a reason that is decided again is, although it is more recent."""
+        return _without_times(self.item) == _without_times(other.item)
+
+
+def _without_times(item: Any) -> object:
+    return msgspec.structs.replace(item, reason_at=0.0) if isinstance(item, api.Pod) else item
+
 
 class Listing(NamedTuple):
     """The head of the table, and the entries."""
@@ -283,7 +291,7 @@ async def _watch(reader: Reader, target: Target, options: Options, listing: List
         print("\n".join(aligned([listing.head], widths)), flush=True)
     while True:
         current = {entry.key: entry for entry in listing.entries}
-        changed = [entry for key, entry in current.items() if key not in shown or shown[key].item != entry.item]
+        changed = [entry for key, entry in current.items() if key not in shown or not shown[key].is_same(entry)]
         # An entry that is gone is shown once more, as kubectl does.
         for entry in [*changed, *(entry for key, entry in shown.items() if key not in current)]:
             if options.output == "json":
