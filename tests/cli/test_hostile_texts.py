@@ -211,6 +211,13 @@ def test_json_and_yaml_have_the_same_values(snapshot: Path, monkeypatch: pytest.
     assert explained["annotations"] == {TEXT: TEXT}
 
 
+def test_yaml_is_written_by_one_class() -> None:
+    yaml_text({})
+    classes = yaml.SafeDumper.__subclasses__()
+    yaml_text({})
+    assert yaml.SafeDumper.__subclasses__() == classes
+
+
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5))
 def test_any_text_is_written_so_that_it_is_read_again(value: Any) -> None:
     for written in (visible_lines(indented_json(value)), yaml_text(value)):

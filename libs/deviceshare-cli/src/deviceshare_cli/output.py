@@ -5,11 +5,15 @@ lines, since no value may add one, and once more for all that goes to a stream.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from functools import cache
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 from deviceshare.model import visible, visible_lines
 from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    import yaml
 
 NONE = "<none>"
 """The text of an empty cell."""
@@ -27,6 +31,14 @@ def yaml_text(value: object) -> str:
     """Return a value as YAML with sorted keys, as ``kubectl`` prints it."""
     import yaml
 
+    return visible_lines(yaml.dump(value, Dumper=_dumper(), default_flow_style=False, allow_unicode=True))
+
+
+@cache
+def _dumper() -> "type[yaml.SafeDumper]":
+    """Return the class that writes YAML; not one of the module, which every command imports."""
+    import yaml
+
     class Dumper(yaml.SafeDumper):
         """Writes texts with characters that are not printable in double quotes, where escapes have a meaning."""
 
@@ -35,7 +47,7 @@ def yaml_text(value: object) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    return visible_lines(yaml.dump(value, Dumper=Dumper, default_flow_style=False, allow_unicode=True))
+    return Dumper
 
 
 def lines_text(lines: Iterable[str]) -> str:
