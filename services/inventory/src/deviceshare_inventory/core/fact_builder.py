@@ -1,5 +1,6 @@
 """Turns changes of the cluster's objects into the facts that CLUSTER should hold."""
 
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -375,16 +376,17 @@ class FactBuilder:
         if change.type is ChangeType.DELETED:
             self._reports.forget(subject)
             return None
+        about = Reference(change.kind, change.namespace, change.name)
         try:
             return decode(change.raw)
         except FormatError as error:
-            problem = error.problem
+            self._reports.report(subject, about, (error.problem,))
         except Exception as error:  # a defect: it concerns one object, and the process would meet it again
             name = "/".join(filter(None, (change.namespace, change.name)))
             problem = Problem(
                 f"{change.kind} {name}", "$", f"{type(error).__name__}: {error}", "an object that is read"
             )
-        self._reports.report(subject, Reference(change.kind, change.namespace, change.name), (problem,))
+            self._reports.report_defect(subject, about, problem, traceback.format_exc())
         return None
 
     def _want(self, subject: str, fact: Fact, revision: int) -> None:

@@ -119,6 +119,12 @@ class Reports:
             if str(remark) not in known and str(remark) not in deferred:
                 self._report(about, remark)
 
+    def report_defect(self, subject: str, about: Reference, problem: Problem, stack: str) -> None:
+        """Report a problem that a defect of deviceshare caused, and log the ``stack`` of its exception once."""
+        if str(problem) not in self._reported.get(subject, ()):
+            self._commands.append(Log("error", f"{problem}\n{stack}"))
+        self.report(subject, about, (problem,))
+
     def forget(self, subject: str) -> None:
         """Forget a subject: its problems will be reported again."""
         self._reported.pop(subject, None)
