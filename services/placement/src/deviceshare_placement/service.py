@@ -1,7 +1,6 @@
 """The placement service: its core follows CLUSTER, LEDGER and OUTCOME, and writes LEDGER and EXPLAIN."""
 
 import secrets
-from functools import partial
 from typing import Any
 
 from deviceshare_bus.bounded_stream import BoundedStream
@@ -63,6 +62,6 @@ async def main(context: Context) -> None:
         context.watch.rewritten[Stream.EXPLAIN] = lambda: core.cluster.has_explained
     explanations = BoundedStream(
         context.connection, Stream.EXPLAIN, MOST_EXPLANATIONS, EXPLANATION_BYTES,
-        partial(context.events.count, "explanations_dropped"),
+        lambda: context.events.count("explanations_dropped"),
     )  # fmt: skip
     await Shell(context, core, sources(core), arguments=arguments).run(explanations.run(lambda: core.owns_expiry))
