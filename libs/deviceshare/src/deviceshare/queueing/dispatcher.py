@@ -21,11 +21,10 @@ from deviceshare.queueing.overdue import OverdueJobs
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
 from deviceshare.queueing.round_result import RoundResult
-from deviceshare.queueing.round_work import RoundWork
+from deviceshare.queueing.round_work import ALLOCATE, BACKFILL, RoundWork
 from deviceshare.queueing.shortage import DESERVED, Shortage
 from deviceshare.queueing.wake import wake_allowed, wake_borrowers
 
-ALLOCATE, BACKFILL = "allocate", "backfill"
 LEAST_PAUSE, PAUSE_PER_CLASS = 1.0, 0.05
 """Seconds between two diagnoses of a waiting job class: the minimum, and the seconds for each parked job class.
 
@@ -134,7 +133,7 @@ class Dispatcher:
             self._job_queues[ALLOCATE].move(key, self._order_key)
         self.queues.shrunk_groups.clear()
         self._wake(now)
-        self._work.begin({queue for jobs in self._job_queues.values() for queue in jobs.queues})
+        self._work.begin([(action, queue) for action, jobs in self._job_queues.items() for queue in jobs.queues])
         self._serve_overdue(result)
         self._wake(now)
         with self.reservations.enforced():
@@ -250,7 +249,7 @@ class Dispatcher:
         while queues and len(result.order) < most:
             queue = queues.pop()
             first = jobs.first(queue)
-            if first is None or not self._work.may_decide(queue):
+            if first is None or not self._work.may_decide((ALLOCATE, queue)):
                 continue
             self._decide_job(jobs, *first, result, no_room, borrowing=borrowing)
             queues.push(queue)
@@ -263,13 +262,13 @@ class Dispatcher:
         for queue in sorted(jobs.queues, key=self.queues.order):
             while len(result.order) < most and (first := jobs.first(queue)) is not None:
                 job = first[1]
-                if not self._work.may_decide(queue):
+                if not self._work.may_decide((BACKFILL, queue)):
                     break
                 if job.group.counts_as_ready:
                     self._backfill_job(job, result, most)
                     continue
                 held += self._hold(job)
-                self._work.charge(queue)
+                self._work.charge((BACKFILL, queue))
                 jobs.discard(job.key)
                 unready.append(job)
         for node, uid in held:
@@ -356,14 +355,15 @@ class Dispatcher:
         borrowing: bool,
     ) -> Sequence[PodFact]:
         """Decide a job, and place or park it; returns the placed pods."""
+        sharer = (_action(job), job.queue)
         # A job that is decided twice in a round may have another result the second time.
         explain = (
             self._reasons
             and (self._now >= job_class.explained_at + self._pause or self._now == job_class.explained_at)
-            and self._work.may_explain(job.queue)
+            and self._work.may_explain(sharer)
         )
         decision = self._decide(job.group, no_room, borrowing=borrowing, reasons=explain)
-        self._work.charge(job.queue)
+        self._work.charge(sharer)
         if not decision.placed:
             # Includes the pods of the gang that were placed temporarily.
             requests = dict.fromkeys(pod.ask for pod in job.group.pods)

@@ -3,7 +3,7 @@
 from deviceshare.queueing.job_queue import JobQueue
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservations
-from deviceshare.queueing.round_work import RoundWork
+from deviceshare.queueing.round_work import ALLOCATE, RoundWork
 
 
 def wake_allowed(jobs: JobQueue, queues: Queues) -> None:
@@ -20,7 +20,7 @@ def wake_borrowers(jobs: JobQueue, queues: Queues, reservations: Reservations, w
     """
     groups = jobs.parked.over_deserved
     claimed = _claimed(jobs, queues, reservations, work) if groups else {}
-    left = {queue: work.decisions_left(queue) for queue, _, _ in groups}
+    left = {queue: work.decisions_left((ALLOCATE, queue)) for queue, _, _ in groups}
     for queue, borrowed, job_classes in groups:
         if any(claimed.get(name, set()) - {queue} for name in borrowed):
             continue
@@ -30,7 +30,7 @@ def wake_borrowers(jobs: JobQueue, queues: Queues, reservations: Reservations, w
             if not all(claimed.get(name, set()) <= {queue} for name in over):
                 continue
             if not left[queue]:
-                work.unserved.add(queue)
+                work.unserved.add((ALLOCATE, queue))
                 break
             left[queue] -= 1
             jobs.wake(job_class)
@@ -40,7 +40,7 @@ def _claimed(jobs: JobQueue, queues: Queues, reservations: Reservations, work: R
     """Return, by resource, the queues with jobs that wait for capacity within their deserved amount."""
     claimed = {name: set(found) for name, found in queues.claimed_elsewhere.items()}
     for queue, (_, lacks) in queues.lacking() if work.unserved else ():
-        for name in lacks if queue in work.unserved else ():
+        for name in lacks if (ALLOCATE, queue) in work.unserved else ():
             claimed.setdefault(name, set()).add(queue)
     for job_class in jobs.parked.claiming:
         if (first := job_class.first()) is None or reservations.is_unplaceable(first[1]):
