@@ -1,12 +1,15 @@
 """The work of a round is shared by the queues and their actions, and rounds end."""
 
 import pytest
+from deviceshare.conf import default_conf
 from deviceshare.queueing import round_work
-from support.builders import ask, container, node
+from msgspec.structs import replace
+from support.builders import ask, container, node, pod
 from support.queue_scene import Scene
 
 BEST_EFFORT = ask(container())
-SMALL = node("a", cpu=1000)
+LARGE = ask(container(cpu=1_000_000))
+SMALL = node("a", cpu=1000, pods=1000)
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +28,22 @@ def test_pods_that_fit_nowhere_leave_the_best_effort_pods_of_their_queue_a_share
     put_crowd(scene, 50)
     scene.single("best-effort", BEST_EFFORT)
     assert scene.decide() == ["best-effort"]
+
+
+@pytest.mark.parametrize("queues", [1, 8])
+def test_rounds_end_and_place_what_is_ready_behind_many_gangs_that_are_not(queues):
+    conf = default_conf()
+    scene = Scene(SMALL, conf=replace(conf, extensions=replace(conf.extensions, gang_backfill=False)))
+    for number in range(100):
+        pods = [pod(f"g{number}-{at}", request, gang=f"g{number}") for at, request in enumerate((LARGE, BEST_EFFORT))]
+        scene.put(*pods, minimum=3, queue=f"q{number % queues}")
+    scene.single("ready", BEST_EFFORT, queue="q0", created=1.0)
+    placed = scene.decide()
+    scene.dispatcher.made_room()
+    for _ in range(100):
+        if min(scene.dispatcher.due(), default=1.0) > 0.0:
+            break
+        placed += scene.decide()
+    else:
+        pytest.fail("a round is due at once again and again")
+    assert placed == ["ready"]

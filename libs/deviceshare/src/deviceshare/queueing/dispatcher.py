@@ -21,7 +21,7 @@ from deviceshare.queueing.overdue import OverdueJobs
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
 from deviceshare.queueing.round_result import RoundResult
-from deviceshare.queueing.round_work import ALLOCATE, BACKFILL, RoundWork
+from deviceshare.queueing.round_work import ALLOCATE, BACKFILL, HOLD, RoundWork
 from deviceshare.queueing.shortage import DESERVED, Shortage
 from deviceshare.queueing.wake import wake_allowed, wake_borrowers
 
@@ -57,7 +57,9 @@ class Dispatcher:
         self._borrows = conf.extensions.borrowing
         self._only_ready = conf.extensions.gang_backfill
         self._actions = [action for action in conf.actions if action in (ALLOCATE, BACKFILL)]
-        self._job_queues = {action: JobQueue(self._allocator.waiting_requests()) for action in (ALLOCATE, BACKFILL)}
+        self._job_queues = {
+            action: JobQueue(self._allocator.waiting_requests()) for action in (ALLOCATE, BACKFILL, HOLD)
+        }
         self._overdue = OverdueJobs(self.reservations)
         self._reserved: dict[GroupKey, Sequence[tuple[PodFact, Placement]]] = {}
         """Best-effort pods of this round, and the capacity held for them until backfill places them."""
@@ -100,6 +102,9 @@ class Dispatcher:
         return self._enqueue(BACKFILL, msgspec.structs.replace(job, group=group.only_best_effort(), uniform=None))
 
     def _enqueue(self, action: str, job: Job) -> JobClass:
+        if action == BACKFILL:
+            action, other = (BACKFILL, HOLD) if job.group.counts_as_ready else (HOLD, BACKFILL)
+            self._job_queues[other].discard(job.key)
         return self._job_queues[action].put(job, self._order_key(job))
 
     def discard(self, key: GroupKey) -> None:
@@ -255,25 +260,30 @@ class Dispatcher:
             queues.push(queue)
 
     def _backfill(self, result: RoundResult, most: int) -> None:
-        """Place best-effort pods: queue by queue, job by job, all pods of a job at once."""
-        jobs = self._job_queues[BACKFILL]
-        unready: list[Job] = []
+        """Place best-effort pods: queue by queue, job by job, all pods of a job at once.
+
+        Until the end of the round, capacity is held for the jobs before them whose gang is not ready, as far as the
+        share of their queue allows.
+        """
+        jobs, unready = self._job_queues[BACKFILL], self._job_queues[HOLD]
+        holding: list[Job] = []
         held: list[tuple[str, PodUid]] = []
-        for queue in sorted(jobs.queues, key=self.queues.order):
-            while len(result.order) < most and (first := jobs.first(queue)) is not None:
-                job = first[1]
-                if not self._work.may_decide((BACKFILL, queue)):
+        for queue in sorted({*jobs.queues, *unready.queues}, key=self.queues.order):
+            while jobs.queues and len(result.order) < most:
+                first, waiting = jobs.first(queue), unready.first(queue)
+                if waiting is not None and self._work.is_left((HOLD, queue)) and _is_before(waiting, first):
+                    job = waiting[1]
+                    held += self._hold(job)
+                    self._work.charge((HOLD, queue))
+                    unready.discard(job.key)
+                    holding.append(job)
+                elif first is not None and self._work.may_decide((BACKFILL, queue)):
+                    self._backfill_job(first[1], result, most)
+                else:
                     break
-                if job.group.counts_as_ready:
-                    self._backfill_job(job, result, most)
-                    continue
-                held += self._hold(job)
-                self._work.charge((BACKFILL, queue))
-                jobs.discard(job.key)
-                unready.append(job)
         for node, uid in held:
             self._allocator.release(node, uid)
-        for job in unready:
+        for job in holding:
             self._enqueue(BACKFILL, job)
 
     def _backfill_job(self, job: Job, result: RoundResult, most: int) -> None:
@@ -410,6 +420,11 @@ class Dispatcher:
 
 def _action(job: Job) -> str:
     return BACKFILL if job.best_effort else ALLOCATE
+
+
+def _is_before(one: tuple[JobClass, Job], other: tuple[JobClass, Job] | None) -> bool:
+    """Return whether the first job of an active job class comes before the one of another class, if any."""
+    return other is None or (one[0].order_key or ()) < (other[0].order_key or ())
 
 
 def _woken_by(requests: Collection[PodRequest]) -> int:

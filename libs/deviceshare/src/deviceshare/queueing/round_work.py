@@ -10,7 +10,8 @@ from collections.abc import Collection
 
 from deviceshare.allocation import Effort
 
-ALLOCATE, BACKFILL = "allocate", "backfill"
+ALLOCATE, BACKFILL, HOLD = "allocate", "backfill", "hold"
+"""The actions that serve jobs; the last one holds capacity for jobs of ``backfill`` whose gang is not ready."""
 DECIDING, EXPLAINING = 1000, 1000
 """Units of work for the decisions of one round, and for diagnoses of why jobs wait."""
 
@@ -50,10 +51,14 @@ class RoundWork:
 
     def may_decide(self, sharer: Sharer) -> bool:
         """Return whether another job may be decided; if not, its queue continues in the next round."""
-        if self._deciding.get(sharer, 0) <= self._share_of_decisions:
+        if self.is_left(sharer):
             return True
         self.unserved.add(sharer)
         return False
+
+    def is_left(self, sharer: Sharer) -> bool:
+        """Return whether a sharer has not used up its share of the decisions."""
+        return self._deciding.get(sharer, 0) <= self._share_of_decisions
 
     def decisions_left(self, sharer: Sharer) -> int:
         """Return how many more jobs may be decided, at most: a job that is tried takes two units."""
