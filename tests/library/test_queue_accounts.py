@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from deviceshare.conf import Extensions, default_conf, tiers
 from deviceshare.conf.model import Plugin
-from deviceshare.model import QueueFact
+from deviceshare.model import ContainerGrant, DeviceGrant, QueueFact
 from deviceshare.queueing import Queues
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +40,7 @@ QUEUES = ("q", "r", "s", "default", "root")
 
 actions = st.one_of(
     st.tuples(st.just("put"), st.integers(0, 5), st.sampled_from(QUEUES), st.integers(0, 2), st.sampled_from(ASKED)),
+    st.tuples(st.just("claim"), st.integers(0, 5), st.sampled_from([10, 60, 100])),
     st.tuples(st.sampled_from(["drop", "hold", "hold", "release", "other"]), st.integers(0, 5)),
     st.tuples(st.just("node"), st.sampled_from(NODES)),
     st.tuples(st.just("no node"), st.sampled_from("mn")),
@@ -55,12 +56,17 @@ def gang(number: int) -> str:
     return "" if number == 0 else f"g{number}"
 
 
+def claimed(memory: int) -> tuple[ContainerGrant, ...]:
+    return (ContainerGrant("c0", 0, "hami-core", (DeviceGrant("GPU-0", 0, memory, 0),)),)
+
+
 class Scene:
     """Queues with a history, and what is present in them."""
 
     def __init__(self, conf) -> None:
         self.conf, self.queues, self.gone = conf, Queues(conf), []
         self.nodes, self.facts, self.pods, self.held, self.others, self.commitments = {}, {}, {}, {}, {}, {}
+        self.claims = {}
 
     def play(self, what, *args) -> None:
         getattr(self, what.replace(" ", "_"))(*args)
@@ -69,13 +75,21 @@ class Scene:
         fact = pod(f"p{number}", asked, gang=gang(group))
         self.queues.put(fact, queue, fact.group)
         self.others.pop(number, None)
+        self.claims.pop(number, None)
         if number not in self.pods:
             self.held[number] = False
         self.pods[number] = (fact, queue)
 
+    def claim(self, number, memory) -> None:
+        if number in self.pods:
+            fact, queue = self.pods[number]
+            self.claims[number] = claimed(memory)
+            self.queues.put(fact, queue, fact.group, self.claims[number])
+            self.hold(number)
+
     def drop(self, number) -> None:
         self.queues.drop(f"uid-p{number}")
-        for known in (self.pods, self.held, self.others):
+        for known in (self.pods, self.held, self.others, self.claims):
             known.pop(number, None)
 
     def other(self, number) -> None:
@@ -90,8 +104,9 @@ class Scene:
 
     def release(self, number) -> None:
         self.queues.release(f"uid-p{number}")
-        if number in self.held:
+        if self.held.get(number):
             self.held[number] = False
+            self.claims.pop(number, None)
 
     def node(self, fact) -> None:
         self.queues.set_node(fact)
@@ -134,7 +149,7 @@ class Scene:
         for fact in self.facts.values():
             queues.set_queue(fact)
         for number, (fact, queue) in self.pods.items():
-            queues.put(fact, queue, fact.group)
+            queues.put(fact, queue, fact.group, self.claims.get(number))
             if self.held[number]:
                 queues.hold(fact.uid)
         for fact in self.others.values():
@@ -195,15 +210,32 @@ def test_accounts_after_any_history_are_those_of_new_ones(conf, history) -> None
     assert set(scene.queues.names) <= {*scene.facts, "root"}, "accounts of queues that do not exist"
 
 
-def test_amounts_of_waiting_pods_change_only_with_nodes_of_other_cards() -> None:
+def test_only_pods_whose_amounts_depend_on_cards_are_counted_again_with_nodes_of_other_cards() -> None:
     queues = Queues(default_conf())
-    assert queues.set_node(node("a", cards(1, memory=100)))
-    assert queues.set_node(node("b", cards(2, memory=100)))
-    assert not queues.set_node(node("c", cards(2, memory=100)))
-    assert not queues.set_node(node("c", cards(2, memory=100), ready=False))
-    assert not queues.remove_node("b")
-    assert queues.remove_node("c")
-    assert not queues.remove_node("a-that-never-was")
+    for name, asked in {"cpu": ask(container(cpu=1000)), "part": vgpu(1, 10), "all": vgpu(1), "pair": vgpu(2)}.items():
+        queues.put(pod(name, asked), "q", name)
+    queues.put(pod("claimed", vgpu(1)), "q", "claimed", claimed(60))
+    assert queues.set_node(node("a", cards(1, memory=100))) == {"all"}
+    assert queues.set_node(node("b", cards(2, memory=100))) == {"pair"}
+    assert queues.set_node(node("c", cards(2, memory=100))) == set()
+    assert queues.set_node(node("c", cards(2, memory=50, model="T4"))) == set(), "not the largest cards"
+    assert queues.set_node(node("c", cards(2, memory=200))) == {"all", "pair"}
+    assert queues.remove_node("b") == set()
+    assert queues.remove_node("c") == {"all", "pair"}
+    assert queues.remove_node("a-that-never-was") == set()
+
+
+def test_a_claimed_pod_counts_what_its_claim_gives_it_when_other_cards_come() -> None:
+    queues = Queues(default_conf())
+    queues.set_node(node("a", cards(1, memory=60)))
+    fact = pod("p", vgpu(1))
+    queues.put(fact, "q", fact.group, claimed(60))
+    queues.hold(fact.uid)
+    queues.set_node(node("b", cards(1, memory=100)))
+    assert queues.account("q").used[MEMORY] == 60
+    queues.release(fact.uid)
+    queues.hold(fact.uid)
+    assert queues.account("q").used[MEMORY] == 100, "the claim is gone"
 
 
 def test_a_queue_is_saturated_once_its_other_pods_are_gone() -> None:

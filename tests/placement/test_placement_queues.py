@@ -390,3 +390,17 @@ def test_a_whole_card_of_the_nodes_that_the_pod_may_use_is_waited_for() -> None:
     assert not played.tick().claims
     played.put(node("s9", [card(5, memory=40)], labels={"size": "small"}))
     assert [claim.name for claim in played.tick().claims] == ["second"]
+
+
+def test_other_cards_make_only_pods_be_checked_again_whose_amounts_they_change() -> None:
+    played = of_two_sizes("capacity", 1)
+    for at in range(50):
+        played.put(replace(pod(f"cpu{at}", ask(container(cpu=10**9))), queue="q"))
+    played.put(replace(pod("whole", whole()), queue="q"))
+    played.written(played.tick())
+    played.put(replace(pod("more", whole()), queue="q"))
+    played.tick()
+    played.put(node("other", [card(7, memory=70, model="T4")], labels={"size": "large"}))
+    assert not played.core.cluster.candidates
+    played.put(node("other", [card(7, memory=400)], labels={"size": "large"}))
+    assert played.core.cluster.candidates == {"pod/uid-more"}

@@ -40,6 +40,8 @@ class _Entry(msgspec.Struct, eq=False):
     alone: bool
     """Whether the pod has no PodGroup: nothing admits it, so that its queue promises it nothing before it is placed."""
     held: bool = False
+    claimed: tuple[ContainerGrant, ...] | None = None
+    """What its claim gives the pod while it is not bound."""
 
 
 class Queues:
@@ -48,6 +50,8 @@ class Queues:
     def __init__(self, conf: SchedulerConf) -> None:
         self._accounts: dict[str, QueueAccount] = {}
         self._pods: dict[str, _Entry] = {}
+        self._by_cards: dict[str, _Entry] = {}
+        """Those whose amounts depend on cards."""
         self._groups: defaultdict[GroupKey, Counter[str]] = defaultdict(Counter)
         """Allocated resources of each group."""
         self.shrunk_groups: set[GroupKey] = set()
@@ -56,6 +60,8 @@ class Queues:
         """Queue and minimum resources of each admitted group, and of each placed pod without a PodGroup."""
         self._foreign: dict[str, tuple[PodFact, ResourceAmounts]] = {}
         """Bound pods of other schedulers and their resources: they count for ``overcommit``, but in no queue."""
+        self._foreign_by_cards: dict[str, PodFact] = {}
+        """Those of them whose amounts depend on cards."""
         self._foreign_total: Counter[str] = Counter()
         self._facts: dict[str, QueueFact] = {}
         """The existing queues."""
@@ -88,15 +94,15 @@ class Queues:
 
     # Updates
 
-    def set_node(self, node: NodeFact) -> bool:
-        """Add or update a node; returns whether the amounts of waiting pods may have changed."""
+    def set_node(self, node: NodeFact) -> set[GroupKey]:
+        """Add or update a node; returns the groups with pods that count other amounts now."""
         profiles = self.counting.profiles
         if self.counting.set_node(node):
             self._total_changed()
         return self._nodes_changed(profiles)
 
-    def remove_node(self, name: str) -> bool:
-        """Remove a node; returns whether the amounts of waiting pods may have changed."""
+    def remove_node(self, name: str) -> set[GroupKey]:
+        """Remove a node; returns the groups with pods that count other amounts now."""
         profiles = self.counting.profiles
         if self.counting.remove_node(name):
             self._total_changed()
@@ -107,17 +113,19 @@ class Queues:
         if self._tree is not None:
             self._tree.mark_all()
 
-    def _nodes_changed(self, profiles: Set[object]) -> bool:
+    def _nodes_changed(self, profiles: Set[object]) -> set[GroupKey]:
         self.nodes_version += 1
+        changed: set[GroupKey] = set()
         if self.counting.profiles is profiles:
-            return False
+            return changed
         # A request for a whole card counts as the largest card that the pod may get, which may have changed.
-        for entry in list(self._pods.values()):
-            if entry.pod is not None:
-                self.put(entry.pod, entry.account.fact.name, entry.group)
-        for pod, _ in list(self._foreign.values()):
+        for entry in list(self._by_cards.values()):
+            before = entry.amounts
+            if self._count_again(entry, entry.claimed).amounts != before:
+                changed.add(entry.group)
+        for pod in list(self._foreign_by_cards.values()):
             self.put_other(pod)
-        return True
+        return changed
 
     def set_queue(self, fact: QueueFact) -> None:
         """Add or update a queue."""
@@ -166,15 +174,25 @@ class Queues:
 
         ``claimed`` is what its claim gives a pod that is not bound yet, None without a claim.
         """
+        self._put_pod(pod, queue, group, None if claimed is None else tuple(claimed))
+
+    def _put_pod(self, pod: PodFact, queue: str, group: GroupKey, claimed: tuple[ContainerGrant, ...] | None) -> _Entry:
         grants = pod.held if pod.node else claimed
         amounts = self.counting.asked(pod.ask) if grants is None else self.counting.held(pod.ask, grants)
-        self._put(pod.uid, queue, group, amounts).pod = pod
+        entry = self._put(pod.uid, queue, group, amounts)
+        entry.pod, entry.claimed = pod, claimed
+        if self.counting.depends_on_cards(pod.ask):
+            self._by_cards[pod.uid] = entry
+        else:
+            self._by_cards.pop(pod.uid, None)
+        return entry
 
     def put_claimed(
         self, uid: str, queue: str, group: GroupKey, resources: ResourceAmounts, grants: Iterable[ContainerGrant]
     ) -> None:
         """Add or update a pod that is not known yet by what its claim says; :meth:`put` and :meth:`drop` replace it."""
         self._put(uid, queue, group, self.counting.claimed(resources, grants)).pod = None
+        self._by_cards.pop(uid, None)
 
     def _put(self, uid: str, queue: str, group: GroupKey, amounts: ResourceAmounts) -> _Entry:
         entry = self._pods.get(uid)
@@ -196,10 +214,14 @@ class Queues:
         self.drop(pod.uid)
         amounts = self.counting.held(pod.ask, pod.held)
         self._foreign[pod.uid] = (pod, amounts)
+        if self.counting.depends_on_cards(pod.ask):
+            self._foreign_by_cards[pod.uid] = pod
         add(self._foreign_total, amounts, 1)
 
     def drop(self, uid: str) -> None:
         """Remove a pod."""
+        self._by_cards.pop(uid, None)
+        self._foreign_by_cards.pop(uid, None)
         if (foreign := self._foreign.pop(uid, None)) is not None:
             add(self._foreign_total, foreign[1], -1)
         entry = self._pods.pop(uid, None)
@@ -232,14 +254,13 @@ class Queues:
             self._forget_if_gone(before[0])
 
     def depends_on_cards(self, uid: str) -> bool:
-        """Return whether what a waiting pod counts depends on the cards that it gets."""
-        entry = self._pods.get(uid)
-        return entry is not None and entry.pod is not None and self.counting.depends_on_cards(entry.pod.ask)
+        """Return whether what a pod counts depends on the cards that it gets."""
+        return uid in self._by_cards
 
     def hold(self, uid: str, grants: Iterable[ContainerGrant] | None = None) -> None:
         """Charge a placed pod to its queue: by what it is granted, None if that is known from its claim or its fact."""
-        if grants is not None and self.depends_on_cards(uid):
-            self._count_again(self._pods[uid], grants)
+        if grants is not None and uid in self._by_cards:
+            self._count_again(self._pods[uid], tuple(grants))
         entry = self._pods.get(uid)
         if entry is not None and not entry.held:
             self._charge(entry, held=True)
@@ -249,12 +270,13 @@ class Queues:
         entry = self._pods.get(uid)
         if entry is not None and entry.held:
             self._charge(entry, held=False)
-            if self.depends_on_cards(uid):
+            if uid in self._by_cards:
                 self._count_again(entry, None)
 
-    def _count_again(self, entry: _Entry, claimed: Iterable[ContainerGrant] | None) -> None:
-        if entry.pod is not None:
-            self.put(entry.pod, entry.account.fact.name, entry.group, claimed)
+    def _count_again(self, entry: _Entry, claimed: tuple[ContainerGrant, ...] | None) -> _Entry:
+        """Count a pod whose amounts depend on cards with these grants."""
+        assert entry.pod is not None
+        return self._put_pod(entry.pod, entry.account.fact.name, entry.group, claimed)
 
     def _charge(self, entry: _Entry, *, held: bool) -> None:
         sign = 1 if held else -1

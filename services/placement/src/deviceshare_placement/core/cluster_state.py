@@ -5,6 +5,7 @@ is bound without one, what it was bound with.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 from deviceshare.allocation import Allocator, PodClass
 from deviceshare.conf import SchedulerConf, default_conf, matching
@@ -199,7 +200,7 @@ class ClusterState:
         """Add or update a node."""
         self.allocator.set_node(fact)
         self.crowded.add(fact.name)
-        self._of_nodes_changed(counts=self.accounts.set_node(fact))
+        self._of_nodes_changed(self.accounts.set_node(fact))
 
     def set_group(self, fact: PodGroupFact) -> None:
         """Add or update a PodGroup."""
@@ -308,12 +309,12 @@ class ClusterState:
     def remove_node(self, name: str) -> None:
         """Remove a node."""
         self.allocator.remove_node(name)
-        self._of_nodes_changed(counts=self.accounts.remove_node(name))
+        self._of_nodes_changed(self.accounts.remove_node(name))
 
-    def _of_nodes_changed(self, *, counts: bool) -> None:
-        """Retry the groups that lack room, or check all groups if what they count in their queues may have changed."""
-        if counts:
-            self.reconsider_all()
+    def _of_nodes_changed(self, recounted: Iterable[GroupKey]) -> None:
+        """Retry the groups that lack room, and check those again that count other amounts in their queues."""
+        for key in recounted:
+            self.reconsider(key)
         self.made_room()
 
     def configure(self, conf: SchedulerConf) -> None:
