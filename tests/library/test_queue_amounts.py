@@ -136,6 +136,18 @@ def test_several_cards_count_as_the_largest_that_one_node_has():
     assert MEMORY not in dict(counting.asked(vgpu(9))), "no node has so many"
 
 
+def test_a_pod_counts_at_least_what_the_smallest_cards_give_it():
+    unequal = node("a", [card(at, memory=memory) for at, memory in enumerate([10, 10, 40])])
+    counting = Counting(default_conf(), [unequal, node("b", [card(0, memory=100, model=A100)])])
+    assert dict(counting.least(vgpu(1)))[MEMORY] == 10
+    assert dict(counting.least(vgpu(2)))[MEMORY] == 20
+    assert dict(counting.least(vgpu(1, percentage=50)))[MEMORY] == 5
+    assert dict(counting.least(vgpu(1, annotations={"nvidia.com/use-gputype": "A100"})))[MEMORY] == 100
+    assert counting.least(vgpu(1, 60)) == counting.asked(vgpu(1, 60))
+    counting.set_node(node("c", [card(0, memory=81920, mode="mig")]))
+    assert MEMORY not in dict(counting.least(vgpu(1))), "its largest instance may be smaller"
+
+
 def test_what_is_requested_in_numbers_counts_so_wherever_it_is():
     given = ContainerGrant("c0", 0, "mig", (DeviceGrant("GPU-0", 0, 5120, 0, asked=4000),))
     assert dict(Counting(default_conf()).held(vgpu(1, 4000), [given]))[MEMORY] == 4000

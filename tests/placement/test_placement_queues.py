@@ -404,3 +404,36 @@ def test_other_cards_make_only_pods_be_checked_again_whose_amounts_they_change()
     assert not played.core.cluster.candidates
     played.put(node("other", [card(7, memory=400)], labels={"size": "large"}))
     assert played.core.cluster.candidates == {"pod/uid-more"}
+
+
+def test_a_pod_to_which_the_free_nodes_would_give_too_much_is_placed_when_another_node_has_room() -> None:
+    played = Played(node("a", [card(0, memory=40)]), node("b", [card(1, memory=100)]))
+    played.put(ConfigFact(name="scheduler", text=BOUNDED.replace("PLUGIN", "capacity"), source="conf"))
+    played.put(QueueFact(name="q", capability={MEMORY: 80}))
+    taken = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant("GPU-0", 0, 40, 0),)),)
+    runs = pod("runs", vgpu(1, 40), node="a", held=taken)
+    played.put(runs)
+    played.put(replace(pod("whole", vgpu(1)), queue="q"))
+    out = played.tick()
+    assert not out.claims
+    assert any("80 MiB" in message and "100 MiB asked" in message for message in out.messages)
+    played.gone(runs)
+    assert [claim.name for claim in played.tick().claims] == ["whole"]
+
+
+@pytest.mark.parametrize(("capability", "keeps"), [(79, False), (80, True)])
+def test_a_group_keeps_its_promise_if_the_smallest_cards_are_within_the_bound(capability: int, *, keeps: bool) -> None:
+    played = of_two_sizes("capacity", 2)
+    played.put(QueueFact(name="q", capability={MEMORY: capability}))
+    for at in range(2):
+        taken = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant(f"GPU-{at}", at, 10, 0),)),)
+        played.put(pod(f"runs{at}", vgpu(1, 10), node=f"s{at}", held=taken))
+    least = {MEMORY: min(capability, 80)}
+    played.put(PodGroupFact(key=GroupKey("ns/g"), uid="g", queue="q", min_member=2, min_resources=least))
+    for at in range(2):
+        played.put(replace(pod(f"p{at}", whole(), gang="g"), queue="q"))
+    played.tick()
+    apply(played, "ordinary", vgpu(1, 10), created=1.0)
+    out = played.tick()
+    assert [claim.name for claim in out.claims] == ([] if keeps else ["ordinary-0"])
+    assert any("80 MiB promised" in message for message in out.messages) == keeps

@@ -10,6 +10,7 @@ as if it got the largest cards of its models that a node has.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import (
@@ -24,6 +25,7 @@ from deviceshare.families import (
     device_resources,
     types_accepted,
 )
+from deviceshare.formats.vgpu import MIG
 from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest, ResourceAmounts
 from deviceshare.state import PODS, pod_resources
 
@@ -31,6 +33,17 @@ _CONCURRENT = -1
 _MAX_KNOWN = 4096
 _Profile = tuple[tuple[str, str, int], ...]
 """The cards of a node: mode, type and MiB of each, the largest first."""
+
+
+class _Counted(NamedTuple):
+    """What a pod counts before its cards are known."""
+
+    amounts: ResourceAmounts
+    least: ResourceAmounts
+    """Its amounts with the smallest cards that it may get."""
+    depends_on_cards: bool
+    of_whole: tuple[tuple[str, frozenset[str]], ...]
+    """The families of which it may have whole cards of a node instead; then it has nothing under these names."""
 
 
 class Counting:
@@ -117,32 +130,44 @@ class Counting:
         profile = sorted(((card.mode, card.type, card.memory) for card in cards), key=lambda card: -card[2])
         return has, tuple(profile)
 
-    def _most_memory(self, cards: CardDemand, modes: frozenset[str], demand: Demand) -> int:
-        """Return the most MiB that a container may get of a node: those of its largest cards that the pod accepts."""
+    def _memory(self, cards: CardDemand, *, largest: bool, modes: frozenset[str], demand: Demand) -> int:
+        """Return the most or the least MiB that a container may get of a node, of the cards that the pod accepts.
+
+        The largest instance of a card in MIG mode may be smaller than the card: the least is not known.
+        """
         names = sorted({card_type for profile in self.profiles for _, card_type, _ in profile})
         accepted = types_accepted(demand.use_types, demand.nouse_types, names, parts=demand.type_parts)
         types = {name for name, accepts in zip(names, accepted, strict=True) if accepts}
         if demand.card_type:
             types &= {demand.card_type}
-        found = 0
+        found: list[int] = []
         for profile in self.profiles:
-            sizes = [memory for mode, card_type, memory in profile if mode in modes and card_type in types]
+            sizes = [
+                memory if largest or mode != MIG else 0
+                for mode, card_type, memory in profile
+                if mode in modes and card_type in types
+            ]
             if len(sizes) >= cards.count:
                 percent = cards.memory_percentage or 100
-                found = max(found, sum(memory * percent // 100 for memory in sizes[: cards.count]))
-        return found
+                chosen = sorted(sizes, reverse=largest)[: cards.count]
+                found.append(sum(memory * percent // 100 for memory in chosen))
+        return (max if largest else min)(found, default=0)
 
     def asked(self, request: PodRequest) -> ResourceAmounts:
         """Return the amounts of a waiting pod."""
-        return self._known(request)[0]
+        return self._known(request).amounts
+
+    def least(self, request: PodRequest) -> ResourceAmounts:
+        """Return the amounts that a pod has at least, whichever cards it gets."""
+        return self._known(request).least
 
     def depends_on_cards(self, request: PodRequest) -> bool:
         """Return whether the amounts of a pod depend on the cards that it gets."""
-        return self._known(request)[1]
+        return self._known(request).depends_on_cards
 
     def held(self, request: PodRequest, grants: Iterable[ContainerGrant]) -> ResourceAmounts:
         """Return the amounts of a pod with these grants."""
-        amounts, depends, of_whole = self._known(request)
+        amounts, _, depends, of_whole = self._known(request)
         if not depends:
             return amounts
         grants = tuple(grants)
@@ -171,16 +196,12 @@ class Counting:
                 stage[names.memory] += largest if device.memory == WHOLE else device.memory
                 stage[names.cores] += device.cores
         total.update(_largest(by_stage))
-        return tuple(sorted((name, amount) for name, amount in total.items() if amount))
+        return _sorted(total)
 
-    def _read(self, request: PodRequest) -> tuple[ResourceAmounts, bool, tuple[tuple[str, frozenset[str]], ...]]:
-        """Return the amounts of a request, and whether they depend on the granted cards.
-
-        Then the families of which the pod may have whole cards of a node instead, and the names under which it has
-        nothing in this case.
-        """
+    def _read(self, request: PodRequest) -> _Counted:
         total = Counter(dict(pod_resources(request, self._devices)))
         total[PODS] = 1
+        least = total.copy()
         depends = False
         of_whole: list[tuple[str, frozenset[str]]] = []
         answered: set[str] = set()
@@ -204,13 +225,22 @@ class Counting:
                         if each is family or (not demand.mode and each.answers == request_group)
                     )
                 )
-                total.update(_of_demand(demand, names, partial(self._most_memory, modes=modes, demand=demand)))
+                memory = partial(self._memory, modes=modes, demand=demand)
+                total.update(_of_demand(demand, names, partial(memory, largest=True)))
+                at_least = _of_demand(demand, names, partial(memory, largest=False))
+                if demand.or_whole:
+                    at_least = {name: at_least[name] for name in at_least.keys() - {names.memory, names.cores}}
+                least.update(at_least)
                 depends |= demand.or_whole or (
                     bool(names.memory) and any(cards.memory_percentage or not cards.memory for cards in demand.cards)
                 )
                 if demand.or_whole:
                     of_whole.append((family.name, frozenset({names.memory, names.cores})))
-        return tuple(sorted((name, amount) for name, amount in total.items() if amount)), depends, tuple(of_whole)
+        return _Counted(_sorted(total), _sorted(least), depends, tuple(of_whole))
+
+
+def _sorted(amounts: Mapping[str, int]) -> ResourceAmounts:
+    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
 
 
 def _uncounted(conf: SchedulerConf) -> frozenset[str]:
@@ -222,17 +252,17 @@ def _uncounted(conf: SchedulerConf) -> frozenset[str]:
     return family.resources(conf) if family.flag in conf.families else frozenset()
 
 
-def _of_demand(demand: Demand, names: CardNames, most_memory: Callable[[CardDemand], int]) -> dict[str, int]:
+def _of_demand(demand: Demand, names: CardNames, memory: Callable[[CardDemand], int]) -> dict[str, int]:
     """Return the maximum of the largest init container and the sum of the other containers, by resource.
 
-    ``most_memory`` returns the MiB of a container that requests whole cards or a percentage.
+    ``memory`` returns the MiB of a container that requests whole cards or a percentage.
     """
     by_stage: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for cards in demand.cards:
         in_part = cards.memory and not cards.memory_percentage
         stage = by_stage[cards.position if cards.stage == INIT else _CONCURRENT]
         stage[names.number] += cards.count
-        stage[names.memory] += cards.count * cards.memory if in_part else most_memory(cards) if names.memory else 0
+        stage[names.memory] += cards.count * cards.memory if in_part else memory(cards) if names.memory else 0
         stage[names.cores] += cards.count * cards.cores
     return _largest(by_stage)
 

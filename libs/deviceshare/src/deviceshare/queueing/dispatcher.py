@@ -378,7 +378,7 @@ class Dispatcher:
             # Includes the pods of the gang that were placed temporarily.
             requests = dict.fromkeys(pod.ask for pod in job.group.pods)
             reasons = [reason for _, reason in decision.waiting if reason is not None]
-            if explain and any(not isinstance(reason, Shortage) for reason in reasons):
+            if explain and any(not isinstance(reason, Shortage) or reason.of_place for reason in reasons):
                 job_class.explained_at = self._now
             job_class.woken_by = _woken_by(requests)
             job_class.needs = [

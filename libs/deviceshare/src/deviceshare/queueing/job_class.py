@@ -43,6 +43,11 @@ class JobClass(msgspec.Struct, eq=False):
 
     @property
     def lacks_room(self) -> bool:
+        """Whether new room on nodes may serve it: it fits nowhere, or a limit forbids what the chosen node gives."""
+        return any(not isinstance(reason, Shortage) or reason.of_place for reason in self.reasons)
+
+    @property
+    def fits_nowhere(self) -> bool:
         """Whether it is parked for lack of capacity on nodes."""
         return any(not isinstance(reason, Shortage) for reason in self.reasons)
 

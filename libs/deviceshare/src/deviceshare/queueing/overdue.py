@@ -23,7 +23,7 @@ class OverdueJobs:
         """Apply that job classes were parked, or that their jobs changed; return when the next one is overdue."""
         for job_class in changed:
             self.discard(job_class)
-            first = job_class.first() if job_class.lacks_room else None
+            first = job_class.first() if job_class.fits_nowhere else None
             overdue = None if first is None else self._reservations.overdue_at(first[1])
             if overdue is not None:
                 self._waiting.put(job_class.name, overdue, job_class)

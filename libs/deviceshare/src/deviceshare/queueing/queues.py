@@ -350,10 +350,11 @@ class Queues:
         entry = self._pods.get(uid)
         if entry is None:
             return None
-        amounts = entry.amounts
-        if grants is not None and entry.pod is not None:
-            amounts = self.counting.held(entry.pod.ask, grants)
-        return self.limits.shortage(entry.account, amounts, borrowing=borrowing)
+        if grants is None or entry.pod is None:
+            return self.limits.shortage(entry.account, entry.amounts, borrowing=borrowing)
+        amounts = self.counting.held(entry.pod.ask, grants)
+        shortage = self.limits.shortage(entry.account, amounts, borrowing=borrowing)
+        return None if shortage is None else msgspec.structs.replace(shortage, of_place=True)
 
     def allows(self, queue: str, resource: str, amount: int, *, borrowing: bool) -> bool:
         """Return whether a queue may allocate an additional amount of a resource."""
@@ -378,8 +379,11 @@ class Queues:
         """Return the additional amount that the queue of a shortage must allow, relative to its present usage."""
         return shortage.used + shortage.asked - self.account(shortage.queue).used[shortage.resource]
 
-    def could_have(self, queue: str, amounts: Mapping[str, int]) -> bool:
-        """Return whether amounts are within the bounds of a queue and its ancestors, ignoring their usage."""
+    def could_have(self, queue: str, pods: Iterable[PodFact]) -> bool:
+        """Return whether waiting pods may get within the bounds of a queue and its ancestors, ignoring their usage."""
+        amounts: Counter[str] = Counter()
+        for pod in pods:
+            add(amounts, self.counting.least(pod.ask), 1)
         return all(
             amount <= account.bound.get(name, amount)
             for account in self.account(queue).path

@@ -24,7 +24,8 @@ LIMIT_OF_CODE = {reason.code: bound for bound, reason in _REASONS.items()}
 class Shortage(msgspec.Struct, frozen=True):
     """A limit that a pod, or a group that waits for admission, would exceed.
 
-    ``promised``: ``used`` is the total minimum resources of admitted groups, whether allocated or not.
+    ``promised``: ``used`` is the total minimum resources of admitted groups, whether allocated or not. ``of_place``:
+    ``asked`` is what the pod would get on the node that was chosen for it; another node may give it less.
     """
 
     queue: str
@@ -34,6 +35,7 @@ class Shortage(msgspec.Struct, frozen=True):
     used: int
     asked: int
     promised: bool = False
+    of_place: bool = False
 
     def __str__(self) -> str:
         """Return the user-visible message."""

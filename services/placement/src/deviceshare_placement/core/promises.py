@@ -88,4 +88,4 @@ class Promises:
         if found.job is None:
             return any(pod.problems for pod, _ in found.obstacles)
         accounts, group = self._cluster.accounts, found.job.group
-        return not (accounts.could_have(found.job.queue, accounts.asked(group.together)) and self._empty.serves(group))
+        return not (accounts.could_have(found.job.queue, group.together) and self._empty.serves(group))
