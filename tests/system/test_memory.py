@@ -1,7 +1,7 @@
 """A tenant who creates large pods: the services stay below their shipped limits of memory, and place other pods.
 
-``DEVICESHARE_ATTACK_SHARE=1`` creates all pods of the attack; by default a part. From one half to the next a service may
-grow with what it is sent, by a factor; that the whole attack fits follows from the bounds of one object.
+``DEVICESHARE_ATTACK_SHARE=1`` creates all pods of the attack; by default a part. From one half to the next a service
+may grow with what it is sent, by a factor; that the whole attack fits follows from the bounds of one object.
 """
 
 import asyncio

@@ -246,7 +246,7 @@ def _readable_items(kind: str, items: Sequence[msgspec.Raw]) -> Iterator[Object]
     Raises a transient ClusterError: an item is no object, so another server may have answered.
     """
     for raw in items:
-        if memoryview(raw)[:1] != b"{":
+        if bytes(memoryview(raw)[:1]) != b"{":
             raise ClusterError(f"the API server's list of {kind} has an item that is no object")
         try:
             yield readable(kind, raw)

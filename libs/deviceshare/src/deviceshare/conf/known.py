@@ -66,6 +66,7 @@ EXTENSIONS = {
     "deviceshare.GangRetryEnable": "gang_retry",
     "deviceshare.CardQuotaEnable": "card_quotas",
     "deviceshare.GangBackfillEnable": "gang_backfill",
+    "deviceshare.PromiseReturnEnable": "promise_return",
     "deviceshare.ExactShareEnable": "exact_shares",
     "deviceshare.QueueStateEnable": "queue_state",
     "deviceshare.ParentShareEnable": "parent_shares",

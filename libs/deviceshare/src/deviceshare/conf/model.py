@@ -54,6 +54,8 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
     gang_backfill: bool = True
     """Best-effort pods count for the minimum of their gang only if capacity is held for them, and use no capacity in a
     cycle that does not place the rest of the gang."""
+    promise_return: bool = True
+    """A group that cannot start gives back what its queue promised it, if others are not admitted for that."""
     exact_shares: bool = True
     """Deserved amounts by weight are computed exactly, and guarantees never exceed the cluster's total."""
     queue_state: bool = True

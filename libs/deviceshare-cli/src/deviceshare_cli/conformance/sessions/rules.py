@@ -45,6 +45,11 @@ RULES = (
         "deviceshare.GangBackfillEnable",
     ),
     Rule(
+        "promise-return",
+        "a group that cannot start gives back what its queue promised it",
+        "deviceshare.PromiseReturnEnable",
+    ),
+    Rule(
         "card-quotas", "queues are charged memory and cores of the cards that pods get", "deviceshare.CardQuotaEnable"
     ),
     Rule(
