@@ -210,11 +210,27 @@ def test_the_pods_of_jobs_that_the_cluster_has_not_made_yet_are_checked() -> Non
     wrong = job(2, annotations={"volcano.sh/vgpu-mode": "x"})
     (finding,) = inspect_given(with_jobs({**cluster, "Job": [wrong]}, 0.0), SERVED).findings
     assert (finding.object, finding.value) == ("Pod default/train-t-0", "x")
-    made = pod("train-t-0")
-    made["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "train", "uid": "uid-of-job"}]
-    assert inspect_given(with_jobs({**cluster, "Pod": [made], "Job": [wrong]}, 0.0), SERVED).findings == ()
+    made = [pod("train-t-0"), pod("train-t-1")]
+    for each in made:
+        each["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "train", "uid": "uid-of-job"}]
+    lacks_one = inspect_given(with_jobs({**cluster, "Pod": made[:1], "Job": [wrong]}, 0.0), SERVED)
+    assert [(each.object, each.others) for each in lacks_one.findings] == [("Pod default/train-t-1", ())]
+    assert (lacks_one.objects, lacks_one.understood["Job"]) == ({"Node": 1, "Pod": 1, "Job": 1}, 0)
+    complete = inspect_given(with_jobs({**cluster, "Pod": made, "Job": [wrong]}, 0.0), SERVED)
+    assert (complete.findings, complete.understood["Job"]) == ((), 1)
     ended = {**wrong, "status": {"state": {"phase": "Completed"}}}
     assert inspect_given(with_jobs({**cluster, "Job": [ended]}, 0.0), SERVED).findings == ()
+
+
+def test_a_job_of_a_live_cluster_that_is_not_understood_is_not_said_to_be_rejected() -> None:
+    unknown = job(1)
+    unknown["spec"]["minAvailable"] = 9
+    cluster = {"Node": [node()], "Pod": [pod()], "PodGroup": [], "PriorityClass": [], "Job": [unknown]}
+    result = inspect_given(with_jobs(cluster, 0.0), SERVED)
+    (finding,) = result.findings
+    assert (finding.severity, finding.field, finding.value) == ("error", "spec.minAvailable", "9")
+    assert finding.effect == "its pods that do not exist yet are not checked"
+    assert result.understood == {"Node": 1, "Pod": 1, "Job": 0}
 
 
 def test_a_policy_of_weight_0_is_a_warning(tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from deviceshare.conf import Origin, YamlText
 from deviceshare.model import Problem
 from deviceshare_cluster.local import Manifest, Manifests
-from deviceshare_cluster.local.kinds import KUBERNETES_JOB, known_kind
+from deviceshare_cluster.local.kinds import KUBERNETES_JOB, Key, known_kind
 from deviceshare_cluster.local.workloads import pod_template_paths
 
 from deviceshare_cli.checking.findings import Finding, invalid, sentence
@@ -17,6 +17,7 @@ from deviceshare_cli.simulate.cluster.volumes import with_phases
 
 _UNREAD = ("Secret", "Service", "Event")
 """Kinds by which nothing is decided."""
+_MISSING_UNCHECKED = "its pods that do not exist yet are not checked"
 
 
 class Given(NamedTuple):
@@ -53,7 +54,7 @@ def of_manifests(manifests: Manifests, now: float) -> Given:
     for key, obj in (maker.objects | with_phases(maker.objects.values())).items():
         objects.setdefault(key.kind, []).append(obj)
     refused = Counter(kind for each, _ in maker.refused if each is not None and (kind := _counted_kind(each)))
-    return Given(objects, numbers, skipped, findings, refused, _sources(maker))
+    return Given(objects, numbers, skipped, findings, refused, _sources(maker, maker.objects))
 
 
 def _counted_kind(manifest: Manifest) -> str | None:
@@ -67,8 +68,9 @@ def _shown_kind(name: str) -> str:
     return "Job.batch" if name == KUBERNETES_JOB else name
 
 
-def _sources(maker: ObjectMaker) -> dict[str, str]:
-    return {str(made): str(source._replace(kind=_shown_kind(source.kind))) for made, source in maker.sources.items()}
+def _sources(maker: ObjectMaker, made: Iterable[Key]) -> dict[str, str]:
+    known = ((key, maker.sources[key]) for key in made if key in maker.sources)
+    return {str(key): str(source._replace(kind=_shown_kind(source.kind))) for key, source in known}
 
 
 def _refused(manifest: Manifest | None, problem: Problem) -> Finding:
@@ -83,20 +85,26 @@ def _refused(manifest: Manifest | None, problem: Problem) -> Finding:
 
 
 def with_jobs(objects: Mapping[str, Sequence[Mapping[str, Any]]], now: float) -> Given:
-    """Return the objects of a cluster, and the pods of Volcano's Jobs that have none yet; ``now`` in unix seconds."""
-    owners = {owner.get("uid") for pod in objects["Pod"] for owner in pod["metadata"].get("ownerReferences") or ()}
-    jobs = [job for job in objects["Job"] if job["metadata"].get("uid") not in owners and not _has_ended(job)]
+    """Return the objects of a cluster, and the pods of Volcano's Jobs that do not exist yet; ``now`` in unix seconds.
+
+    A Job has none while its PodGroup waits for its queue, and lacks those that were deleted or not made yet.
+    """
+    jobs = [job for job in objects["Job"] if not _has_ended(job)]
     manifests = [Manifest(dict(job), Origin(f"Job {job['metadata']['name']}", YamlText(""))) for job in jobs]
     maker = ObjectMaker(_timestamp(now), [dict(each) for each in objects["PriorityClass"]])
-    made = maker.make(Manifests(manifests, []))
-    known = {(group["metadata"]["namespace"], group["metadata"]["name"]) for group in objects["PodGroup"]}
+    maker.make(Manifests(manifests, []))
+    existing = {Key(kind, *_name(obj)) for kind in ("Pod", "PodGroup") for obj in objects[kind]}
+    missing = {key: obj for key, obj in maker.objects.items() if key not in existing}
     found = {kind: list(each) for kind, each in objects.items()}
-    for obj in made:
-        if (obj["metadata"].get("namespace"), obj["metadata"]["name"]) not in known or obj["kind"] != "PodGroup":
-            found[obj["kind"]].append(obj)
+    for key, obj in missing.items():
+        found[key.kind].append(obj)
     numbers = {kind: len(each) for kind, each in objects.items() if each}
-    findings = [_refused(manifest, problem) for manifest, problem in maker.refused]
-    return Given(found, numbers, {}, findings, {"Job": len(findings)}, _sources(maker))
+    findings = [invalid(problem.subject, problem, _MISSING_UNCHECKED) for _, problem in maker.refused]
+    return Given(found, numbers, {}, findings, {"Job": len(findings)}, _sources(maker, missing))
+
+
+def _name(obj: Mapping[str, Any]) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 def _has_ended(job: Mapping[str, Any]) -> bool:
