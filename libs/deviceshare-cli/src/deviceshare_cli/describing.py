@@ -96,7 +96,7 @@ async def _pod(reader: Reader, pod: Object) -> dict[str, Any]:
                 each["name"]: {"Image": each.get("image") or NONE, **_titled(each.get("resources") or {})}
                 for each in spec[key]
             }
-    fields["Conditions"] = _table(("Type", "Status", "Reason", "Message"), status.get("conditions") or ())
+    fields["Conditions"] = _conditions(status, reader.now)
     fields["Node-Selectors"] = _pairs(spec.get("nodeSelector"), "=")
     return fields
 
@@ -105,7 +105,7 @@ async def _node(reader: Reader, node: Object) -> dict[str, Any]:
     name, spec, status = node["metadata"]["name"], node.get("spec") or {}, node.get("status") or {}
     taints = [f"{each.get('key')}={each.get('value', '')}:{each.get('effect')}" for each in spec.get("taints") or ()]
     fields: dict[str, Any] = {"Taints": taints or NONE, "Unschedulable": str(bool(spec.get("unschedulable"))).lower()}
-    fields["Conditions"] = _table(("Type", "Status", "Reason", "Message"), status.get("conditions") or ())
+    fields["Conditions"] = _conditions(status, reader.now)
     fields["Allocatable"] = status.get("allocatable") or NONE
     shown = next((each for each in await reader.items(api.Node) if each.name == name), None)
     if shown is not None and shown.problems:
@@ -169,6 +169,13 @@ def _titles(value: Any) -> Any:
         re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key).title() if key.isalpha() else key: _titles(each)
         for key, each in value.items()
     }
+
+
+def _conditions(status: Mapping[str, Any], now: float) -> "_Lines | str":
+    """Return the table of conditions, with the age of their status: the message of a condition may be as old."""
+    conditions = status.get("conditions") or ()
+    rows = [each | {"Since": since(each.get("lastTransitionTime"), now)} for each in conditions]
+    return _table(("Type", "Status", "Since", "Reason", "Message"), rows)
 
 
 class _Lines(tuple[str, ...]):
