@@ -111,8 +111,8 @@ class NodeAgents:
         """Pods to admit, by node: their uids and names."""
         self._woken: dict[str, asyncio.Event] = {}
         self._known: set[tuple[str, Key]] = set()
-        self._saved: set[tuple[str, str, str]] = set()
-        """The checkpoints of kubelets: uids, containers and resources of answers of plugins."""
+        self._saved: dict[tuple[str, Key], set[tuple[str, str]]] = {}
+        """The checkpoints of kubelets by uid and name of a pod: containers and resources that plugins have answered."""
         self._asked_again: set[str] = set()
         """Uids of pods for which an answer was lost: their plugin may have nothing left for them."""
         self._deleting: set[tuple[str, Key]] = set()
@@ -169,16 +169,17 @@ class NodeAgents:
             return
         if "deletionTimestamp" in pod["metadata"]:
             return
+        saved = self._saved.setdefault((uid, key), set())
         for container in pod["spec"]["containers"]:
             for resource in sorted(container.get("resources", {}).get("limits") or {}):
                 plugin = self._plugin_of(node, resource)
-                answer = uid, container["name"], resource
-                if plugin is None or not amount(container, resource) or answer in self._saved:
+                answer = container["name"], resource
+                if plugin is None or not amount(container, resource) or answer in saved:
                     continue
                 if not await self._serve(plugin, pod, container, resource):
                     self._set_phase(key, uid, "Failed", "UnexpectedAdmissionError")
                     return
-                self._saved.add(answer)
+                saved.add(answer)
         self._set_phase(key, uid, "Pending")
         self._start(self._run(key, uid))
 
@@ -228,6 +229,7 @@ class NodeAgents:
 
     async def _remove(self, key: Key, uid: str) -> None:
         await asyncio.sleep(self._chance.uniform(*START))
+        self._saved.pop((uid, key), None)
         found = self._server.peek(*key)
         if found is not None and found["metadata"]["uid"] == uid:
             self._server.delete(key, "kubelet")
