@@ -77,6 +77,8 @@ def test_a_bound_pod_is_charged_for_what_is_no_device_any_more(played) -> None:
     played.want("y", PodRequest(containers=(container(**{"acme.io/gpus": 1}),)))
     assert played.placed() == []
     played.configure("devices", RENAMED)
+    assert played.placed() == [], "kubelet counts its request, whatever cards it has"
+    played.remove("pod", "uid-x")
     assert played.placed() == ["y"]
 
 
