@@ -32,9 +32,9 @@ WAITS = 4
 """How often the test waits for so long, at most."""
 FACTOR = 4
 """Bytes that a service may grow by for each byte of JSON that is sent to it."""
-NOISE = 16.0
+NOISE = 24.0
 """MiB that a service may grow by besides. Measured with a share of 0.06, 16 MiB in the second half, on two busy cores:
-services grew by -21 to 1 MiB; without the bounds placement grew by 109 MiB, inventory by 72.
+placement and metrics grew by at most 1 MiB, inventory by 18, binder by 45; without the bounds placement grew by 109.
 """
 pytestmark = pytest.mark.timeout(WAITS * LONG + 300 + 2000 * SHARE)
 
