@@ -20,15 +20,20 @@ class EmptyCluster:
         self._allocator = Allocator(conf)
         self._nodes: dict[str, NodeFact] = {}
 
-    def update(self, nodes: Iterable[NodeFact]) -> None:
-        """Set the nodes; what has not changed costs nothing."""
+    def update(self, nodes: Iterable[NodeFact]) -> bool:
+        """Set the nodes; what has not changed costs nothing. Returns whether any of them is another one when empty."""
+        changed = False
         current = {node.name: node for node in nodes}
         for name in self._nodes.keys() - current.keys():
             self._allocator.remove_node(name)
+            changed = True
         for name, node in current.items():
-            if self._nodes.get(name) is not node:
+            before = self._nodes.get(name)
+            if before is not node and (before is None or _able(before) != _able(node)):
                 self._allocator.set_node(_able(node))
+                changed = True
         self._nodes = current
+        return changed
 
     def serves(self, group: Group) -> bool:
         """Return whether the missing minimum of a group fits.

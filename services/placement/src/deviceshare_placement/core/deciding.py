@@ -4,7 +4,7 @@ The order of work is the library's (:mod:`deviceshare.queueing`); this module tu
 and the decisions into explanations.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -95,6 +95,8 @@ class Deciding:
         yield from self.retries.values()
         yield from self._cluster.dispatcher.due()
         yield from self.borrowing.due()
+        if self._promises.unfinished:
+            yield now.monotonic
         # How long a PodGroup has waited follows from its creation timestamp.
         steady = self._steady(now)
         yield from (now.monotonic + due - steady for due in self._cluster.enqueue.due(steady))
@@ -143,7 +145,7 @@ class Deciding:
         """Put a group in its queue if it can be decided; report why it or some of its pods wait."""
         cluster, fact = self._cluster, record.fact
         if fact is not None:
-            self._promises.changed(record, self.retries, now.monotonic)
+            self._promises.changed(record)
             self._commit(record, fact)
         if not self._work.owns(record):
             self.leave(record)
@@ -224,27 +226,33 @@ class Deciding:
         """Admit groups to their queues."""
         accounts, at = self._cluster.accounts, now.monotonic
         self._promise(self._promises.renew(self.retries, at))
-        again = True
-        while again:
-            found = self._cluster.enqueue.decide(self._steady(now))
-            for applicant in found.admitted:
-                record = self._cluster.groups[applicant.job.key]
-                record.admitted, record.reported = True, ""
-                self._of_groups.append(explaining.admitted(record, now.wall, self._instance))
-                self._check(record, now)
-            again = any(shortage.promised for _, shortage in found.rejected) and self._promise(
-                self._promises.take_back(accounts.promised(), self.retries, at)
-            )
-        for applicant, shortage in found.rejected:
+        rejected = self._enqueue(now)
+        if _for_promises(rejected):
+            returned = self._promises.take_back(accounts.promised(), self.retries, at)
+            self._promise(returned)
+            if returned:
+                rejected = self._enqueue(now)
+                # Groups that have just been admitted may not be able to start either.
+                self._promises.unfinished |= _for_promises(rejected)
+        for applicant, shortage in rejected:
             record = self._cluster.groups[applicant.job.key]
             self._reject(record, f"pod group {record.key} is not admitted to its queue: {shortage}", shortage, now.wall)
 
-    def _promise(self, records: Sequence[GroupRecord]) -> bool:
-        """Reserve for these groups what they are promised now; return whether there are any."""
+    def _enqueue(self, now: Now) -> Sequence[tuple[Applicant, Shortage]]:
+        """Admit the groups that their queues have room for; return the others."""
+        found = self._cluster.enqueue.decide(self._steady(now))
+        for applicant in found.admitted:
+            record = self._cluster.groups[applicant.job.key]
+            record.admitted, record.reported = True, ""
+            self._of_groups.append(explaining.admitted(record, now.wall, self._instance))
+            self._check(record, now)
+        return found.rejected
+
+    def _promise(self, records: Iterable[GroupRecord]) -> None:
+        """Reserve for these groups what they are promised now."""
         for record in records:
             if record.fact is not None:
                 self._commit(record, record.fact)
-        return bool(records)
 
     def _reject(self, record: GroupRecord, why: str, shortage: Shortage | None, now: float) -> None:
         """Report why a group is not admitted to its queue; its pods wait for the same reason."""
@@ -280,6 +288,11 @@ class Deciding:
                 if self._cluster.pods[pod.uid].reported != message:
                     explain = partial(explaining.waiting, pod, why, decision, now, self._instance)
                     self._reporter.put_later(pod.uid, message, explain)
+
+
+def _for_promises(rejected: Iterable[tuple[Applicant, Shortage]]) -> bool:
+    """Return whether any of these groups is kept out by what is promised to others."""
+    return any(shortage.promised for _, shortage in rejected)
 
 
 def _alike(group: Group, reasons: Sequence[Reason]) -> Decision:

@@ -3,7 +3,8 @@
 A queue promises the ``minResources`` of a group when it admits it. A group whose pods are invalid, exceed the bounds of
 the queue, or fit on no nodes even without other pods would keep others out for ever. (Volcano keeps the promise:
 volcano-sh/volcano#5006.) Groups are examined when another group is not admitted for what was promised. Those that gave
-theirs back are examined again when nodes, the configuration or they themselves change.
+theirs back are examined again when nodes, the configuration or they themselves change. A round examines a bounded
+number, those first that were not examined for longest; the next round, which is due at once, continues.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,9 @@ from deviceshare_placement.core.readiness import readiness
 from deviceshare_placement.core.records import GroupRecord
 
 MOST_EXAMINED = 100
-"""Groups that one round examines; later rounds examine the others."""
+"""Groups that one round examines; at most half of them have given their promise back."""
+_CHANGED = -1
+"""In place of the version at which a group was examined: it has changed since."""
 
 
 class Promises:
@@ -26,62 +29,87 @@ class Promises:
         self._cluster = cluster
         self._conf = cluster.allocator.conf
         self._empty = EmptyCluster(self._conf)
-        self._version = -1
+        self._nodes_version = -1
         """Of the nodes in ``_empty``."""
-        self._able: set[GroupKey] = set()
-        """Groups that can start on these nodes."""
-        self._returned: set[GroupKey] = set()
+        self._version = 0
+        """Incremented when ``_empty`` changes."""
+        self._able: dict[GroupKey, int] = {}
+        """Promised groups that could start, by the version at which they were examined."""
+        self._returned: dict[GroupKey, int] = {}
+        """Groups that could not, and gave their promise back, in the same way."""
+        self._left = MOST_EXAMINED
+        """Groups that this round may still examine."""
+        self.unfinished = False
+        """Whether there are groups to examine that the last round has left."""
 
     def holds(self, record: GroupRecord) -> bool:
         """Return whether a group, once admitted, keeps what its queue promised it."""
         return record.key not in self._returned
 
-    def changed(self, record: GroupRecord, retries: Mapping[str, float], now: float) -> None:
-        """Examine a group again that has changed, if it gave its promise back."""
-        self._able.discard(record.key)
+    def changed(self, record: GroupRecord) -> None:
+        """Note that a group has changed, so that it is examined again."""
+        self._able.pop(record.key, None)
         if record.key in self._returned:
-            self._update()
-            if not self._cannot_start(record, retries, now):
-                self._returned.discard(record.key)
+            self._returned[record.key] = _CHANGED
+            self.unfinished = True
 
     def renew(self, retries: Mapping[str, float], now: float) -> list[GroupRecord]:
-        """Return the groups that can start since nodes or the configuration changed: they have their promise again."""
-        self._returned &= self._cluster.groups.keys()
-        if not self._returned or not self._update():
+        """Begin a round; return groups that can start since something changed: they have their promise again."""
+        self._left, self.unfinished = MOST_EXAMINED, False
+        if not self._returned:
             return []
-        records = [self._cluster.groups[key] for key in sorted(self._returned)]
-        found = [record for record in records if not self._cannot_start(record, retries, now)]
-        self._returned -= {record.key for record in found}
-        return found
+        self._update()
+        groups = self._cluster.groups
+        self._returned = {key: version for key, version in self._returned.items() if key in groups}
+        able, _ = self._examine(self._returned, self._returned, MOST_EXAMINED // 2, retries, now)
+        return able
 
     def take_back(self, keys: Iterable[GroupKey], retries: Mapping[str, float], now: float) -> list[GroupRecord]:
-        """Return those of these groups that cannot start: they give back what they were promised."""
+        """Return those of the promised groups ``keys`` that cannot start: they give back what they were promised."""
         self._update()
-        found = []
-        left = MOST_EXAMINED
-        for key in keys:
-            record = self._cluster.groups.get(key)
-            if record is None or not left or key in self._returned or key in self._able:
-                continue
-            left -= 1
-            if self._cannot_start(record, retries, now):
-                self._returned.add(key)
-                found.append(record)
-            else:
-                self._able.add(key)
-        return found
+        promised = [key for key in keys if key in self._cluster.groups and key not in self._returned]
+        self._able = {key: self._able[key] for key in promised if key in self._able}
+        _, unable = self._examine(promised, self._able, self._left, retries, now)
+        return unable
 
-    def _update(self) -> bool:
-        """Bring the empty nodes up to date; return whether they or the configuration changed."""
+    def _examine(
+        self,
+        keys: Iterable[GroupKey],
+        versions: Mapping[GroupKey, int],
+        most: int,
+        retries: Mapping[str, float],
+        now: float,
+    ) -> tuple[list[GroupRecord], list[GroupRecord]]:
+        """Examine at most so many of these groups that were not examined at this version.
+
+        Returns those that can start, and those that cannot.
+        """
+        outdated = [key for key in keys if versions.get(key, _CHANGED) != self._version]
+        outdated.sort(key=lambda key: versions.get(key, _CHANGED))
+        able: list[GroupRecord] = []
+        unable: list[GroupRecord] = []
+        for key in outdated[:most]:
+            record = self._cluster.groups[key]
+            cannot_start = self._cannot_start(record, retries, now)
+            now_in, before = (self._returned, self._able) if cannot_start else (self._able, self._returned)
+            before.pop(key, None)
+            now_in[key] = self._version
+            (unable if cannot_start else able).append(record)
+        self._left -= len(outdated[:most])
+        self.unfinished |= len(outdated) > most
+        return able, unable
+
+    def _update(self) -> None:
+        """Bring the empty nodes up to date."""
         conf, accounts = self._cluster.allocator.conf, self._cluster.accounts
-        if conf is self._conf and accounts.nodes_version == self._version:
-            return False
+        if conf is self._conf and accounts.nodes_version == self._nodes_version:
+            return
         if conf is not self._conf:
             self._conf, self._empty = conf, EmptyCluster(conf)
-        self._empty.update(accounts.counting.nodes)
-        self._version = accounts.nodes_version
-        self._able.clear()
-        return True
+            self._version += 1
+        self._nodes_version = accounts.nodes_version
+        if self._empty.update(accounts.counting.nodes):
+            self._version += 1
 
     def _cannot_start(self, record: GroupRecord, retries: Mapping[str, float], now: float) -> bool:
         found = readiness(self._cluster, record, retries, now)
