@@ -4,9 +4,13 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
+from deviceshare.conf import default_conf
+from deviceshare.model import QueueFact
 from deviceshare_cli.main import app
 from deviceshare_cli.simulate.fairness import dominant_shares, starvation, weights
 from deviceshare_cli.simulate.pipeline import Costs, Layout, simulate
+from deviceshare_cli.simulate.virtual_cluster import Arrival, Simulation
+from support.builders import ask, container, node
 from typer.testing import CliRunner
 
 
@@ -113,3 +117,12 @@ def test_a_report_without_the_services_is_an_error(tmp_path):
     (tmp_path / "x.json").write_text('{"bound": 1, "cpu_seconds": {}}')
     shown = CliRunner().invoke(app, ["simulate", "scaling", "--measured", str(tmp_path / "x.json")])
     assert shown.exit_code != 0
+
+
+def test_pods_that_one_round_cannot_decide_start_at_the_same_time():
+    count = 1500
+    cluster = Simulation([node("a", cpu=count, pods=count)], [QueueFact(name="default")], default_conf())
+    for number in range(count):
+        cluster.add(0.0, Arrival(f"p{number}", "default", ask(container(cpu=1)), seconds=50.0))
+    (sample,) = cluster.run(until=0.0, every=1.0)
+    assert sample.by_queue["default"]["cpu"] == count

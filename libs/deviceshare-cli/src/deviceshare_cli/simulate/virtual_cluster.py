@@ -77,7 +77,9 @@ class Simulation:
         return samples
 
     def _next(self) -> float | None:
-        return min((heap[0][0] for heap in (self._arriving, self._ending) if heap), default=None)
+        """Return the time of the next arrival, end or round, None if nothing is left to happen."""
+        heaps = [heap[0][0] for heap in (self._arriving, self._ending) if heap]
+        return min([*heaps, *self._dispatcher.due()], default=None)
 
     def _advance(self, now: float) -> None:
         """Process the ends and arrivals until a time, then decide."""
