@@ -112,6 +112,8 @@ class Promises:
             self._version += 1
 
     def _cannot_start(self, record: GroupRecord, retries: Mapping[str, float], now: float) -> bool:
+        if not self._conf.extensions.promise_return:
+            return False
         found = readiness(self._cluster, record, retries, now)
         if found.job is None:
             return any(pod.problems for pod, _ in found.obstacles)
