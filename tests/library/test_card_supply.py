@@ -100,6 +100,6 @@ def test_the_supply_of_a_chip_is_that_of_its_type():
         *(npu_node(chips(word=word, of=name), name) for name, word in zip("abc", (P310, B3, B3), strict=True))
     )
     made.learn()
-    requests = {npu(word=P310): 1 / 3, npu(word=B3): 2 / 3}
+    requests = {npu(1, 3072, word=P310): 1 / 3, npu(1, 16384, word=B3): 2 / 3}
     expect(made, *requests)
     assert {request: supply(made, request) for request in requests} == requests
