@@ -12,7 +12,7 @@ from deviceshare.allocation import Effort
 
 ALLOCATE, BACKFILL, HOLD = "allocate", "backfill", "hold"
 """The actions that serve jobs; the last one holds capacity for jobs of ``backfill`` whose gang is not ready."""
-DECIDING, EXPLAINING = 1000, 1000
+DECIDING, EXPLAINING = 2000, 2000
 """Units of work for the decisions of one round, and for diagnoses of why jobs wait."""
 
 Sharer = tuple[str, str]
