@@ -13,6 +13,7 @@ _PLAIN = (str, bytes, int, float, bool, type(None), type)
 def sizes(root: Any) -> Counter[str]:
     """Return the number of items of every dict, list, set, deque and array below an object, by its path.
 
+    An array has as many items as its longest dimension is long: what grows with pods or nodes is that one.
     Containers in one container count together, by their sum.
     """
     found: Counter[str] = Counter()
@@ -24,7 +25,7 @@ def sizes(root: Any) -> Counter[str]:
             continue
         seen.add(id(item))
         if isinstance(item, np.ndarray):
-            found[path] += item.size
+            found[path] += max(item.shape, default=1)
             continue
         if isinstance(item, Sized) and not isinstance(item, msgspec.Struct):
             found[path] += len(item)
