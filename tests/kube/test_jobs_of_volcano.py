@@ -32,13 +32,20 @@ CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 SYSTEM_QUEUES = {"root", "default"}
 PATIENCE = 120.0
 
+NETWORK = "networkTopology.mode: 'hard' is not valid"
+NUMA = "NUMA nodes, and the topologyPolicy of a task, are not evaluated"
 CLAIMS = "the pod uses spec.resourceClaims, which is not evaluated yet"
 WAITING = {
     "docs/user-guide/how_to_use_dra_quota.md#6.2": CLAIMS,
     "docs/user-guide/how_to_use_dra_quota.md#7.2": CLAIMS,
+    "docs/user-guide/how_to_use_network_topology_aware_scheduling.md#6": NETWORK,
+    "docs/user-guide/how_to_use_network_topology_aware_scheduling.md#8": NETWORK,
+    "docs/user-guide/how_to_use_numa_aware.md#8": NUMA,
+    "docs/user-guide/how_to_use_numa_aware.md#10": NUMA,
+    "made/partitions-with-topology": NETWORK,
     "made/other-resources": "queue 'default' is limited to the cluster's 0 of example.com/thing",
 }
-"""What the cluster of the examples does not offer."""
+"""Jobs that wait, with their reasons: what the cluster of the examples does not offer, or nothing evaluates."""
 
 
 def recorded() -> list[Any]:
