@@ -22,6 +22,9 @@ PREDICATE_TIME = "predicate-time"
 REAL = "huawei.com/AscendReal"
 """On a pod: the devices that the plugin allocated, ``Ascend310P-2c.1cpu-105-0_3``: vNPU 105 on chip 0 in group 3."""
 
+WHOLE_NPUS = frozenset(f"huawei.com/{name}" for name in ("Ascend910", "Ascend910b", "Ascend310", "Ascend310P"))
+"""The resources by which Ascend's own device plugin offers whole NPUs (Volcano's ``NPU910CardName`` and its like)."""
+
 TASK = "ring-controller.atlas"
 TASK_310P = "ascend-310P"
 """Value of the pod label ``TASK`` for pods whose request counts."""

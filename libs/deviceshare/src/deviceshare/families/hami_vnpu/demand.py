@@ -8,6 +8,7 @@ from deviceshare.conf import SchedulerConf, VnpuChip, VnpuTemplate
 from deviceshare.families import common
 from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
 from deviceshare.formats import hami_vnpu as wire
+from deviceshare.formats import mindcluster
 from deviceshare.formats.card_lists import items
 from deviceshare.model import INIT, SIDECAR, ContainerRequest, PodRequest, RequestError
 
@@ -55,8 +56,10 @@ def template_for(chip: VnpuChip, memory: int) -> VnpuTemplate | None:
 def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand | None:
     """Return the demand of a pod for Ascend chips, or None.
 
-    The number of chips alone is a plain amount of the node where the chips are not registered: it is the resource by
-    which Ascend's own device plugin offers whole NPUs. Where the family is turned off, it is one on all nodes.
+    The number of chips alone is a plain amount of the node where the chips are not registered, if Ascend's own device
+    plugin offers whole NPUs by this name as well. Where the family is turned off, it is one on all nodes. Other names
+    are HAMi's alone: its plugin offers them to kubelet a second before it registers the chips (``watchAndRegister``),
+    and would refuse a pod that is bound in between.
     """
     chip = _chip(ask, conf)
     if chip is None:
@@ -104,7 +107,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand
         nouse_ids=nouse_ids,
         card_type=chip.word,
         # Whole NPUs of Ascend's own plugin have no ids.
-        or_whole=plain and not (use_ids or nouse_ids),
+        or_whole=plain and chip.resource in mindcluster.WHOLE_NPUS and not (use_ids or nouse_ids),
         chip=chip,
         shared=shared,
     )
