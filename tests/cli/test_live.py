@@ -11,6 +11,7 @@ from deviceshare_cli.live_keys import Keys
 from deviceshare_cli.live_nodes import glyph, nodes_view, totals
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.pods import PodView
+from deviceshare_cli.waiting_reasons import WaitingReason
 from deviceshare_metrics.api import Device, Node
 from rich.console import Console
 from support.hostile_texts import TEXT, harmless
@@ -46,12 +47,13 @@ def drawn(
     *,
     settled: bool,
     rows: int = 10,
+    now: float = 0.0,
     explained: str = "",
 ) -> str:
     console = Console(record=True, width=100, file=io.StringIO())
     wanted = keys.wanted if keys else ""
     table = nodes_view(nodes, devices, width=100, rows=rows, wanted=wanted) if nodes else None
-    console.print(view(board, table, keys, settled=settled, explained=explained))
+    console.print(view(board, table, keys, settled=settled, now=now, explained=explained))
     return console.export_text()
 
 
@@ -113,6 +115,24 @@ def test_pods_of_a_gang_with_one_reason_are_one_line() -> None:
         ("default/x", 1),
     ]
     assert "default/train (5 pods): no room" in drawn(board_with(*gang), [], [], settled=True)
+
+
+def test_reasons_are_those_of_today_or_have_their_age() -> None:
+    board = board_with(
+        *(pod(f"w{number}", reason="no room", group="train") for number in range(3)),
+        pod("held", reason="1700m used"),
+        pod("new", reason="its condition"),
+    )
+    no_room = [WaitingReason("no card", at) for at in (0.0, 700.0, 1000.0)]
+    board.reasons = {f"uid-w{number}": reason for number, reason in enumerate(no_room)} | {
+        "uid-held": WaitingReason("1900m used", 0.0)
+    }
+    text = drawn(board, [], [], settled=True, now=700.0 + 31 * 60)
+    assert "default/train (3 pods): no card (as of 31m ago)\n" in text
+    assert "default/held: 1900m used\n" in "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    assert "default/new: its condition" in text
+    assert "1700m" not in text
+    assert "no room" not in text
 
 
 def test_glyphs() -> None:

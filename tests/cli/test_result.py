@@ -64,6 +64,7 @@ def test_json_fields() -> None:
             "devices": [{"container": "main", "id": "0", "memory": 1024, "cores": 0}],
             "annotations": {"a": "b"},
             "reason": None,
+            "reason_at": 0.0,
         }
     ]
     assert shown["rejected"] == [{"object": "File x.yaml", "message": "does not parse"}]
@@ -82,15 +83,27 @@ def test_refused_pods_of_our_schedulers_are_results() -> None:
 def test_whole_cards_of_a_node_are_devices_in_the_table() -> None:
     claim = replace(CLAIM, grants=(), resources=(("cpu", 1000), ("nvidia.com/gpu", 2)))
     results = pod_results([(pod("b", node="n1"), ())], {"uid-b": claim}, [])
-    (_, row) = as_table(results, [replace(claim, name="b", namespace="default")]).splitlines()
+    (_, row) = as_table(results, [replace(claim, name="b", namespace="default")], 0.0).splitlines()
     assert row == "default     b      n1     2 × nvidia.com/gpu"
 
 
 def test_the_table_is_padded_and_not_truncated() -> None:
     reason = "0/5 nodes are unavailable: " + "x" * 200
     results = pod_results([(pod("b", node="n1"), ()), (pod("a", reason=reason), ())], {"uid-b": CLAIM}, [])
-    assert as_table(results).splitlines() == [
+    assert as_table(results, [], 0.0).splitlines() == [
         "NAMESPACE   NAME   NODE     DEVICES        REASON",
         f"default     a      <none>   <none>         {reason}",
         "default     b      n1       0 (1024 MiB)",
     ]
+
+
+def test_a_reason_has_its_time_in_json_and_its_age_in_the_table() -> None:
+    old = replace(pod("old", reason="0/1 nodes"), reason_at=100.0)
+    bound = replace(pod("bound", node="n1", reason="0/1 nodes"), reason_at=100.0)
+    results = pod_results([(old, ()), (pod("today", reason="1900m used"), ()), (bound, ())], {}, [])
+    assert [(one.name, one.reason, one.reason_at) for one in results] == [
+        ("bound", None, 0.0), ("old", "0/1 nodes", 100.0), ("today", "1900m used", 0.0),
+    ]  # fmt: skip
+    assert [row.split("<none>")[-1].strip() for row in as_table(results, [], 100.0 + 31 * 60).splitlines()[2:]] == [
+        "0/1 nodes (as of 31m ago)", "1900m used",
+    ]  # fmt: skip

@@ -41,6 +41,7 @@ def deviceshare(*arguments: str, stdin: str = "") -> "subprocess.CompletedProces
 def test_until_settled_prints_the_result_as_json_and_removes_its_files(directory: Path) -> None:
     (directory / "broken.yaml").write_text("kind: [")
     (directory / "negative.yaml").write_text(pod("negative", number=-1))
+    started = time.time()
     done = deviceshare("up", "--cluster", f"local:{directory}", "--until-settled", "--json", "--metrics-port", "0")
     assert done.returncode == 3, done.stderr  # settled, but manifests were rejected
     result = json.loads(done.stdout)
@@ -54,6 +55,7 @@ def test_until_settled_prints_the_result_as_json_and_removes_its_files(directory
     assert big["node"] is None
     assert big["devices"] == []
     assert big["reason"].startswith("0/1 nodes are unavailable: ")
+    assert started < big["reason_at"] < time.time()
     assert negative["node"] is None
     assert "volcano.sh/vgpu-number]: '-1' is not valid" in negative["reason"]
     assert [rejected["object"] for rejected in result["rejected"]] == ["File broken.yaml", "Pod default/negative"]

@@ -4,9 +4,10 @@ With the HTTP client of the standard library: importing aiohttp takes longer tha
 """
 
 import asyncio
+from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 from deviceshare.model import describe_error
@@ -21,9 +22,12 @@ SECONDS = 30.0
 """Timeout of a request: the first snapshot of a large cluster takes seconds."""
 
 
-async def fetch(metrics: Endpoint, path: str, answer: type[T]) -> T:
-    """Return the answer to ``/api/v1/<path>``. Raises NotFoundError for an unknown object, CommandError."""
-    where = f"/api/v1/{quote(path)}"
+async def fetch(metrics: Endpoint, path: str, answer: type[T], parameters: Sequence[tuple[str, str]] = ()) -> T:
+    """Return the answer to ``/api/v1/<path>``, with query ``parameters``.
+
+    Raises NotFoundError for an unknown object, CommandError.
+    """
+    where = f"/api/v1/{quote(path)}" + (f"?{urlencode(parameters)}" if parameters else "")
     try:
         status, body = await asyncio.to_thread(_get, metrics, where)
     except (HTTPException, OSError) as error:

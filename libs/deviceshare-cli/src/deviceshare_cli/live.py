@@ -24,6 +24,8 @@ from deviceshare_cli.live_nodes import nodes_view
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.notices import Notices, to_stderr
 from deviceshare_cli.pods import PodView
+from deviceshare_cli.tables import as_of
+from deviceshare_cli.waiting_reasons import waiting_reasons
 
 if TYPE_CHECKING:
     from deviceshare_cli.system import System
@@ -66,7 +68,7 @@ class Live:
 
     async def _draw(self, pods: LiveTable, metrics: Endpoint) -> RenderableType:
         keys, width = self._keys, self._console.width
-        nodes, devices = await _allocation(metrics)
+        (nodes, devices), pods.reasons = await asyncio.gather(_allocation(metrics), waiting_reasons(metrics))
         groups = pending_groups(pods.waiting, keys.wanted)
         keys.selected = max(0, min(keys.selected, len(groups) - 1))
         explained = ""
@@ -74,7 +76,7 @@ class Live:
             explained = await _explain(metrics, groups[keys.selected][1][0])
         rows = max(4, self._console.height - 2 * LAST - 14 - (MOST_EXPLAINED if explained else 0))
         table = nodes_view(nodes, devices, width=width, rows=rows, wanted=keys.wanted) if nodes else None
-        return view(pods, table, keys, settled=self.settled, explained=explained)
+        return view(pods, table, keys, settled=self.settled, now=time.time(), explained=explained)
 
 
 async def _allocation(metrics: Endpoint) -> tuple[Sequence[api.Node], Sequence[api.Device]]:
@@ -108,7 +110,13 @@ def pending_groups(pods: Sequence[PodView], wanted: str = "") -> list[tuple[str,
 
 
 def view(
-    pods: LiveTable, nodes: RenderableType | None, keys: Keys | None = None, *, settled: bool, explained: str = ""
+    pods: LiveTable,
+    nodes: RenderableType | None,
+    keys: Keys | None = None,
+    *,
+    settled: bool,
+    now: float,
+    explained: str = "",
 ) -> RenderableType:
     """Return the whole table.
 
@@ -117,6 +125,7 @@ def view(
         nodes: the part about nodes, if they are known.
         keys: what the keys have chosen.
         settled: whether the system had settled.
+        now: unix seconds.
         explained: the explanation of the selected pods.
     """
     keys = keys or Keys()
@@ -136,7 +145,8 @@ def view(
         for at, (name, found) in enumerate(groups[first : first + LAST], first):
             mark = "> " if at == keys.selected and (keys.selected or keys.explaining) else ""
             number = f" ({len(found)} pods)" if len(found) > 1 else ""
-            lines.append(f"{mark}{name}{number}: {found[0].reason or 'no decision yet'}")
+            age = as_of(min((pod.reason_at for pod in found if pod.reason_at), default=0.0), now)
+            lines.append(f"{mark}{name}{number}: {found[0].reason or 'no decision yet'}{age}")
         more = len(groups) - len(lines)
         parts.append(_lines("pending", lines + ([f"and {more} more"] if more else [])))
     if explained:

@@ -1,11 +1,12 @@
 """The pods of the configured schedulers, updated by a watch, and the lines to print when one changes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_metrics.api import PodDevice
 
 from deviceshare_cli.pods import PodView, read_pod, shown_devices
+from deviceshare_cli.waiting_reasons import WaitingReason, with_reason
 
 Held = Callable[[bytes], tuple[PodDevice, ...]]
 """Returns the devices in the annotations of a bound pod, given as JSON."""
@@ -19,6 +20,8 @@ class LiveTable:
         self._held = held
         self.pods: dict[str, PodView] = {}
         """By ``namespace/name``."""
+        self.reasons: Mapping[str, WaitingReason] = {}
+        """Why pods wait today, by uid; others have the reason of their condition."""
         self.revision = 0
         """The last revision of any watched kind."""
         self.placed: dict[str, str] = {}
@@ -43,7 +46,7 @@ class LiveTable:
     @property
     def waiting(self) -> list[PodView]:
         """The pending pods, with or without a reason."""
-        return [pod for pod in self.pods.values() if not pod.node and not pod.ended]
+        return [with_reason(pod, self.reasons) for pod in self.pods.values() if not pod.node and not pod.ended]
 
     @property
     def unanswered(self) -> list[PodView]:

@@ -126,6 +126,8 @@ class PodView(msgspec.Struct, frozen=True):
     ended: bool
     annotations: Mapping[str, str]
     reason: str
+    reason_at: float = 0.0
+    """As of when the reason is true, unix seconds; 0: now, or unknown."""
 
     @property
     def ref(self) -> str:

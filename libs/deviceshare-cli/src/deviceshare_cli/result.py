@@ -10,6 +10,7 @@ from deviceshare_metrics.api import PodDevice, whole_cards
 
 from deviceshare_cli.output import NONE, indented_json, table
 from deviceshare_cli.pods import PodView, devices_of, shown_devices
+from deviceshare_cli.tables import as_of
 
 
 class PodResult(msgspec.Struct, frozen=True):
@@ -21,6 +22,8 @@ class PodResult(msgspec.Struct, frozen=True):
     devices: tuple[PodDevice, ...]
     annotations: Mapping[str, str]
     reason: str | None
+    reason_at: float = 0.0
+    """As of when the reason is true, unix seconds; 0: now, or there is none."""
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -82,6 +85,7 @@ def pod_results(
             devices=(devices_of(claim.grants) if claim else held) if pod.node else (),
             annotations=pod.annotations,
             reason=None if pod.node else pod.reason or None,
+            reason_at=0.0 if pod.node else pod.reason_at,
         )
     return tuple(found[key] for key in sorted(found))
 
@@ -91,11 +95,15 @@ def as_json(result: Result) -> str:
     return indented_json(result)
 
 
-def as_table(pods: Sequence[PodResult], claims: Iterable[Claim] = ()) -> str:
-    """Return the table of pods; ``claims`` add the cards that a device plugin offers as a plain number."""
+def as_table(pods: Sequence[PodResult], claims: Iterable[Claim], now: float) -> str:
+    """Return the table of pods at ``now`` (unix seconds).
+
+    ``claims`` add the cards that a device plugin offers as a plain number.
+    """
     plain = {(claim.namespace, claim.name): whole_cards(claim.resources, claim.grants) for claim in claims}
     rows = []
     for pod in pods:
         devices = pod.devices + (plain.get((pod.namespace, pod.name), ()) if pod.node else ())
-        rows.append((pod.namespace, pod.name, pod.node or NONE, shown_devices(devices) or NONE, pod.reason or ""))
+        reason = (pod.reason or "") + as_of(pod.reason_at, now)
+        rows.append((pod.namespace, pod.name, pod.node or NONE, shown_devices(devices) or NONE, reason))
     return table(("NAMESPACE", "NAME", "NODE", "DEVICES", "REASON"), rows)

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ from deviceshare_cli.pods import PodView, devices_of, read_pod
 from deviceshare_cli.result import Result, as_json, as_table, pod_results
 from deviceshare_cli.settled import ClusterState, Poller
 from deviceshare_cli.system import System, Wanted, running
+from deviceshare_cli.waiting_reasons import waiting_reasons, with_reason
 
 WATCHED = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
 """The kinds that inventory watches, whose revisions are compared with inventory's."""
@@ -190,12 +192,14 @@ class Show:
     async def _print(self, system: System, loaded: Loaded, open_work: tuple[str, ...]) -> None:
         """Print the result."""
         claims = await read_claims(system.bus)
-        results = pod_results(await self._pods(system), claims, loaded.refused_pods)
+        reasons = await waiting_reasons(system.run.endpoint)
+        pods = [(with_reason(pod, reasons), devices) for pod, devices in await self._pods(system)]
+        results = pod_results(pods, claims, loaded.refused_pods)
         if self._options.json:
             rejected, warnings = tuple(loaded.rejected), tuple(loaded.warnings)
             print(as_json(Result(results, rejected, warnings, not open_work, open_work)), flush=True)
         else:
-            print("\n" + as_table(results, claims.values()), flush=True)
+            print("\n" + as_table(results, claims.values(), time.time()), flush=True)
 
 
 async def read_claims(bus: Connection) -> dict[str, Claim]:
