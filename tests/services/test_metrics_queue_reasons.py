@@ -7,7 +7,9 @@ from deviceshare.model import Explanation, QueueFact
 from deviceshare.queueing import Shortage
 from deviceshare_bus import subjects
 from deviceshare_cli.tables import pods_table
+from deviceshare_metrics.core.queue_reasons import with_queue_reasons
 from deviceshare_metrics.queries import Queries
+from msgspec.structs import replace
 from support.metrics import read
 from support.metrics_messages import claim, explanation, ledger, node, pod
 
@@ -78,6 +80,44 @@ def test_other_reasons_have_the_time_of_the_decision(given, why):
     assert (answer.pod.reason_at, answer.explanation.at) == (5.0, 5.0)
     _, rows = pods_table([found], False, 5.0 + 31 * 60)
     assert rows[0][-1] == f"{found.reason} (as of 31m ago)"
+
+
+def without_used(subject, explanation):
+    """Return an explanation as a placement service of an earlier version sent it."""
+    (refusal,) = explanation.refusals
+    return subject, replace(explanation, refusals=(replace(refusal, used=None),))
+
+
+def test_what_a_limit_is_of_does_not_depend_on_the_text():
+    subject, queue_full = waits("a", 1600, 5.0)
+    core = cluster(
+        (subject, replace(queue_full, message="another text")),
+        waits("b", 1700, 6.0, gang="gang 1 used, 2 asked", promised=True),
+        without_used(*waits("c", 1900, 7.0)),
+    )
+    times = {each.name: each.reason_at for each in shown(core) if each.state == "Pending"}
+    assert times == {"a": 0.0, "b": 6.0, "c": 7.0}
+
+
+def test_the_pods_are_computed_once_per_state(monkeypatch):
+    computed = []
+
+    def counted(store, pods, accounts):
+        computed.append(store.version)
+        return with_queue_reasons(store, pods, accounts)
+
+    monkeypatch.setattr("deviceshare_metrics.queries.with_queue_reasons", counted)
+    core = cluster(waits("a", 1600, 5.0))
+    queries = Queries(core)
+
+    async def read_all():
+        await asyncio.gather(*(queries.items(kind) for kind in ("pods", "waiting", "pods")))
+        read(waits("b", 1700, 6.0), into=core)
+        return await queries.items("pods")
+
+    reasons = [each.reason for each in asyncio.run(read_all()) if each.name in ("a", "b")]
+    assert len(computed) == len(set(computed)) == 2
+    assert len(set(reasons)) == 1
 
 
 def test_a_queue_that_has_room_now_shows_the_last_decision_with_its_time():

@@ -30,15 +30,20 @@ MOST_VISIBILITIES = 32
 """Views of users whose counts are kept."""
 
 
+def in_thread(compute: Callable[[StateStore], T]) -> Callable[[StateStore], Awaitable[T]]:
+    """Return a pure function of a store as one that runs in a thread."""
+    return lambda store: asyncio.to_thread(compute, store)
+
+
 class Computed(Generic[T]):
-    """A value that is computed from the store in a thread, once per version of the store.
+    """A value that is computed from the store once per version of the store.
 
     Args:
         store: the state, which changes between calls of :meth:`get`.
-        compute: a pure function of an unchanging copy of the store.
+        compute: computes the value from an unchanging copy of the store, what takes long in a thread.
     """
 
-    def __init__(self, store: StateStore, compute: Callable[[StateStore], T]) -> None:
+    def __init__(self, store: StateStore, compute: Callable[[StateStore], Awaitable[T]]) -> None:
         self._store = store
         self._compute = compute
         self._lock = asyncio.Lock()
@@ -55,7 +60,7 @@ class Computed(Generic[T]):
                 # At most one value at a time: that of a large cluster takes a hundred megabytes.
                 self._latest = None
                 copy = self._store.copy()
-                self._latest = (copy.version, await asyncio.to_thread(self._compute, copy))
+                self._latest = (copy.version, await self._compute(copy))
             return self._latest[1]
 
 
@@ -64,11 +69,13 @@ class Queries:
 
     def __init__(self, core: MetricsCore) -> None:
         self._core = core
-        self.snapshot: Callable[[], Awaitable[Snapshot]] = Computed(core.store, build_snapshot).get
+        self.snapshot: Callable[[], Awaitable[Snapshot]] = Computed(core.store, in_thread(build_snapshot)).get
         """Returns the current snapshot."""
-        self.accounts: Callable[[], Awaitable[Queues]] = Computed(core.store, queue_accounts).get
+        self.accounts: Callable[[], Awaitable[Queues]] = Computed(core.store, in_thread(queue_accounts)).get
         """Returns the current accounts of the queues."""
-        self.namespaces: Callable[[], Awaitable[frozenset[str]]] = Computed(core.store, namespaces_of).get
+        self.pods: Callable[[], Awaitable[Sequence[api.Pod]]] = Computed(core.store, self._pods).get
+        """Returns the pods of the current snapshot; what is said of queues is current."""
+        self.namespaces: Callable[[], Awaitable[frozenset[str]]] = Computed(core.store, in_thread(namespaces_of)).get
         """Returns the namespaces that have pods."""
         self._counts: OrderedDict[Visibility, Computed[Counts]] = OrderedDict()
 
@@ -77,7 +84,7 @@ class Queries:
         counts = self._counts.get(visibility)
         if counts is None:
             counts = self._counts[visibility] = Computed(
-                self._core.store, lambda store: count(visible_store(store, visibility))
+                self._core.store, in_thread(lambda store: count(visible_store(store, visibility)))
             )
             if len(self._counts) > MOST_VISIBILITIES:
                 self._counts.popitem(last=False)
@@ -96,27 +103,26 @@ class Queries:
 
     async def items(self, kind: str, visibility: Visibility = EVERYTHING) -> Sequence[msgspec.Struct]:
         """Return all items of a kind of :data:`.listing.LISTINGS` that a user sees."""
-        store, snapshot = self._core.store, await self.snapshot()
+        store = self._core.store
         items: Sequence[msgspec.Struct]
         match kind:
             case "pods":
-                items = await self._pods(snapshot, store.copy())
+                items = await self.pods()
             case "queues":
-                items = lists.queues(await self.accounts(), snapshot, store)
+                items = lists.queues(await self.accounts(), await self.snapshot(), store)
             case "events":
                 steps, copy = self._core.events.latest(), store.copy()
                 items = await asyncio.to_thread(lambda: [*lists.events(steps, copy)])
             case "waiting":
-                copy = store.copy()
-                pods = await self._pods(snapshot, copy)
+                pods, copy = await self.pods(), store.copy()
                 # By what is visible: of a group some pods may be hidden, and reasons that differ look the same.
                 return await asyncio.to_thread(lambda: lists.waiting(visible(pods, visibility), copy))
             case _:
-                items = getattr(snapshot, kind)
+                items = getattr(await self.snapshot(), kind)
         return items if visibility.everything else await asyncio.to_thread(visible, items, visibility)
 
-    async def _pods(self, snapshot: Snapshot, store: StateStore) -> Sequence[api.Pod]:
-        """Return the pods of a snapshot; what is said of queues is current."""
+    async def _pods(self, store: StateStore) -> Sequence[api.Pod]:
+        snapshot = await self.snapshot()
         if not await asyncio.to_thread(has_queue_reasons, store, snapshot.pods):
             return snapshot.pods
         return await asyncio.to_thread(with_queue_reasons, store, snapshot.pods, await self.accounts())

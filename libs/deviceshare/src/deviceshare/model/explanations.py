@@ -49,6 +49,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left: int = 0
     considered: int = 0
     excluded: int = 0
+    used: int | None = None
+    """Of a queue's limit: what the queue's pods have of it. None for other checks, and for a limit of what groups are
+    promised."""
 
     @property
     def line(self) -> str:

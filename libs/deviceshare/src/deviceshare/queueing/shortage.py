@@ -61,7 +61,7 @@ class Shortage(msgspec.Struct, frozen=True):
         reason, free = _REASONS[self.bound], max(0, self.limit - self.used)
         return Refusal(
             code=reason.code, text=reason.text, nodes=0, resource=self.resource, asked=self.asked, free=free,
-            unit=self._unit,
+            unit=self._unit, used=None if self.promised else self.used,
         )  # fmt: skip
 
     @property

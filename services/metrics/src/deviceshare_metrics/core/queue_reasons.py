@@ -58,7 +58,7 @@ def _waits_for_queue(explanation: Explanation | None) -> bool:
     if explanation is None or explanation.decision != PENDING or len(explanation.refusals) != 1:
         return False
     (refusal,) = explanation.refusals
-    return refusal.code in LIMIT_OF_CODE and " used, " in explanation.message
+    return refusal.code in LIMIT_OF_CODE and refusal.used is not None
 
 
 def _shortage(explanation: Explanation, accounts: Queues) -> Shortage | None:
