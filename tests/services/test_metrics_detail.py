@@ -128,8 +128,12 @@ class One(Collector):
         return [self._family]
 
 
+# Without -0.0, which equals 0.0: a gauge writes equal values alike, and no amount is negative.
+VALUES = st.floats().map(lambda value: value + 0.0) | st.integers(0, 2**53) | st.booleans()
+
+
 @given(
-    st.lists(st.tuples(st.text(), st.text(), st.floats() | st.integers(0, 2**53) | st.booleans()), max_size=20),
+    st.lists(st.tuples(st.text(), st.text(), VALUES), max_size=20),
     st.sampled_from(FORMATS),
 )
 def test_the_text_is_that_of_prometheus_client(series: list[tuple[str, str, float]], accept: str) -> None:
