@@ -314,7 +314,7 @@ def test_who_comes_and_goes_behind_one_who_waits_leaves_nothing_behind():
         )
         if at:
             line.discard(waits.group)
-            longest = max(longest, len(kind.heap))
+            longest = max(longest, len(kind.order._heap))
     assert len(kind.jobs) == 1
     assert longest == 2 * len(kind.jobs) + 64
     assert kind.first() is not None

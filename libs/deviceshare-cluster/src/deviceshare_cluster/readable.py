@@ -82,7 +82,7 @@ def readable(kind: str, raw: bytes | msgspec.Raw) -> Object:
         raise ClusterError(f"an object of the kind {kind} cannot be read: {error}", final=True) from error
     problems: list[Problem] = []
     try:
-        repair(tree, _ReadObject, kind, problems, len(bytes(raw)))
+        repair(tree, _ReadObject, kind, problems, memoryview(raw).nbytes)
         if problems and problems[-1].field == "$":
             raise FormatError(*msgspec.structs.astuple(problems[-1]))
     except FormatError as error:

@@ -26,7 +26,7 @@ CREATE, READY, COMPLETE, FAIL = "pod-create", "pod-ready", "pod-complete", "pod-
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)")
 _DURATION = re.compile(rf"0|(?:{_PART.pattern})+")
-_LONGEST = 10 * 365 * 86400.0
+_TEN_YEARS = 10 * 365 * 86400.0
 _DEFAULT_FAIL = 1.0
 """Seconds after which a pod with the label fails, as in kwok."""
 
@@ -46,7 +46,7 @@ def parse_duration(text: str) -> float:
     """Return the seconds of a duration in Go's format. Raises StageProblem."""
     if not _DURATION.fullmatch(text):
         raise StageProblem(f"{text!r} is not a duration such as 30s or 1m30s")
-    return min(sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)), _LONGEST)
+    return min(sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)), _TEN_YEARS)
 
 
 def waits(pod: Object) -> bool:

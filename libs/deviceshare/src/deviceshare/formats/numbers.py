@@ -4,12 +4,12 @@ from functools import lru_cache
 
 from deviceshare.model import LARGEST
 
-_LONGEST = 64
+_TEXT_LENGTH = 64
 
 
 def whole(text: str) -> int | None:
     """Return a number in ASCII digits, surrounding blanks allowed, or None if malformed or above ``LARGEST``."""
-    return _whole(text) if len(text) <= _LONGEST else None
+    return _whole(text) if len(text) <= _TEXT_LENGTH else None
 
 
 # Cached: many cards share few distinct numbers.

@@ -10,7 +10,7 @@ import msgspec
 
 MOST_PROBLEMS = 64
 """Problems of one object that its fact names."""
-_LONGEST = 512
+_PART_LENGTH = 512
 """Characters of each part of a problem in a fact."""
 CARD_MISSING, CARD_UNHEALTHY = "card missing", "card unhealthy"
 NODE_MISSING, DEVICES_MISSING, DEVICES_DIFFER = "node missing", "devices missing", "devices differ"
@@ -54,9 +54,9 @@ def limited(problems: Sequence[Problem]) -> tuple[Problem, ...]:
 
 def _shortened(problem: Problem) -> Problem:
     parts = (problem.subject, problem.field, problem.value, problem.expected)
-    if all(len(part) <= _LONGEST for part in parts):
+    if all(len(part) <= _PART_LENGTH for part in parts):
         return problem
-    return Problem(*(part if len(part) <= _LONGEST else f"{part[: _LONGEST - 1]}…" for part in parts))
+    return Problem(*(part if len(part) <= _PART_LENGTH else f"{part[: _PART_LENGTH - 1]}…" for part in parts))
 
 
 def describe_error(error: BaseException) -> str:

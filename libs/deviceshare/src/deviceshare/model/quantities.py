@@ -18,7 +18,7 @@ LARGEST = 2**53
 """The largest accepted amount: exact as a float, and a thousand of them fit into 64 bits."""
 
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?")
-_LONGEST = 64
+_TEXT_LENGTH = 64
 _SCALES = {
     suffix: Fraction(10) ** power for suffix, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)
 }
@@ -45,9 +45,9 @@ def parse_quantity(value: Quantity) -> Fraction:
         ValueError: not a quantity.
     """
     text = _as_text(value)
-    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _TEXT_LENGTH else None
     if match is None:
-        raise ValueError(f"not a quantity: {text[:_LONGEST]!r}")
+        raise ValueError(f"not a quantity: {text[:_TEXT_LENGTH]!r}")
     sign, number, suffix, exponent = match.groups()
     amount = Fraction(number)
     if suffix:
@@ -92,7 +92,7 @@ def to_amount(resource: str, value: Quantity, subject: str, field: str, error: t
     """
     text = _as_text(value)
     try:
-        if len(text) > _LONGEST:  # also a key of the cache
+        if len(text) > _TEXT_LENGTH:  # also a key of the cache
             raise ValueError(text)
         return _amount(resource, text)
     except ValueError:

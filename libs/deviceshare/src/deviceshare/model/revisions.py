@@ -1,6 +1,6 @@
 """Revisions (``resourceVersion``) of objects."""
 
-_LONGEST = 20
+_DIGITS = 20
 """Digits of 2**64."""
 
 
@@ -9,4 +9,4 @@ def revision_number(revision: str) -> int:
 
     0 for another text, and for more digits than a revision has. Source: Kubernetes API concepts, "Resource versions".
     """
-    return int(revision) if revision.isdecimal() and len(revision) <= _LONGEST else 0
+    return int(revision) if revision.isdecimal() and len(revision) <= _DIGITS else 0

@@ -1,7 +1,6 @@
 """Job classes: jobs of one queue that are decided alike."""
 
 from collections.abc import Hashable
-from heapq import heapify, heappop
 from math import inf
 
 import msgspec
@@ -9,12 +8,11 @@ import msgspec
 from deviceshare.model import GroupKey
 from deviceshare.queueing.gangs import UNEXPLAINED, Reason
 from deviceshare.queueing.jobs import Job, JobOrderKey
+from deviceshare.queueing.replacing_heap import ReplacingHeap
 from deviceshare.queueing.shortage import Shortage
 
 NO_ROOM, ROOM_NEAR_PODS, ROOM_FOR_VOLUMES, ROOM = 0, 1, 2, 4
 """New room since the last round, as bits: none, for pods that follow others, for pods with claims, or on nodes."""
-_MAX_STALE = 64
-"""Stale heap entries allowed in addition to the number of jobs."""
 
 
 class JobClass(msgspec.Struct, eq=False):
@@ -22,10 +20,8 @@ class JobClass(msgspec.Struct, eq=False):
 
     name: Hashable
     queue: str
-    heap: list[tuple[JobOrderKey, int, Job]] = []
+    order: ReplacingHeap[JobOrderKey, Job] = msgspec.field(default_factory=ReplacingHeap)
     jobs: dict[GroupKey, Job] = {}
-    entries: dict[GroupKey, int] = {}
-    """The number of each job's current entry in ``heap``."""
     order_key: JobOrderKey | None = None
     """The key of its current entry in the queue's heap; None while parked."""
     reasons: tuple[Reason, ...] = ()
@@ -61,17 +57,6 @@ class JobClass(msgspec.Struct, eq=False):
         """The queue bounds for which it is parked."""
         return [reason for reason in self.reasons if isinstance(reason, Shortage)]
 
-    def compact(self) -> None:
-        """Rebuild the heap without stale entries once they outnumber the jobs."""
-        if len(self.heap) > 2 * len(self.jobs) + _MAX_STALE:
-            self.heap = [entry for entry in self.heap if self.entries.get(entry[2].key) == entry[1]]
-            heapify(self.heap)
-
     def first(self) -> tuple[JobOrderKey, Job] | None:
         """Return the first job and its order key, or None."""
-        while self.heap:
-            order_key, number, job = self.heap[0]
-            if self.entries.get(job.key) == number:
-                return order_key, job
-            heappop(self.heap)
-        return None
+        return self.order.first()

@@ -61,10 +61,7 @@ class JobQueue:
 
     def _push_job(self, job_class: JobClass, job: Job, order_key: JobOrderKey) -> None:
         """Push a job onto its class's heap, and the class onto its queue's heap if the job is its first."""
-        self._entries += 1
-        job_class.entries[job.key] = self._entries
-        heappush(job_class.heap, (order_key, self._entries, job))
-        job_class.compact()
+        job_class.order.put(job.key, order_key, job)
         if job_class.name not in self._active:
             self.parked.jobs_changed(job_class)
         elif job_class.order_key is None or order_key < job_class.order_key:
@@ -75,9 +72,9 @@ class JobQueue:
         job_class = self._of_job.pop(key, None)
         if job_class is None:
             return
-        del job_class.jobs[key], job_class.entries[key]
+        del job_class.jobs[key]
+        job_class.order.discard(key)
         _count_down(self.counts, job_class.queue)
-        job_class.compact()
         if not job_class.jobs:
             self._drop(job_class)
         elif job_class.name not in self._active:

@@ -15,7 +15,7 @@ class OverdueJobs:
 
     def __init__(self, reservations: Reservations) -> None:
         self._reservations = reservations
-        self._waiting: ReplacingHeap[JobClass] = ReplacingHeap()
+        self._waiting: ReplacingHeap[float, JobClass] = ReplacingHeap()
         """Job classes by the time at which their first job is overdue."""
         self._overdue: defaultdict[str, dict[Hashable, JobClass]] = defaultdict(dict)
 

@@ -40,9 +40,9 @@ class Parked:
         """Those of them for which there may be room though no node has changed, by the bits of that room."""
         self._explained: dict[Hashable, JobClass] = {}
         """Those of them with a diagnosis that is up to date."""
-        self._outdated: defaultdict[str, ReplacingHeap[JobClass]] = defaultdict(ReplacingHeap)
+        self._outdated: defaultdict[str, ReplacingHeap[float, JobClass]] = defaultdict(ReplacingHeap)
         """The other ones by queue, the one first that was diagnosed first."""
-        self._limited: defaultdict[_Limit, ReplacingHeap[JobClass]] = defaultdict(ReplacingHeap)
+        self._limited: defaultdict[_Limit, ReplacingHeap[float, JobClass]] = defaultdict(ReplacingHeap)
         """Those that wait for limits, by one that does not allow what they need, the one first that needs least."""
         self._limit_of: dict[Hashable, _Limit] = {}
         self._over_deserved: defaultdict[_Resources, dict[Hashable, JobClass]] = defaultdict(dict)
@@ -188,7 +188,7 @@ def _over_deserved(job_class: JobClass) -> _Resources | None:
     return (job_class.queue, resources) if resources else None
 
 
-def _discard(heaps: dict[_Key, ReplacingHeap[JobClass]], key: _Key, name: Hashable) -> None:
+def _discard(heaps: dict[_Key, ReplacingHeap[float, JobClass]], key: _Key, name: Hashable) -> None:
     """Remove a job class from the heap of a key, and the heap if it is empty."""
     heap = heaps.get(key)
     if heap is not None:

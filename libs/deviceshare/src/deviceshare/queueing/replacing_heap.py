@@ -4,16 +4,17 @@ from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
+K = TypeVar("K")
 T = TypeVar("T")
 _MAX_STALE = 64
 """Entries of replaced and removed items that are kept in addition to the number of items."""
 
 
-class ReplacingHeap(Generic[T]):
+class ReplacingHeap(Generic[K, T]):
     """Items by their keys, the smallest first; of equal keys, the one that was put first."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Hashable, T]] = []
+        self._heap: list[tuple[K, int, Hashable, T]] = []
         self._entries: dict[Hashable, int] = {}
         """The number of each item's entry in the heap."""
         self._count = 0
@@ -21,7 +22,7 @@ class ReplacingHeap(Generic[T]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def put(self, name: Hashable, key: float, item: T) -> None:
+    def put(self, name: Hashable, key: K, item: T) -> None:
         """Add an item, in place of the one with its name."""
         self._count += 1
         self._entries[name] = self._count
@@ -34,7 +35,7 @@ class ReplacingHeap(Generic[T]):
         self._compact()
         return present
 
-    def first(self) -> tuple[float, T] | None:
+    def first(self) -> tuple[K, T] | None:
         """Return key and item of the first one, or None."""
         while self._heap:
             key, number, name, item = self._heap[0]
