@@ -190,8 +190,8 @@ def test_a_pod_that_never_fits_is_an_error_however_many_different_pods_want_the_
 
 
 def test_what_is_not_determined_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placing, "MOST_ROUNDS", 1)
-    monkeypatch.setattr(placing, "MOST_ALONE", 1)
+    monkeypatch.setattr(placing, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(placing, "MAX_ALONE", 1)
     result = inspect_given(cluster_of_one_card(10_000, 10_001, 10_002, 10_003), SERVED)
     # All but one are placed neither at first nor together; of these one is tried alone.
     assert [(each.severity, "is not determined" in each.effect) for each in result.findings] == [

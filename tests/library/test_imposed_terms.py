@@ -4,7 +4,7 @@ import pytest
 from deviceshare.allocation import Allocator, pod_classes
 from deviceshare.model import HOSTNAME, PodSelection, PodTerm, PodTopology, Requirement, Tenant, WeightedPodTerm
 from deviceshare.topology import ImposedTerms, PlacedPods
-from deviceshare.topology.imposed_terms import MOST_PREFERENCES
+from deviceshare.topology.imposed_terms import MAX_PREFERENCES
 from msgspec.structs import replace
 from support.builders import ask, cluster, container, node
 
@@ -30,17 +30,17 @@ def numbers(terms: ImposedTerms) -> list[int]:
 
 def test_of_many_preferences_of_a_namespace_the_first_count() -> None:
     terms = ImposedTerms({})
-    for number in range(MOST_PREFERENCES):
+    for number in range(MAX_PREFERENCES):
         assert terms.add(prefers(number))
     assert terms.add(prefers(1000, 1001)) == []
-    assert numbers(terms) == list(range(MOST_PREFERENCES))
+    assert numbers(terms) == list(range(MAX_PREFERENCES))
     assert terms.add(prefers(2000, namespace="other")), "those of another namespace are not affected"
-    assert numbers(terms) == [*range(MOST_PREFERENCES), 2000]
+    assert numbers(terms) == [*range(MAX_PREFERENCES), 2000]
 
 
 def test_a_preference_that_waits_counts_when_another_one_ends() -> None:
     terms = ImposedTerms({})
-    for number in range(MOST_PREFERENCES):
+    for number in range(MAX_PREFERENCES):
         terms.add(prefers(number))
     terms.add(prefers(1000, 1001))
     terms.add(prefers(1001))
@@ -48,7 +48,7 @@ def test_a_preference_that_waits_counts_when_another_one_ends() -> None:
     assert first.term == term(1000)
     terms.remove(prefers(1000, 1001))
     assert 1001 in numbers(terms), "another pod has it"
-    for number in range(MOST_PREFERENCES):
+    for number in range(MAX_PREFERENCES):
         if number != 3:
             terms.remove(prefers(number))
     terms.remove(prefers(1001))
@@ -58,9 +58,9 @@ def test_a_preference_that_waits_counts_when_another_one_ends() -> None:
 
 def test_required_anti_affinity_always_counts() -> None:
     terms = ImposedTerms({})
-    for number in range(3 * MOST_PREFERENCES):
+    for number in range(3 * MAX_PREFERENCES):
         terms.add(PodTopology("ml", LABELS, anti_affinity=(term(number),)))
-    assert len(numbers(terms)) == 3 * MOST_PREFERENCES
+    assert len(numbers(terms)) == 3 * MAX_PREFERENCES
 
 
 def test_terms_of_other_namespaces_are_not_compared() -> None:

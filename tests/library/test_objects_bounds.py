@@ -11,9 +11,9 @@ import msgspec
 import pytest
 import yaml
 from deviceshare.model import Problem, matches_labels
-from deviceshare.model.problems import MOST_PROBLEMS
+from deviceshare.model.problems import MAX_PROBLEMS
 from deviceshare.objects import bounds, decode_namespace, decode_pod, decode_podgroup, decode_volume_claim, metadata
-from deviceshare.objects.held import MOST_DEVICES
+from deviceshare.objects.held import MAX_DEVICES
 from support.hostile_pods import ATTACK
 
 ROOT = Path(__file__).parents[2]
@@ -104,8 +104,8 @@ BOUNDS: list[tuple[str, int, Callable[[int], bytes]]] = [
         bounds.MOST_POD_TERMS,
         lambda n: pod(affinity=pod_affinity(n // 2, n - n // 2)),
     ),
-    ("metadata.labels", metadata.MOST_LABELS, lambda n: pod({"labels": {f"l{i}": "v" for i in range(n)}})),
-    ("metadata.annotations[nvidia.com/use-gpuuuid]", metadata.MOST_ENTRIES, lambda n: pod(listed(n))),
+    ("metadata.labels", metadata.MAX_LABELS, lambda n: pod({"labels": {f"l{i}": "v" for i in range(n)}})),
+    ("metadata.annotations[nvidia.com/use-gpuuuid]", metadata.MAX_ENTRIES, lambda n: pod(listed(n))),
 ]
 
 
@@ -169,12 +169,12 @@ def test_of_too_many_resources_those_of_devices_stay() -> None:
 
 
 def test_devices_in_annotations_are_bounded() -> None:
-    ids = "".join(f"GPU-{number},NVIDIA,1,1:" for number in range(50 * MOST_DEVICES))
+    ids = "".join(f"GPU-{number},NVIDIA,1,1:" for number in range(50 * MAX_DEVICES))
     asked = {"resources": {"limits": {"volcano.sh/vgpu-number": "1"}}}
     annotations = {"volcano.sh/vgpu-ids-new": ids}
     fact = decode_pod(pod({"annotations": annotations}, nodeName="n1", containers=containers(1, **asked)))
-    assert sum(len(grant.devices) for grant in fact.held) == MOST_DEVICES
-    assert f"at most {MOST_DEVICES} devices" in [problem.expected for problem in fact.problems]
+    assert sum(len(grant.devices) for grant in fact.held) == MAX_DEVICES
+    assert f"at most {MAX_DEVICES} devices" in [problem.expected for problem in fact.problems]
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ def test_a_long_annotation_that_nothing_reads_is_no_problem_and_is_not_kept() ->
 def test_problems_are_few_and_short() -> None:
     wrong = [{"key": "k" * 1000, "operator": "x" * 900} for _ in range(bounds.MOST_TOLERATIONS)]
     problems = decode_pod(pod(tolerations=wrong)).problems
-    assert len(problems) == MOST_PROBLEMS
-    assert problems[-1].value == f"{bounds.MOST_TOLERATIONS - MOST_PROBLEMS + 1} more problems"
+    assert len(problems) == MAX_PROBLEMS
+    assert problems[-1].value == f"{bounds.MOST_TOLERATIONS - MAX_PROBLEMS + 1} more problems"
     assert max(len(part) for problem in problems for part in msgspec.structs.astuple(problem)) <= 512
 
 
@@ -247,7 +247,7 @@ def test_a_claim_whose_selector_is_too_large_matches_no_volume() -> None:
 
 def test_labels_of_a_namespace_have_a_bound() -> None:
     fact = decode_namespace(raw({"metadata": {"labels": {f"l{number}": "v" for number in range(1000)}}}))
-    assert len(fact.labels) == metadata.MOST_LABELS
+    assert len(fact.labels) == metadata.MAX_LABELS
     assert [problem.field for problem in fact.problems] == ["metadata.labels"]
 
 

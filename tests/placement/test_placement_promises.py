@@ -21,7 +21,7 @@ MOST = 4
 @pytest.fixture
 def examined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The groups that are examined, of which a round may examine few."""
-    monkeypatch.setattr(promises, "MOST_EXAMINED", MOST)
+    monkeypatch.setattr(promises, "MAX_EXAMINED", MOST)
     keys: list[str] = []
     serves: Callable[..., bool] = EmptyCluster.serves
 

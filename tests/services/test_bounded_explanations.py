@@ -73,7 +73,7 @@ async def counted(reader: Connection) -> int:
 async def test_the_explanations_of_the_pods_that_went_first_are_deleted(
     nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "MOST_EXPLANATIONS", MOST)
+    monkeypatch.setattr(service, "MAX_EXPLANATIONS", MOST)
     monkeypatch.setattr(bounded_stream, "CHECK_FAILED", Backoff(0.05, 1.0))
     users = Users(nats_server)
     await nats_server.restart()

@@ -16,7 +16,7 @@ from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
 from deviceshare_bus.validation import Decoders, validated
 
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore, build_core
-from deviceshare_placement.core.explaining import EXPLANATION_BYTES, MOST_EXPLANATIONS
+from deviceshare_placement.core.explaining import EXPLANATION_BYTES, MAX_EXPLANATIONS
 
 _DECODERS: Decoders = {
     **dict.fromkeys((*FACT_KINDS, "synced"), decode_fact),
@@ -61,7 +61,7 @@ async def main(context: Context) -> None:
         # Lost answers are decided, and written, again.
         context.watch.rewritten[Stream.EXPLAIN] = lambda: core.cluster.has_explained
     explanations = BoundedStream(
-        context.connection, Stream.EXPLAIN, MOST_EXPLANATIONS, EXPLANATION_BYTES,
+        context.connection, Stream.EXPLAIN, MAX_EXPLANATIONS, EXPLANATION_BYTES,
         lambda: context.events.count("explanations_dropped"),
     )  # fmt: skip
     await Shell(context, core, sources(core), arguments=arguments).run(explanations.run(lambda: core.owns_expiry))

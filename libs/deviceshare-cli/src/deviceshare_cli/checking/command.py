@@ -19,7 +19,7 @@ from deviceshare_cli.output import NONE, indented_json, lines_text, table
 FOUND = 3
 """The exit status if something is not understood, or would change."""
 _LONG = 60
-_MOST_OTHERS = 3
+_MAX_OTHERS = 3
 """The most further pods that a line names."""
 
 
@@ -95,8 +95,8 @@ def _text(result: Inspection) -> str:
 def _line(finding: Finding) -> str:
     where = finding.object
     if finding.others:
-        named = ", ".join(finding.others[:_MOST_OTHERS])
-        where += f" (and {len(finding.others)} more: {named}{', …' if len(finding.others) > _MOST_OTHERS else ''})"
+        named = ", ".join(finding.others[:_MAX_OTHERS])
+        where += f" (and {len(finding.others)} more: {named}{', …' if len(finding.others) > _MAX_OTHERS else ''})"
     if not finding.field:
         text = finding.value.removeprefix(f"{finding.object}: ")
         return f"{finding.severity}: {': '.join(filter(None, (where, text, finding.effect)))}"

@@ -11,9 +11,9 @@ from deviceshare_bus.subjects import fact as subject_of
 from deviceshare_cli.simulate.cluster.facts import messages
 from deviceshare_cli.simulate.cluster.player import Player
 
-MOST_ROUNDS = 16
+MAX_ROUNDS = 16
 """So many times the pods that remain are placed on the empty cluster together; then each request alone."""
-MOST_ALONE = 256
+MAX_ALONE = 256
 """The most requests that are placed on the empty cluster alone; of further ones it is not determined."""
 _WITHOUT_NODES = unavailable(0, ())
 
@@ -81,14 +81,14 @@ def _without_place(facts: Mapping[str, Fact], pods: Iterable[PodFact], now: floa
         return [gangs for gangs in requests if any(pod.uid in waiting for pod in gangs[0])]
 
     remaining, untried = list(alike.values()), list[list[list[PodFact]]]()
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         tried_together, remaining = remaining, without_place(remaining)
         if len(remaining) == len(tried_together):
             break
     else:
         # A round may have placed just one of them, where all want the same card.
-        untried = remaining[MOST_ALONE:]
-        remaining = [request for request in remaining[:MOST_ALONE] if without_place([request])]
+        untried = remaining[MAX_ALONE:]
+        remaining = [request for request in remaining[:MAX_ALONE] if without_place([request])]
     return {
         pod.uid: for_good
         for for_good, requests in ((True, remaining), (None, untried))

@@ -15,7 +15,7 @@ from deviceshare_cluster.readable import readable
 STREAM = "OBJECTS"
 _ROOT = "object"
 _NO_NAMESPACE = "_"
-_LEAST_DOTS = 3
+_MIN_DOTS = 3
 DEFAULT_NAMESPACE = "default"
 
 
@@ -135,7 +135,7 @@ def named_key(kind: str, namespace: str, name: str) -> Key:
 
 def is_key(subject: str) -> bool:
     """Return whether a subject is that of an object; other ones only a user writes."""
-    return subject.count(".") >= _LEAST_DOTS
+    return subject.count(".") >= _MIN_DOTS
 
 
 def key_of_subject(subject: str) -> Key:

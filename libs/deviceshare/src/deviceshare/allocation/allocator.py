@@ -93,7 +93,7 @@ class Effort(msgspec.Struct):
 
 
 _ROWS_PER_UNIT, _TERMS_PER_UNIT, _ROWS_PER_DIAGNOSED_UNIT = 100, 8, 2
-_LEAST_DIAGNOSIS, _NEW_RANKING = 8, 8
+_MIN_DIAGNOSIS, _NEW_RANKING = 8, 8
 """Units of the diagnosis of a request on few nodes, and of reading a request that has no ranking."""
 
 
@@ -237,7 +237,7 @@ class Allocator(NodeTable):
     def why_not(self, request: PodRequest) -> Unplaceable:
         """Return all reasons why nodes are not feasible for a pod, counted over nodes."""
         pod_class = self._refreshed(request)
-        self.work.explaining += _LEAST_DIAGNOSIS + len(self._rows) // _ROWS_PER_DIAGNOSED_UNIT
+        self.work.explaining += _MIN_DIAGNOSIS + len(self._rows) // _ROWS_PER_DIAGNOSED_UNIT
         if pod_class.problem is not None:
             return Unplaceable(self.nodes, (), pod_class.problem)
         if pod_class.unschedulable:

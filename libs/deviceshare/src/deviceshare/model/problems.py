@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-MOST_PROBLEMS = 64
+MAX_PROBLEMS = 64
 """Problems of one object that its fact names."""
 _PART_LENGTH = 512
 """Characters of each part of a problem in a fact."""
@@ -41,13 +41,13 @@ class Problem(msgspec.Struct, frozen=True, array_like=True):
 
 
 def limited(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Return the problems of one object as its fact has them: at most :data:`MOST_PROBLEMS`, with short texts.
+    """Return the problems of one object as its fact has them: at most :data:`MAX_PROBLEMS`, with short texts.
 
     The last one says how many more there are. Values are those of a user, who may write 1.5 MB of them.
     """
-    found = tuple(_shortened(each) for each in problems[:MOST_PROBLEMS])
-    if (more := len(problems) - MOST_PROBLEMS) > 0:
-        last = Problem(found[-1].subject, "…", f"{more + 1} more problems", f"at most {MOST_PROBLEMS}")
+    found = tuple(_shortened(each) for each in problems[:MAX_PROBLEMS])
+    if (more := len(problems) - MAX_PROBLEMS) > 0:
+        last = Problem(found[-1].subject, "…", f"{more + 1} more problems", f"at most {MAX_PROBLEMS}")
         found = (*found[:-1], last)
     return found
 

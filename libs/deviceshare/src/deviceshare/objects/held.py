@@ -10,7 +10,7 @@ from deviceshare.model import ContainerGrant, FormatError, PodRequest, Problem, 
 
 Held = tuple[ContainerGrant, ...]
 
-MOST_DEVICES = 1024
+MAX_DEVICES = 1024
 """Devices that the annotations of a pod name; further ones do not count."""
 _FEW_NAMES = 64
 """Annotations of a pod for whose names the families are remembered."""
@@ -55,11 +55,11 @@ def _decode(annotations: Mapping[str, str], request: PodRequest, ref: str, probl
 def _bounded(held: Held, ref: str, problems: list[Problem]) -> Held:
     """Return the first devices that the annotations of a pod name, which its owner writes."""
     devices = sum(len(grant.devices) for grant in held)
-    if devices <= MOST_DEVICES:
+    if devices <= MAX_DEVICES:
         return held
-    expected = f"at most {MOST_DEVICES} devices"
+    expected = f"at most {MAX_DEVICES} devices"
     problems.append(Problem(f"Pod {ref}", "metadata.annotations", f"{devices} devices", expected))
-    kept, left = [], MOST_DEVICES
+    kept, left = [], MAX_DEVICES
     for grant in held:
         kept.append(replace(grant, devices=grant.devices[:left]))
         left -= len(kept[-1].devices)

@@ -6,9 +6,9 @@ from deviceshare.objects.bounds import MOST_CHARACTERS, cut
 from deviceshare.objects.pod_request import annotations_read
 from deviceshare.objects.problems import Problems
 
-MOST_LABELS = 256
+MAX_LABELS = 256
 """Labels of a pod or a namespace."""
-MOST_ENTRIES = 1024
+MAX_ENTRIES = 1024
 """Entries of the annotations of a pod that device families read, such as ids of cards, all together."""
 ANNOTATION_BYTES = 1 << 16
 """Characters of these annotations, all together."""
@@ -17,7 +17,7 @@ _SEPARATORS = ",;:"
 
 def bounded_labels(labels: dict[str, str] | None, problems: Problems) -> dict[str, str]:
     """Return labels; of too many the first ones by name, and a problem."""
-    found: dict[str, str] = cut(labels or {}, MOST_LABELS, "metadata.labels", problems)
+    found: dict[str, str] = cut(labels or {}, MAX_LABELS, "metadata.labels", problems)
     return found
 
 
@@ -35,9 +35,9 @@ def bounded_annotations(annotations: dict[str, str] | None, names: Iterable[str]
             del kept[name]
     read = dict(annotations_read(kept))
     entries = {name: 1 + sum(map(value.count, _SEPARATORS)) for name, value in read.items()}
-    if sum(entries.values()) > MOST_ENTRIES or sum(map(len, read.values())) > ANNOTATION_BYTES:
+    if sum(entries.values()) > MAX_ENTRIES or sum(map(len, read.values())) > ANNOTATION_BYTES:
         largest = max(read, key=lambda name: len(read[name]))
-        limits = f"at most {MOST_ENTRIES} entries and {ANNOTATION_BYTES} characters in all that device families read"
+        limits = f"at most {MAX_ENTRIES} entries and {ANNOTATION_BYTES} characters in all that device families read"
         shown = f"{entries[largest]} entries in {len(read[largest])} characters: {read[largest]}"
         problems.add(f"metadata.annotations[{largest}]", shown, limits)
         for name in read:

@@ -25,12 +25,12 @@ from deviceshare.queueing.round_work import ALLOCATE, BACKFILL, HOLD, RoundWork
 from deviceshare.queueing.shortage import DESERVED, Shortage
 from deviceshare.queueing.wake import wake_allowed, wake_borrowers
 
-LEAST_PAUSE, PAUSE_PER_CLASS = 1.0, 0.05
+MIN_PAUSE, PAUSE_PER_CLASS = 1.0, 0.05
 """Seconds between two diagnoses of a waiting job class: the minimum, and the seconds for each parked job class.
 
 A diagnosis costs more than a decision, and with many waiting pods its numbers change with every pod that ends.
 """
-MOST_WOKEN = 100
+MAX_WOKEN = 100
 """Job classes of a queue that one round wakes to diagnose again why they wait."""
 
 
@@ -169,7 +169,7 @@ class Dispatcher:
     @property
     def _pause(self) -> float:
         """Seconds between two diagnoses of a job class."""
-        return max(LEAST_PAUSE, PAUSE_PER_CLASS * sum(len(jobs.parked) for jobs in self._job_queues.values()))
+        return max(MIN_PAUSE, PAUSE_PER_CLASS * sum(len(jobs.parked) for jobs in self._job_queues.values()))
 
     def _wake(self, now: float) -> None:
         """Wake job classes after capacity was freed, and those with a due diagnosis."""
@@ -180,7 +180,7 @@ class Dispatcher:
             if self._new_room & ROOM:
                 jobs.parked.outdate()
             for queue in jobs.parked.outdated_queues if self._reasons else ():
-                for _ in range(MOST_WOKEN):
+                for _ in range(MAX_WOKEN):
                     if (first := jobs.parked.outdated(queue)) is None or now < first[0] + pause:
                         break
                     jobs.wake(first[1])

@@ -6,12 +6,12 @@ from collections.abc import Hashable, Iterator, Mapping
 from deviceshare.model import ANTI_AFFINITY, ImposedTerm, Labels, PodTopology
 from deviceshare.topology.selections import handles_of_selector, selects
 
-MOST_PREFERENCES = 128
+MAX_PREFERENCES = 128
 """Different terms of the pods of one namespace that only change scores of other pods; further ones change none.
 
 Each is counted on every node and matched with every waiting pod. Required anti-affinity always counts.
 """
-_MOST_SHARED = 64
+_MAX_SHARED = 64
 """Results that are remembered, since many pods are selected by the same terms."""
 _ANYWHERE = ""
 """In place of a namespace: the term selects namespaces by labels."""
@@ -23,7 +23,7 @@ class _OfNamespace:
     def __init__(self) -> None:
         self.active: dict[ImposedTerm, None] = {}
         self.waiting: dict[ImposedTerm, None] = {}
-        """Those beyond :data:`MOST_PREFERENCES`, in the order in which they were added."""
+        """Those beyond :data:`MAX_PREFERENCES`, in the order in which they were added."""
 
 
 class ImposedTerms:
@@ -62,7 +62,7 @@ class ImposedTerms:
                 continue
             if term.kind != ANTI_AFFINITY:
                 of_namespace = self._preferences[namespace]
-                if len(of_namespace.active) >= MOST_PREFERENCES:
+                if len(of_namespace.active) >= MAX_PREFERENCES:
                     of_namespace.waiting[term] = None
                     continue
                 of_namespace.active[term] = None
@@ -134,7 +134,7 @@ class ImposedTerms:
         named = dict(labels)
         selected = [term for term in candidates if selects(term.term.pods, namespace, named, self._namespaces)]
         found = tuple(sorted(selected, key=self._numbers.__getitem__))
-        if len(self._shared) >= _MOST_SHARED:
+        if len(self._shared) >= _MAX_SHARED:
             self._shared.clear()
         return self._shared.setdefault(found, found)
 

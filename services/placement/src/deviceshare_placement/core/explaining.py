@@ -31,7 +31,7 @@ from deviceshare_placement.core.records import GroupRecord
 
 EXPLANATION_TTL = 24 * 3600.0
 """Seconds for which the server keeps the last explanation of an object that is gone."""
-MOST_EXPLANATIONS, EXPLANATION_BYTES = 100_000, 1 << 28
+MAX_EXPLANATIONS, EXPLANATION_BYTES = 100_000, 1 << 28
 """The number of messages on EXPLAIN, and their bytes in the store, beyond which the oldest explanations of objects that
 are gone are deleted."""
 

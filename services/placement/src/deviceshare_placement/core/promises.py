@@ -16,7 +16,7 @@ from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.readiness import readiness
 from deviceshare_placement.core.records import GroupRecord
 
-MOST_EXAMINED = 100
+MAX_EXAMINED = 100
 """Groups that one round examines; at most half of them have given their promise back."""
 _CHANGED = -1
 """In place of the version at which a group was examined: it has changed since."""
@@ -37,7 +37,7 @@ class Promises:
         """Promised groups that could start, by the version at which they were examined."""
         self._returned: dict[GroupKey, int] = {}
         """Groups that could not, and gave their promise back, in the same way."""
-        self._left = MOST_EXAMINED
+        self._left = MAX_EXAMINED
         """Groups that this round may still examine."""
         self.unfinished = False
         """Whether there are groups to examine that the last round has left."""
@@ -55,13 +55,13 @@ class Promises:
 
     def renew(self, retries: Mapping[str, float], now: float) -> list[GroupRecord]:
         """Begin a round; return groups that can start since something changed: they have their promise again."""
-        self._left, self.unfinished = MOST_EXAMINED, False
+        self._left, self.unfinished = MAX_EXAMINED, False
         if not self._returned:
             return []
         self._update()
         groups = self._cluster.groups
         self._returned = {key: version for key, version in self._returned.items() if key in groups}
-        able, _ = self._examine(self._returned, self._returned, MOST_EXAMINED // 2, retries, now)
+        able, _ = self._examine(self._returned, self._returned, MAX_EXAMINED // 2, retries, now)
         return able
 
     def take_back(self, keys: Iterable[GroupKey], retries: Mapping[str, float], now: float) -> list[GroupRecord]:

@@ -11,7 +11,7 @@ from deviceshare.families.device_plugin import SERVED_TIME, DevicePlugin
 from deviceshare.formats import vgpu
 from deviceshare.model import ContainerGrant
 
-_LONGEST_NAME = 253
+_NAME_LENGTH = 253
 """Characters of the name of a node, as in Kubernetes."""
 
 
@@ -42,7 +42,7 @@ class VgpuPlugin(DevicePlugin):
     def selectable(self, annotations: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         """Return the node that the pod names, and the number of devices left to hand out."""
         node, left = annotations.get(vgpu.NODE, ""), annotations.get(vgpu.TO_ALLOCATE, "")
-        if len(node) > _LONGEST_NAME:
+        if len(node) > _NAME_LENGTH:
             return "", ()
         count = sum("," in device for slot in left.split(";") for device in slot.split(":"))
         return (node, (_key(count),)) if node and count else ("", ())
