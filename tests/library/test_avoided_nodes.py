@@ -1,8 +1,9 @@
 """Nodes that only a job gets which fits nowhere else."""
 
+from deviceshare.model import QueueFact
 from deviceshare.queueing.reservation import Reservation
-from support.builders import card, node, vgpu
-from support.queue_scene import Scene
+from support.builders import MEMORY, card, node, vgpu
+from support.queue_scene import Scene, in_queues
 
 
 def two_nodes() -> Scene:
@@ -31,6 +32,14 @@ def test_a_gang_that_needs_an_avoided_node_is_decided_before_a_younger_pod() -> 
     scene.gang("gang", 3, vgpu(1, 50))
     scene.single("younger", vgpu(1, 50), created=1.0)
     assert list(decide(scene, "large")) == ["gang-0", "gang-1", "gang-2"]
+
+
+def test_a_job_whose_queue_has_too_little_for_the_cards_elsewhere_gets_an_avoided_node() -> None:
+    # Of nodes that are equal otherwise the first one by name is chosen.
+    nodes = (node(name, [card(0, memory=memory, node=name)]) for name, memory in (("a-small", 50), ("b-large", 100)))
+    scene = Scene(*nodes, queues=in_queues(QueueFact(name="q", capability={MEMORY: 60})))
+    scene.single("whole-card", vgpu(1), queue="q")
+    assert decide(scene, "a-small") == {"whole-card": "a-small"}
 
 
 def test_an_avoided_node_that_is_reserved_stays_so() -> None:

@@ -13,7 +13,7 @@ import msgspec
 from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, PodFact, PodRequest, PodUid
-from deviceshare.queueing.gangs import Decision, Group, decide
+from deviceshare.queueing.gangs import Decision, Group, decide, lacks_room
 from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
 from deviceshare.queueing.job_queue import JobQueue
 from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
@@ -348,8 +348,7 @@ class Dispatcher:
             # What fits on none of all nodes fits on none of fewer nodes, but not the other way round.
             fewer = ChainMap[PodRequest, Unplaceable]({}, no_room)
             decision = decide(self._allocator, group, self.queues, borrowing=borrowing, no_room=fewer, reasons=False)
-            lacks_room = group.mixed or any(isinstance(why, Unplaceable) for _, why in decision.waiting)
-            if decision.placed or not lacks_room:
+            if decision.placed or not (group.mixed or any(lacks_room(why) for _, why in decision.waiting)):
                 return decision
         with self.reservations.all_nodes():
             return decide(self._allocator, group, self.queues, borrowing=borrowing, no_room=no_room, reasons=reasons)
@@ -378,7 +377,7 @@ class Dispatcher:
             # Includes the pods of the gang that were placed temporarily.
             requests = dict.fromkeys(pod.ask for pod in job.group.pods)
             reasons = [reason for _, reason in decision.waiting if reason is not None]
-            if explain and any(not isinstance(reason, Shortage) or reason.of_place for reason in reasons):
+            if explain and any(map(lacks_room, reasons)):
                 job_class.explained_at = self._now
             job_class.woken_by = _woken_by(requests)
             job_class.needs = [

@@ -23,6 +23,11 @@ Reason = Unplaceable | Shortage | None
 """Why a pod waits: no node fits, a limit of its queue, or (None) other pods of its gang do not fit."""
 
 
+def lacks_room(why: Reason) -> bool:
+    """Return whether room on other nodes may serve a pod: none fits, or a limit forbids what the chosen one gives."""
+    return why.of_place if isinstance(why, Shortage) else why is not None
+
+
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """The waiting pods of a PodGroup.
 

@@ -6,7 +6,7 @@ from math import inf
 import msgspec
 
 from deviceshare.model import GroupKey
-from deviceshare.queueing.gangs import UNEXPLAINED, Reason
+from deviceshare.queueing.gangs import UNEXPLAINED, Reason, lacks_room
 from deviceshare.queueing.jobs import Job, JobOrderKey
 from deviceshare.queueing.replacing_heap import ReplacingHeap
 from deviceshare.queueing.shortage import Shortage
@@ -39,8 +39,8 @@ class JobClass(msgspec.Struct, eq=False):
 
     @property
     def lacks_room(self) -> bool:
-        """Whether new room on nodes may serve it: it fits nowhere, or a limit forbids what the chosen node gives."""
-        return any(not isinstance(reason, Shortage) or reason.of_place for reason in self.reasons)
+        """Whether new room on nodes may serve it."""
+        return any(map(lacks_room, self.reasons))
 
     @property
     def fits_nowhere(self) -> bool:
