@@ -5,7 +5,7 @@ from deviceshare.conf import default_conf
 from deviceshare.queueing import round_work
 from msgspec.structs import replace
 from support.builders import ask, container, node, pod
-from support.queue_scene import Scene
+from support.queue_scene import Scene, in_queues
 
 BEST_EFFORT = ask(container())
 LARGE = ask(container(cpu=1_000_000))
@@ -47,3 +47,21 @@ def test_rounds_end_and_place_what_is_ready_behind_many_gangs_that_are_not(queue
     else:
         pytest.fail("a round is due at once again and again")
     assert placed == ["ready"]
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_each_queue_has_a_reason_after_as_many_diagnoses_as_there_are_queues(count, monkeypatch):
+    """In large clusters one diagnosis takes the work of a whole round."""
+    monkeypatch.setattr(round_work, "EXPLAINING", 1)
+    queues = [f"q{number}" for number in range(count)]
+    scene = Scene(SMALL, queues=in_queues(*queues))
+    for queue in queues:
+        for number in range(10):
+            nowhere = ask(container(cpu=1), node_selector=((queue, f"{number}"),))
+            scene.single(f"{queue}-{number}", nowhere, queue=queue)
+    for _ in range(2):
+        explained = []
+        for _ in queues:
+            scene.decide()
+            explained += [name.split("-")[0] for name in scene.reasons]
+        assert sorted(explained) == queues

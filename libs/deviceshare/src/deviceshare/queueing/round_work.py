@@ -4,6 +4,9 @@ Work is counted (:class:`~deviceshare.allocation.Effort`), not timed, so that a 
 jobs share the work of a round equally, a queue with jobs of several actions once for each of them. A queue that has
 used up its share of an action continues in the next round, in which all queues have a share again. A job is decided as
 a whole, so the last one may exceed the share.
+
+Diagnoses end with the work of a round, whatever the shares, since one of them may exceed the work of a round in large
+clusters. The shares of diagnoses then last for further rounds, until all queues have had theirs.
 """
 
 from collections.abc import Collection
@@ -27,10 +30,13 @@ class RoundWork:
         self._decided = self._explained = 0
         """How much was done before the job that is being decided."""
         self._explanations_end = 0
+        self._refused_explanations = False
+        """Whether the work of this round ended before a sharer had its share of the diagnoses."""
         self._share_of_decisions, self._share_of_explanations = DECIDING, EXPLAINING
         self._deciding: dict[Sharer, int] = {}
-        self._explaining: dict[Sharer, int] = {}
         """Units of work for each sharer in this round."""
+        self._explaining: dict[Sharer, int] = {}
+        """Those since the round in which the shares of diagnoses began."""
         self.unserved: set[Sharer] = set()
         """Those that continue in the next round."""
 
@@ -38,7 +44,10 @@ class RoundWork:
         """Begin a round in which these have jobs."""
         shares = max(1, len(sharers))
         self._share_of_decisions, self._share_of_explanations = DECIDING // shares, EXPLAINING // shares
-        self._deciding, self._explaining, self.unserved = {}, {}, set()
+        self._deciding, self.unserved = {}, set()
+        if not self._refused_explanations:
+            self._explaining = {}
+        self._refused_explanations = False
         self._decided, self._explained = self._done.deciding, self._done.explaining
         self._explanations_end = self._explained + EXPLAINING
 
@@ -66,6 +75,9 @@ class RoundWork:
 
     def may_explain(self, sharer: Sharer) -> bool:
         """Return whether why another job waits may be diagnosed."""
-        if self._done.explaining >= self._explanations_end:
+        if self._explaining.get(sharer, 0) > self._share_of_explanations:
             return False
-        return self._explaining.get(sharer, 0) <= self._share_of_explanations
+        if self._done.explaining < self._explanations_end:
+            return True
+        self._refused_explanations = True
+        return False
