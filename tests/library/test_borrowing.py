@@ -2,6 +2,7 @@
 
 from deviceshare.conf import default_conf
 from deviceshare.model import GroupKey, QueueFact
+from deviceshare.queueing import Queues
 from msgspec.structs import replace
 from support.builders import GIB, ask, card, container, node, pod, vgpu
 from support.queue_scene import Scene, in_queues
@@ -71,3 +72,28 @@ def test_best_effort_gangs_that_are_not_complete_leave_nothing_behind_when_the_r
         scene.single(f"requests-{at}", what(1000))
     assert scene.decide() == ["requests-2", "requests-3"]
     assert scene.decide() == []
+
+
+def test_what_a_queue_claims_is_not_read_from_all_its_waiting_pods_in_each_round(monkeypatch) -> None:
+    scene = Scene(node("n", cpu=4000), queues=in_queues("a", "b"))
+    for at in range(2):
+        scene.single(f"runs-{at}", what(1000), queue="b")
+    assert len(scene.decide()) == 2
+    for at in range(100):
+        nowhere = ask(container(cpu=1000), node_selector=(("shape", f"{at}"),))
+        scene.single(f"waits-{at}", nowhere, queue="a")
+    scene.decide()
+    scene.single("borrower", what(1000), queue="b")
+    assert scene.decide() == []
+    calls = []
+    asked = Queues.asked
+    monkeypatch.setattr(Queues, "asked", lambda *arguments: calls.append(arguments) or asked(*arguments))
+    for pods in (50, 60):
+        scene.come(node("n", cpu=4000, pods=pods))
+        scene.dispatcher.made_room()
+        assert scene.decide() == []
+    assert 0 < len(calls) < 20
+    monkeypatch.undo()
+    for at in range(100):
+        drop(scene, f"waits-{at}")
+    assert scene.decide() == ["borrower"]

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from deviceshare.allocation import WaitingRequests
 from deviceshare.model import PodRequest
+from deviceshare.queueing.claiming import Claiming
 from deviceshare.queueing.job_class import ROOM, JobClass
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.replacing_heap import ReplacingHeap
@@ -47,7 +48,7 @@ class Parked:
         self._limit_of: dict[Hashable, _Limit] = {}
         self._over_deserved: defaultdict[_Resources, dict[Hashable, JobClass]] = defaultdict(dict)
         """Those that have not tried to borrow, and would have to."""
-        self._claiming: dict[Hashable, JobClass] = {}
+        self.claiming = Claiming()
         """Those that wait for nodes alone, and have not tried to borrow."""
         self._changed: dict[Hashable, JobClass] = {}
         """Those that were parked or woken, or of which jobs came or went, since :meth:`take_changed`."""
@@ -77,15 +78,16 @@ class Parked:
             if (over := _over_deserved(job_class)) is not None:
                 self._over_deserved[over][name] = job_class
             if not job_class.needs:
-                self._claiming[name] = job_class
+                self.claiming.put(job_class)
 
     def discard(self, job_class: JobClass) -> bool:
         """Remove a job class; return whether it was parked."""
         name = job_class.name
         if self._classes.pop(name, None) is None:
             return False
-        for known in (self._lacking, self._explained, self._claiming, *self._following.values()):
+        for known in (self._lacking, self._explained, *self._following.values()):
             known.pop(name, None)
+        self.claiming.discard(job_class)
         self._changed[name] = job_class
         self._requests.discard(name)
         _discard(self._outdated, job_class.queue, name)
@@ -146,11 +148,6 @@ class Parked:
     def over_deserved(self) -> list[tuple[str, frozenset[str], Collection[JobClass]]]:
         """The job classes that would have to borrow and have not tried, by queue and resources to borrow."""
         return [(queue, resources, list(known.values())) for (queue, resources), known in self._over_deserved.items()]
-
-    @property
-    def claiming(self) -> Collection[JobClass]:
-        """The job classes that lack nothing but capacity on nodes, and have not tried to borrow."""
-        return self._claiming.values()
 
     def allowed(self, queues: Queues) -> list[JobClass]:
         """Return the job classes whose queue allows all that they need."""

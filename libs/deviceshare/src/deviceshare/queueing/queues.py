@@ -394,7 +394,8 @@ class Queues:
         """Return the total amounts of waiting pods."""
         found: Counter[str] = Counter()
         for pod in pods:
-            add(found, self.counting.asked(pod.ask), 1)
+            entry = self._pods.get(pod.uid)
+            add(found, self.counting.asked(pod.ask) if entry is None else entry.amounts, 1)
         return found
 
     def over_deserved(self, queue: str, amounts: Mapping[str, int]) -> set[str]:

@@ -1,5 +1,8 @@
 """Wakes parked job classes that limits of their queue do not hold back any more."""
 
+from functools import partial
+
+from deviceshare.queueing.job_class import JobClass
 from deviceshare.queueing.job_queue import JobQueue
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservations
@@ -19,15 +22,17 @@ def wake_borrowers(jobs: JobQueue, queues: Queues, reservations: Reservations, w
     decide: in the next one a job class that is active has to be refused without borrowing first.
     """
     groups = jobs.parked.over_deserved
-    claimed = _claimed(jobs, queues, reservations, work) if groups else {}
+    if not groups:
+        return
+    claims = _Claims(jobs, queues, reservations, work)
     left = {queue: work.decisions_left((ALLOCATE, queue)) for queue, _, _ in groups}
     for queue, borrowed, job_classes in groups:
-        if any(claimed.get(name, set()) - {queue} for name in borrowed):
+        if any(claims.of_others(name, queue) for name in borrowed):
             continue
         for job_class in job_classes:
             first = job_class.first()
             over = set() if first is None else queues.over_deserved(queue, queues.asked(first[1].group.together))
-            if not all(claimed.get(name, set()) <= {queue} for name in over):
+            if any(claims.of_others(name, queue) for name in over):
                 continue
             if not left[queue]:
                 work.unserved.add((ALLOCATE, queue))
@@ -36,22 +41,39 @@ def wake_borrowers(jobs: JobQueue, queues: Queues, reservations: Reservations, w
             jobs.wake(job_class)
 
 
-def _claimed(jobs: JobQueue, queues: Queues, reservations: Reservations, work: RoundWork) -> dict[str, set[str]]:
-    """Return, by resource, the queues with jobs that wait for capacity within their deserved amount."""
-    claimed = {name: set(found) for name, found in queues.claimed_elsewhere.items()}
-    for queue, (_, lacks) in queues.lacking() if work.unserved else ():
-        for name in lacks if (ALLOCATE, queue) in work.unserved else ():
-            claimed.setdefault(name, set()).add(queue)
-    for job_class in jobs.parked.claiming:
-        if (first := job_class.first()) is None or reservations.is_unplaceable(first[1]):
-            continue
+class _Claims:
+    """Which queues have jobs that wait for a resource within their deserved amount."""
+
+    def __init__(self, jobs: JobQueue, queues: Queues, reservations: Reservations, work: RoundWork) -> None:
+        self._claiming, self._queues, self._reservations = jobs.parked.claiming, queues, reservations
+        self._claiming.update(queues)
+        self._known = {name: set(found) for name, found in queues.claimed_elsewhere.items()}
+        """By resource, the queues that claim it."""
+        for queue, (_, lacks) in queues.lacking() if work.unserved else ():
+            for name in lacks if (ALLOCATE, queue) in work.unserved else ():
+                self._known.setdefault(name, set()).add(queue)
+        self._has: dict[tuple[str, str], bool] = {}
+        """By resource and queue, whether one of its parked job classes claims it."""
+
+    def of_others(self, resource: str, queue: str) -> bool:
+        """Return whether another queue claims a resource."""
+        if self._known.get(resource, set()) - {queue}:
+            return True
+        return any(self._parked_in(other, resource) for other in self._claiming.queues_of(resource) if other != queue)
+
+    def _parked_in(self, queue: str, resource: str) -> bool:
+        key = (resource, queue)
+        if key not in self._has:
+            self._has[key] = self._claiming.has(queue, resource, partial(self._is_claimed_by, resource))
+        return self._has[key]
+
+    def _is_claimed_by(self, resource: str, job_class: JobClass) -> bool:
+        if (first := job_class.first()) is None or self._reservations.is_unplaceable(first[1]):
+            return False
         group = first[1].group
         for pods in [group.together] if first[1].uniform or group.missing > 1 else [(pod,) for pod in group.pods]:
-            requested = queues.asked(pods)
-            if all(job_class.queue in claimed.get(name, ()) for name in requested):
-                continue
+            requested = self._queues.asked(pods)
             # The queue may have allocated more since this job class was parked.
-            if not queues.over_deserved(job_class.queue, requested):
-                for name in requested:
-                    claimed.setdefault(name, set()).add(job_class.queue)
-    return claimed
+            if resource in requested and not self._queues.over_deserved(job_class.queue, requested):
+                return True
+        return False
