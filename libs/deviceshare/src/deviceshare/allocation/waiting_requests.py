@@ -1,19 +1,23 @@
 """Requests that fit no node, by what a node must have to serve them: which may fit after nodes have changed.
 
-A node that has changed serves a request only if it has the resources, a card with the memory, and the label, the name
-or the resource that the request names. This is necessary, not sufficient, and found for all requests at once: the cost
-of a change depends on the requests that it may serve, and hardly on the number of those that wait.
+A node that has changed serves a request only if it has the resources, a card with the memory, and the label, the name,
+the card or the resource that the request names. This is necessary, not sufficient, and found for all requests at once:
+the cost of a change depends on the requests that it may serve, and hardly on the number of those that wait. Those that
+are left are compared one by one with labels and models of cards, up to a bound: a decision costs a hundred times as
+much.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from deviceshare.allocation.card_request import CardRequest
 from deviceshare.allocation.expected_pods import Cluster
 from deviceshare.allocation.pod_class import PodClass
-from deviceshare.allocation.predicates import NAME_FIELD
+from deviceshare.allocation.predicates import NAME_FIELD, matches
+from deviceshare.families import types_accepted
 from deviceshare.kernels import KIND, MEMORY_USED
 from deviceshare.model import NodeFact, PodRequest, Requirement
 from deviceshare.state import PODS, Bools, Ints
@@ -24,9 +28,11 @@ _MOST_COMPARED = 16
 """Amounts that are compared: the memory of one card and resources; further resources count as sufficient."""
 _FEW_ROWS = 32
 """Up to so many changed nodes are compared one by one, more of them only by the most that any has free."""
+_MOST_MATCHED = 20_000
+"""Pairs of requests and nodes whose labels and models are compared for one change, of some 5 µs each."""
 
 _Mark = tuple[str, ...]
-"""What a node must have: a label, its name, or a resource."""
+"""What a node must have: a label, the key of one, its name, a card, or a resource."""
 _NO_MARK: _Mark = ()
 _ANYWHERE: _Mark = ("anywhere",)
 """The mark of requests for which other pods, or a change of one node, may make another node feasible."""
@@ -52,6 +58,8 @@ class WaitingRequests:
         self._slots: dict[Hashable, list[tuple[_Mark, int]]] = {}
         self._keys: list[Hashable] = []
         """The key of each slot."""
+        self._pod_classes: list[PodClass | None] = []
+        """The class of the request of each slot."""
         self._unused: list[int] = []
         self._by_mark: defaultdict[_Mark, dict[int, None]] = defaultdict(dict)
         self._columns: dict[str, int] = {}
@@ -62,16 +70,16 @@ class WaitingRequests:
     def put(self, key: Hashable, requests: Iterable[PodRequest]) -> None:
         """Add a key with its requests, in place of those that it had."""
         self.discard(key)
-        wanted = [
-            (mark, self._amounts(pod_class))
+        wanted: list[tuple[_Mark, list[int], PodClass | None]] = [
+            (mark, self._amounts(pod_class), pod_class)
             for pod_class in map(self._read, requests)
             if not pod_class.unschedulable  # else no node of any cluster serves it
             for mark in self._marks(pod_class)
         ]
         if len(wanted) > MOST_SLOTS:
-            wanted = [(_ANYWHERE, [0] * _MOST_COMPARED)]
+            wanted = [(_ANYWHERE, [0] * _MOST_COMPARED, None)]
         if wanted:
-            self._slots[key] = [(mark, self._fill(key, mark, amounts)) for mark, amounts in wanted]
+            self._slots[key] = [(each[0], self._fill(key, *each)) for each in wanted]
 
     def discard(self, key: Hashable) -> None:
         """Remove a key, if present."""
@@ -79,7 +87,7 @@ class WaitingRequests:
             del self._by_mark[mark][slot]
             if not self._by_mark[mark]:
                 del self._by_mark[mark]
-            self._keys[slot] = None
+            self._keys[slot] = self._pod_classes[slot] = None
             self._unused.append(slot)
 
     def served(self) -> list[Hashable]:
@@ -98,6 +106,9 @@ class WaitingRequests:
             if (node := nodes[row]) is not None:
                 marks |= dict.fromkeys(_marks_of(node))
         found = self._enough(changed, [slot for mark in marks for slot in self._by_mark.get(mark, ())])
+        if len(found) * len(changed) <= _MOST_MATCHED:
+            taking = [node for row in changed.tolist() if (node := nodes[row]) is not None]
+            found = [slot for slot in found if any(_matches(self._pod_classes[slot], node) for node in taking)]
         if anywhere := self._by_mark.get(_ANYWHERE):
             found += self._enough(self._taking_pods(np.arange(len(nodes))), [*anywhere])
         return list(dict.fromkeys(self._keys[slot] for slot in found))
@@ -130,19 +141,26 @@ class WaitingRequests:
             either = dict.fromkeys(mark for of_term in by_term for mark in of_term)
             if len(either) <= MOST_SLOTS:
                 return list(either)
+        for card_request in pod_class.card_requests:
+            by_answer = [[("card", each) for each in demand.use_ids] for _, demand in card_request.answers]
+            if by_answer and all(by_answer):
+                cards: dict[_Mark, None] = dict.fromkeys(mark for of_answer in by_answer for mark in of_answer)
+                if len(cards) <= MOST_SLOTS:
+                    return list(cards)
         selected: list[_Mark] = [("label", *pair) for pair in rule.node_selector]
         # The mark under which the fewest others wait.
         return [min(selected, key=lambda mark: (len(self._by_mark.get(mark, ())), mark), default=_NO_MARK)]
 
-    def _fill(self, key: Hashable, mark: _Mark, amounts: Sequence[int]) -> int:
+    def _fill(self, key: Hashable, mark: _Mark, amounts: Sequence[int], pod_class: PodClass | None) -> int:
         if not self._unused:
             has = len(self._keys)
             more = max(64, has)
             self._wanted = np.pad(self._wanted, ((0, more), (0, 0)))
             self._keys += [None] * more
+            self._pod_classes += [None] * more
             self._unused += range(has + more - 1, has - 1, -1)
         slot = self._unused.pop()
-        self._keys[slot] = key
+        self._keys[slot], self._pod_classes[slot] = key, pod_class
         self._wanted[slot] = amounts
         self._by_mark[mark][slot] = None
         return slot
@@ -202,7 +220,29 @@ def _named(term: Iterable[Requirement]) -> list[_Mark]:
             return [("node", value) for value in requirement.values]
         if requirement.operator == "In" and not requirement.field:
             return [("label", requirement.key, value) for value in requirement.values]
+        if requirement.operator in ("Exists", "Gt", "Lt") and not requirement.field:
+            return [("key", requirement.key)]
     return []
+
+
+def _matches(pod_class: PodClass | None, node: NodeFact) -> bool:
+    """Return whether a node has the labels that a class requires, and cards of the models."""
+    if pod_class is None:
+        return True
+    return matches(pod_class.rule, node) and all(_has_model(each, node) for each in pod_class.card_requests)
+
+
+def _has_model(card_request: CardRequest, node: NodeFact) -> bool:
+    demands = [demand for _, demand in card_request.answers]
+    if any(demand.or_whole or not (demand.use_types or demand.nouse_types) for demand in demands):
+        return True
+    names = tuple(sorted({card.type for card in node.cards}))
+    return any(_accepts(demand.use_types, demand.nouse_types, names, demand.type_parts) for demand in demands)
+
+
+@lru_cache(_MOST_MATCHED)
+def _accepts(use: tuple[str, ...], nouse: tuple[str, ...], names: tuple[str, ...], parts: bool) -> bool:
+    return bool(types_accepted(use, nouse, names, parts=parts).any())
 
 
 def _marks_of(node: NodeFact) -> Iterator[_Mark]:
@@ -210,5 +250,8 @@ def _marks_of(node: NodeFact) -> Iterator[_Mark]:
     yield "node", node.name
     for pair in node.labels.items():
         yield "label", *pair
+        yield "key", pair[0]
+    for card in node.cards:
+        yield "card", card.id
     for name in node.allocatable:
         yield "resource", name
