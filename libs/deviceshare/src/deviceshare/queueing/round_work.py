@@ -15,8 +15,8 @@ from deviceshare.allocation import Effort
 
 ALLOCATE, BACKFILL, HOLD = "allocate", "backfill", "hold"
 """The actions that serve jobs; the last one holds capacity for jobs of ``backfill`` whose gang is not ready."""
-DECIDING, EXPLAINING = 2000, 2000
-"""Units of work for the decisions of one round, and for diagnoses of why jobs wait."""
+DECIDING, EXPLAINING = 2000, 500
+"""Units of work for the decisions of one round, and for diagnoses of why jobs wait: these may come later."""
 
 Sharer = tuple[str, str]
 """What has a share of a round: an action, and a queue with jobs of it."""
