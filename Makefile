@@ -1,7 +1,7 @@
 # Requires Python 3.11+, make and a package index.
 PYTHON ?= python3
 BIN := .venv/bin
-PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/deviceshare-cli \
+PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/deviceshare-localcluster libs/deviceshare-cli \
 	services/inventory services/placement services/binder services/metrics
 READY := .venv/.ready
 # Packages whose modules are compiled where there is a C compiler.

@@ -76,7 +76,7 @@ def test_a_process_ends_with_one_line(guarded, service: str) -> None:
 
 def test_the_local_cluster_ends_with_one_line(guarded) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "deviceshare_cluster.local", "--cluster", with_user(guarded.url, "bus:wrong")],
+        [sys.executable, "-m", "deviceshare_localcluster", "--cluster", with_user(guarded.url, "bus:wrong")],
         capture_output=True,
         text=True,
         timeout=60,

@@ -7,7 +7,7 @@ from deviceshare_bus import setup
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.setup import EPOCH, make_streams
 from deviceshare_bus.subjects import Stream
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 
 async def test_several_may_set_up_at_once_and_the_streams_stay_as_they_are(nats_url: str) -> None:

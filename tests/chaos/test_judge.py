@@ -6,7 +6,7 @@ import msgspec
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.subjects import partition
 from deviceshare_cli.chaos.real.checker.judge import Expected, Judge
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 DEVICES = (("GPU-1", ""),)
 

@@ -14,7 +14,7 @@ from deviceshare_cli.checking.command import _text
 from deviceshare_cli.checking.inspection import Inspection
 from deviceshare_cli.checking.inspection import inspect as inspect_given
 from deviceshare_cli.checking.manifests import Given, of_manifests, with_jobs
-from deviceshare_cluster.local import parse_manifests
+from deviceshare_localcluster import parse_manifests
 from support import deploy
 from support.apiserver import ApiServer
 from support.example_cluster import EXAMPLES

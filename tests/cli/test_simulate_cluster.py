@@ -19,8 +19,8 @@ from deviceshare_cli.simulate.cluster.facts import Inventory, messages
 from deviceshare_cli.simulate.cluster.objects import ObjectMaker, copies
 from deviceshare_cli.simulate.cluster.player import Player
 from deviceshare_cli.whatif.manifests import candidates
-from deviceshare_cluster.local import parse_manifests
-from deviceshare_cluster.local.kinds import Key
+from deviceshare_localcluster import parse_manifests
+from deviceshare_localcluster.kinds import Key
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result

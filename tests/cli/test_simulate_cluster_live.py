@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare_cluster.local import read_manifests
+from deviceshare_localcluster import read_manifests
 from support.up_commands import EXAMPLES, UpSystem, running_up
 from support.up_manifests import gang
 

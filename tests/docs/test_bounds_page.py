@@ -37,9 +37,9 @@ NO_BUFFERS = {
     "deviceshare.objects.pod_request._keys_of": "one entry for each configuration of a process",
     "deviceshare_binder.service.MOST_JITTER": "seconds",
     "deviceshare_bus.plugins.load_families": "without arguments",
-    "deviceshare_cluster.local.workloads.admission._MOST_REPLICAS": "a limit of one object",
-    "deviceshare_cluster.local.workloads.expanding._MOST_PODS": "a limit of one object",
-    "deviceshare_cluster.local.known_fields._types": "a file of this package for each kind",
+    "deviceshare_localcluster.workloads.admission._MOST_REPLICAS": "a limit of one object",
+    "deviceshare_localcluster.workloads.expanding._MOST_PODS": "a limit of one object",
+    "deviceshare_localcluster.known_fields._types": "a file of this package for each kind",
     "deviceshare_metrics.api.MOST_WHOLE": "a limit of one object",
     "deviceshare_metrics.lists.MOST_NAMES": "names in an answer",
 }

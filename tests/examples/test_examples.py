@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deviceshare.model import NodeFact
 from deviceshare.objects import decode_pod
-from deviceshare_cluster.local import read_manifests
-from deviceshare_cluster.local.admission import Admitted, Priorities, admit, identify
+from deviceshare_localcluster import read_manifests
+from deviceshare_localcluster.admission import Admitted, Priorities, admit, identify
 from support.example_cluster import ExampleCluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -2,7 +2,7 @@
 
 import pytest
 from deviceshare.conf import parse_devices
-from deviceshare_cluster.local.manifests import parse_manifests
+from deviceshare_localcluster.manifests import parse_manifests
 from support.example_cluster import EXAMPLES, ExampleCluster, changed, load
 
 VGPU = "configurations/vgpu-configmap.conf"

@@ -8,12 +8,12 @@ import msgspec
 from deviceshare.model import AnyFact, RequestError
 from deviceshare_bus.core import CaughtUp, Now, PutLatest, Tick, Write, Written
 from deviceshare_cluster.interface import Change, ChangeType, Listed
-from deviceshare_cluster.local.admission import Priorities, admit
-from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
-from deviceshare_cluster.local.kinds import KINDS as ALL_KINDS
-from deviceshare_cluster.local.kinds import as_read, encode, key_of
-from deviceshare_cluster.local.manifests import parse_manifests
-from deviceshare_cluster.local.workloads import WORKLOADS, Owned, PodState, desired
+from deviceshare_localcluster.admission import Priorities, admit
+from deviceshare_localcluster.jobs import companion_objects, pod_maker, pod_names
+from deviceshare_localcluster.kinds import KINDS as ALL_KINDS
+from deviceshare_localcluster.kinds import as_read, encode, key_of
+from deviceshare_localcluster.manifests import parse_manifests
+from deviceshare_localcluster.workloads import WORKLOADS, Owned, PodState, desired
 from deviceshare_placement.core import FactReceived, PlacementCore
 from fuzz.chain import KINDS
 from fuzz.mutations import trees

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from deviceshare_cluster.interface import Change
 from deviceshare_cluster.kube import KubeCluster
-from deviceshare_cluster.local.pod_groups import pod_group
+from deviceshare_localcluster.pod_groups import pod_group
 from support import deploy
 from support.apiserver import ApiServer
 from support.definitions import installed

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from deviceshare.model import CARD_POLICY, NODE_POLICY
 from deviceshare_cluster.kube.kinds import KINDS, ApiKind
-from deviceshare_cluster.local import Manifest, read_manifests
-from deviceshare_cluster.local.kinds import kind_of
-from deviceshare_cluster.local.workloads import WORKLOADS
-from deviceshare_cluster.local.workloads.expanding import all_objects
+from deviceshare_localcluster import Manifest, read_manifests
+from deviceshare_localcluster.kinds import kind_of
+from deviceshare_localcluster.workloads import WORKLOADS
+from deviceshare_localcluster.workloads.expanding import all_objects
 from support import deploy
 from support.apiserver import ApiServer
 from support.definitions import installed

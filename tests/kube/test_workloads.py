@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from deviceshare.objects import decode_pod
-from deviceshare_cluster.local.admission import Priorities, admit
-from deviceshare_cluster.local.kinds import KINDS, kind_of
-from deviceshare_cluster.local.workloads import WORKLOADS, Owned, PodState, desired, job_from
+from deviceshare_localcluster.admission import Priorities, admit
+from deviceshare_localcluster.kinds import KINDS, kind_of
+from deviceshare_localcluster.workloads import WORKLOADS, Owned, PodState, desired, job_from
 from support.apiserver import ApiServer
 from support.example_cluster import objects
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from deviceshare_cluster.local import LocalCluster
-from deviceshare_cluster.local.admission import Priorities, admit
-from deviceshare_cluster.local.job_phases import next_phase
-from deviceshare_cluster.local.kinds import Key
+from deviceshare_localcluster import LocalCluster
+from deviceshare_localcluster.admission import Priorities, admit
+from deviceshare_localcluster.job_phases import next_phase
+from deviceshare_localcluster.kinds import Key
 from support.controlled import controlled, until
 from support.job_manifests import job
 from support.malformed import put_raw

@@ -1,6 +1,6 @@
 """Policies of Volcano's Jobs that the local cluster does not play."""
 
-from deviceshare_cluster.local.admission import Priorities, admit
+from deviceshare_localcluster.admission import Priorities, admit
 from support.job_manifests import job
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from deviceshare.model import InputError
 from deviceshare.model.quantities import parse_quantity
-from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit
-from deviceshare_cluster.local.job_plugins import FRAMEWORKS
-from deviceshare_cluster.local.jobs import pod_maker, pod_names
-from deviceshare_cluster.local.pod_groups import pod_group
+from deviceshare_localcluster.admission import SYSTEM_PRIORITIES, Priorities, admit
+from deviceshare_localcluster.job_plugins import FRAMEWORKS
+from deviceshare_localcluster.jobs import pod_maker, pod_names
+from deviceshare_localcluster.pod_groups import pod_group
 
 RECORDED = Path(__file__).parents[1] / "data" / "controllers" / "jobs.jsonl.gz"
 ROWS = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]

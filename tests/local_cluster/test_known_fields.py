@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from deviceshare_cluster.local import known_fields
-from deviceshare_cluster.local.admission import Priorities, admit
+from deviceshare_localcluster import known_fields
+from deviceshare_localcluster.admission import Priorities, admit
 from kubernetes.client import models
 
 CORE = (

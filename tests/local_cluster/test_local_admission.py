@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from deviceshare.model import RequestError
-from deviceshare_cluster.local.admission import Admitted, Priorities, admit
+from deviceshare_localcluster.admission import Admitted, Priorities, admit
 from hypothesis import given
 from hypothesis import strategies as st
 

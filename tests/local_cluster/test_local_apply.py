@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from deviceshare.model import RequestError
 from deviceshare_cluster.interface import BindState, ClusterError
-from deviceshare_cluster.local import Action, LocalCluster
+from deviceshare_localcluster import Action, LocalCluster
 
 
 def pod(name: str = "a", image: str = "busybox", **metadata: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from deviceshare_cluster.interface import BindState, Change
-from deviceshare_cluster.local import Controller, LocalCluster
+from deviceshare_localcluster import Controller, LocalCluster
 from support.controlled import controlled, until
 
 

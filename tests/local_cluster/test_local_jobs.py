@@ -3,9 +3,9 @@
 import base64
 from typing import Any
 
-from deviceshare_cluster.local.admission import Priorities, admit
-from deviceshare_cluster.local.jobs import companion_objects, pod_maker, pod_names
-from deviceshare_cluster.local.pod_groups import pod_group
+from deviceshare_localcluster.admission import Priorities, admit
+from deviceshare_localcluster.jobs import companion_objects, pod_maker, pod_names
+from deviceshare_localcluster.pod_groups import pod_group
 
 UID = "0f6c7d5e-6c2b-4d0a-9a58-0b8f1c2d3e4f"
 

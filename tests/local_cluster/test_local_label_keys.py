@@ -1,6 +1,6 @@
 """The local cluster adds label keys to the selectors of inter-pod affinity, as the API server does."""
 
-from deviceshare_cluster.local.admission import Priorities, admit
+from deviceshare_localcluster.admission import Priorities, admit
 
 
 def admitted(term: dict, labels: dict[str, str]) -> list[dict]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from deviceshare.model import RequestError
-from deviceshare_cluster.local import parse_manifests, read_manifests
-from deviceshare_cluster.local.admission import Priorities, admit
+from deviceshare_localcluster import parse_manifests, read_manifests
+from deviceshare_localcluster.admission import Priorities, admit
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 

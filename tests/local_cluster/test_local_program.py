@@ -1,4 +1,4 @@
-"""``python -m deviceshare_cluster.local``: a process that loads a cluster and simulates its controllers."""
+"""``python -m deviceshare_localcluster``: a process that loads a cluster and simulates its controllers."""
 
 import asyncio
 import json
@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 from deviceshare_cluster.interface import ClusterError
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
-MODULE = "deviceshare_cluster.local"
+MODULE = "deviceshare_localcluster"
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}, "status": {"allocatable": {"cpu": "8"}}}
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 JOB = {

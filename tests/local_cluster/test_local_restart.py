@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 from deviceshare_cluster.interface import BindState, Change, ChangeType, ClusterError, Listed
-from deviceshare_cluster.local import Controller, LocalCluster
+from deviceshare_localcluster import Controller, LocalCluster
 
 
 class Server(Protocol):

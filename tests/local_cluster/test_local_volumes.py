@@ -5,7 +5,7 @@ from typing import Any
 
 from deviceshare.model import HOSTNAME
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 from support.controlled import controlled, until
 
 ZONE = "topology.kubernetes.io/zone"

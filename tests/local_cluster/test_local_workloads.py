@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from deviceshare_cluster.interface import BindState
-from deviceshare_cluster.local import Action, Controller, LocalCluster, admission
-from deviceshare_cluster.local.workloads import job_from
+from deviceshare_localcluster import Action, Controller, LocalCluster, admission
+from deviceshare_localcluster.workloads import job_from
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def until_count(cluster: LocalCluster, count: int, kind: str = "Pod") -> l
 
 async def end(cluster: LocalCluster, name: str, phase: str) -> None:
     """Let a pod end, as its kubelet would."""
-    from deviceshare_cluster.local.kinds import named_key
+    from deviceshare_localcluster.kinds import named_key
 
     pod = await cluster.get("Pod", "default", name)
     assert pod is not None

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from deviceshare_cluster.local.stages import Stage, StageProblem, entered, next_stage, parse_duration, waits
+from deviceshare_localcluster.stages import Stage, StageProblem, entered, next_stage, parse_duration, waits
 
 START = 1_790_000_000.0
 STARTED = "2026-09-21T14:13:20Z"

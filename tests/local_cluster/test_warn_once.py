@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from deviceshare_cluster.local.warn_once import MOST_REPORTED, WarnOnce
+from deviceshare_localcluster.warn_once import MOST_REPORTED, WarnOnce
 
 
 def test_a_problem_is_logged_once_until_too_many_are_remembered(caplog: pytest.LogCaptureFixture) -> None:

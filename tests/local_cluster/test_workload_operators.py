@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from deviceshare.model import RequestError
-from deviceshare_cluster.local.admission import Priorities, admit
-from deviceshare_cluster.local.workloads import Owned, PodState, all_objects, desired
+from deviceshare_localcluster.admission import Priorities, admit
+from deviceshare_localcluster.workloads import Owned, PodState, all_objects, desired
 
 SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from deviceshare.model import RequestError
-from deviceshare_cluster.local.admission import Priorities, admit
-from deviceshare_cluster.local.kinds import kind_of
-from deviceshare_cluster.local.names import generated_name, letters, template_hash
-from deviceshare_cluster.local.workloads import Desired, Owned, PodState, all_objects, desired, job_from
+from deviceshare_localcluster.admission import Priorities, admit
+from deviceshare_localcluster.kinds import kind_of
+from deviceshare_localcluster.names import generated_name, letters, template_hash
+from deviceshare_localcluster.workloads import Desired, Owned, PodState, all_objects, desired, job_from
 
 SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
 RUNNING, PENDING, FAILED, SUCCEEDED = (PodState(phase) for phase in ("Running", "Pending", "Failed", "Succeeded"))

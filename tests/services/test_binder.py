@@ -30,7 +30,7 @@ from deviceshare_bus.publisher import Publisher, Unknown, Write
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import event, explain, fact, ledger, outcome
 from deviceshare_cluster.interface import BindState
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 from nats.js.errors import NotFoundError
 from support.builders import share_cards
 from support.service import at_work, fail_first_write, replayed_elsewhere

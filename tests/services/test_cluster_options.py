@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import deviceshare_cluster
 import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from deviceshare_bus.web import User
-from deviceshare_cluster import reviewer_of
+from deviceshare_cluster import UnknownCluster, open_cluster, reviewer_of
+from deviceshare_localcluster import LocalCluster
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -93,3 +95,11 @@ async def test_reviews_ask_the_cluster_of_the_option(tmp_path: Path, monkeypatch
         for server in servers:
             await server.close()
     assert reviewer_of("local:nats://127.0.0.1:1") is None
+
+
+def test_a_local_cluster_needs_its_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the image of the services, which lacks it."""
+    assert isinstance(open_cluster("local:nats://127.0.0.1:1"), LocalCluster)
+    monkeypatch.setattr(deviceshare_cluster, "entry_points", lambda **_: ())
+    with pytest.raises(UnknownCluster, match="deviceshare-localcluster is not installed; expected kube"):
+        open_cluster("local:nats://127.0.0.1:1")

@@ -7,8 +7,8 @@ from deviceshare_bus import shell
 from deviceshare_bus.connection import connect
 from deviceshare_bus.publisher import Publisher, Unknown, Write
 from deviceshare_cluster.interface import ClusterError
-from deviceshare_cluster.local import LocalCluster
 from deviceshare_inventory.service import main
+from deviceshare_localcluster import LocalCluster
 from support.inventory import settled, stands, until
 from support.service import at_work, fail_first_write, replayed_elsewhere
 

@@ -8,10 +8,10 @@ from deviceshare.model import Gone
 from deviceshare_bus.messages import decode_events
 from deviceshare_bus.requests import Requests
 from deviceshare_cluster.interface import Change, ChangeType, Listed, Revisions
-from deviceshare_cluster.local import LocalCluster
 from deviceshare_inventory import service
 from deviceshare_inventory.core import ComparisonFailed, RestartWatch, RevisionsCompared, comparison
 from deviceshare_inventory.core.seen_revisions import SeenRevisions
+from deviceshare_localcluster import LocalCluster
 from nats.js.errors import NotFoundError
 from support.inventory import node, pod, settled, stands, started, until
 from support.service import at_work

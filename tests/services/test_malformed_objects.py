@@ -24,9 +24,9 @@ from deviceshare_bus.web import ReviewError, User
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
 from deviceshare_cluster.kube.cluster import KubeCluster
 from deviceshare_cluster.kube.reviewing import KubeReviewer
-from deviceshare_cluster.local import LocalCluster
-from deviceshare_cluster.local.kinds import KINDS, Key
 from deviceshare_inventory.core import KINDS as OF_INVENTORY
+from deviceshare_localcluster import LocalCluster
+from deviceshare_localcluster.kinds import KINDS, Key
 from support.controlled import controlled, until
 from support.inventory import node, started, work_off
 from support.malformed import BROKEN, CLUSTER_SCOPED, OBJECTS, malformed, put_raw, valid

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
-from deviceshare_cluster.local import Controller, LocalCluster
+from deviceshare_localcluster import Controller, LocalCluster
 
 
 @asynccontextmanager

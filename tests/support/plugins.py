@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from deviceshare_cluster.local.plugins import written_by_plugins
+from deviceshare_localcluster.plugins import written_by_plugins
 from support.apiserver import ApiServer
 
 PLUGIN = "system:serviceaccount:kube-system:volcano-device-plugin"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from deviceshare_cluster.interface import Cluster, ClusterError
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 COMMAND = Path(sys.executable).parent / "deviceshare"
 

@@ -24,7 +24,7 @@ from deviceshare_cli.ports import LOOPBACK, free_port
 from deviceshare_cli.settled import SERVICES
 from deviceshare_cli.supervisor import Program, RestartPolicy, Supervisor
 from deviceshare_cluster.interface import Change
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nats-cluster.conf"
 HOSTS = ("localhost", LOOPBACK)

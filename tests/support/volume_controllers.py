@@ -8,7 +8,7 @@ from typing import Any
 from deviceshare_cluster.interface import Object
 from deviceshare_cluster.kube.client import ApiRefusal
 from deviceshare_cluster.kube.kinds import KINDS
-from deviceshare_cluster.local.volume_rules import CLAIM, CLASS, NODE, VOLUME, Create, Patch, VolumeRules
+from deviceshare_localcluster.volume_rules import CLAIM, CLASS, NODE, VOLUME, Create, Patch, VolumeRules
 from support.kube_cluster import CleanCluster
 
 MERGE = "application/merge-patch+json"

@@ -9,8 +9,8 @@ from deviceshare_bus.connection import Connection, connect
 from deviceshare_cluster import KUBE, LOCAL
 from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
 from deviceshare_cluster.kube import KubeCluster
-from deviceshare_cluster.local import Controller, LocalCluster
-from deviceshare_cluster.local.kinds import STREAM
+from deviceshare_localcluster import Controller, LocalCluster
+from deviceshare_localcluster.kinds import STREAM
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import Loaded, load

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 from deviceshare.model import InputError
 from deviceshare_cluster.interface import ClusterError, Object
-from deviceshare_cluster.local import Action, LocalCluster, Manifest
-from deviceshare_cluster.local.admission import identify
-from deviceshare_cluster.local.kinds import named_key
-from deviceshare_cluster.local.names import generated_name
-from deviceshare_cluster.local.workloads import job_from
+from deviceshare_localcluster import Action, LocalCluster, Manifest
+from deviceshare_localcluster.admission import identify
+from deviceshare_localcluster.kinds import named_key
+from deviceshare_localcluster.names import generated_name
+from deviceshare_localcluster.workloads import job_from
 
 from deviceshare_cli import runfile
 from deviceshare_cli.errors import CommandError

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from deviceshare.conf import SCHEDULER, parse_conf
 from deviceshare.model import ConfigFact, Problem
-from deviceshare_cluster.local import (
+from deviceshare_localcluster import (
     Applied,
     LocalCluster,
     Manifest,
@@ -16,7 +16,7 @@ from deviceshare_cluster.local import (
     parse_manifests,
     read_manifests,
 )
-from deviceshare_cluster.local.kinds import KINDS
+from deviceshare_localcluster.kinds import KINDS
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.result import RefusedPod, Rejected, refused_pod

@@ -30,8 +30,8 @@ _BY_OPERATOR = (
 def other_schedulers(manifest: Object, served: Sequence[str]) -> list[tuple[str, str]]:
     """Return a warning, a field and a text, if the pods of a manifest belong to another scheduler."""
     # Takes long to import.
-    from deviceshare_cluster.local.kinds import known_kind
-    from deviceshare_cluster.local.workloads import pod_template_paths
+    from deviceshare_localcluster.kinds import known_kind
+    from deviceshare_localcluster.workloads import pod_template_paths
 
     kind = known_kind(manifest.get("apiVersion"), manifest.get("kind"))
     if kind is None or not served:

@@ -1,5 +1,7 @@
 """Access to the cluster: one interface (:mod:`~deviceshare_cluster.interface`) and its implementations.
 
+The implementation for Kubernetes is :mod:`~deviceshare_cluster.kube`. The local cluster is a distribution of its own,
+which services that run on Kubernetes do not have; it is found by its entry point in the group ``deviceshare.clusters``.
 The implementations are imported when a cluster is opened: they take most of a second, and commands have to start fast.
 """
 
@@ -7,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from deviceshare_cluster.interface import Cluster, ClusterError
@@ -48,7 +51,7 @@ def open_cluster(spec: str, name: str = "deviceshare", instance: str = "", silen
     the kubeconfig's current context (KUBECONFIG, ~/.kube/config); ``kube:CONTEXT`` selects another context.
 
     Raises:
-        UnknownCluster: ``spec`` is invalid.
+        UnknownCluster: ``spec`` is invalid, or the distribution of local clusters is not installed.
     """
     if _kind(spec) == KUBE:
         from deviceshare_cluster.kube import SILENCE, KubeCluster
@@ -56,9 +59,10 @@ def open_cluster(spec: str, name: str = "deviceshare", instance: str = "", silen
 
         patience = Patience(silence=SILENCE if silence is None else silence)
         return KubeCluster(context=spec.partition(":")[2], name=name, instance=instance, patience=patience)
-    from deviceshare_cluster.local import LocalCluster
-
-    return LocalCluster(spec.removeprefix(LOCAL), name=instance or name, component=name)
+    for point in entry_points(group="deviceshare.clusters", name="local"):
+        local: Cluster = point.load()(spec.removeprefix(LOCAL), name=instance or name, component=name)
+        return local
+    raise UnknownCluster(f"--cluster {spec!r} is not valid: deviceshare-localcluster is not installed; expected kube")
 
 
 @asynccontextmanager

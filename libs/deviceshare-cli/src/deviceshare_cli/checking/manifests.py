@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from deviceshare.conf import Origin, YamlText
 from deviceshare.model import Problem
-from deviceshare_cluster.local import Manifest, Manifests
-from deviceshare_cluster.local.kinds import KUBERNETES_JOB, Key, known_kind
-from deviceshare_cluster.local.workloads import pod_template_paths
+from deviceshare_localcluster import Manifest, Manifests
+from deviceshare_localcluster.kinds import KUBERNETES_JOB, Key, known_kind
+from deviceshare_localcluster.workloads import pod_template_paths
 
 from deviceshare_cli.checking.findings import Finding, invalid, sentence
 from deviceshare_cli.simulate.cluster.objects import ObjectMaker

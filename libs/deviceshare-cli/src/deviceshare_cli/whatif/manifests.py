@@ -9,11 +9,11 @@ import msgspec
 from deviceshare.model import DeviceshareError, GroupKey, InputError, PodFact, PodGroupFact
 from deviceshare.objects import decode_pod, decode_podgroup
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local import Manifest
-from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit
-from deviceshare_cluster.local.jobs import GROUP_ANNOTATION
-from deviceshare_cluster.local.kinds import KINDS
-from deviceshare_cluster.local.workloads import WORKLOADS, all_objects, pod_template_paths
+from deviceshare_localcluster import Manifest
+from deviceshare_localcluster.admission import SYSTEM_PRIORITIES, Priorities, admit
+from deviceshare_localcluster.jobs import GROUP_ANNOTATION
+from deviceshare_localcluster.kinds import KINDS
+from deviceshare_localcluster.workloads import WORKLOADS, all_objects, pod_template_paths
 from msgspec.structs import replace
 
 from deviceshare_cli.errors import CommandError

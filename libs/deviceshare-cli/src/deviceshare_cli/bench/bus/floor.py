@@ -14,8 +14,8 @@ from deviceshare_bus.connection import connect
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end
-from deviceshare_cluster.local import LocalCluster
-from deviceshare_cluster.local.kinds import STREAM
+from deviceshare_localcluster import LocalCluster
+from deviceshare_localcluster.kinds import STREAM
 
 from deviceshare_cli import natsserver
 from deviceshare_cli.bench.bus.measure import Run

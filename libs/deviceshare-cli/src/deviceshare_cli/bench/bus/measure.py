@@ -14,7 +14,7 @@ from deviceshare_bus.follower import Follower
 from deviceshare_bus.messages import decode_events, decode_ledger
 from deviceshare_bus.subjects import Stream, event, of_replicas
 from deviceshare_bus.tasks import end
-from deviceshare_cluster.local.kinds import STREAM
+from deviceshare_localcluster.kinds import STREAM
 
 from deviceshare_cli.bench.bus import filling, workload
 from deviceshare_cli.bench.bus.pods import Pods, local

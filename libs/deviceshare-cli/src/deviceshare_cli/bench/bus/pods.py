@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 from deviceshare_cluster.interface import Change, ClusterError, Listed, Object
-from deviceshare_cluster.local import Applied
+from deviceshare_localcluster import Applied
 
 from deviceshare_cli.backing import LocalBacking
 from deviceshare_cli.bench.bus.stages import Arrivals, Moments

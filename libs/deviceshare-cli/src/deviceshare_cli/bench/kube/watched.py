@@ -9,7 +9,7 @@ from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import Listed, Object
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.kube.client import MERGE
-from deviceshare_cluster.local.plugins import served
+from deviceshare_localcluster.plugins import served
 
 from deviceshare_cli.bench.kube.client import Client
 from deviceshare_cli.bench.kube.workload import PODS

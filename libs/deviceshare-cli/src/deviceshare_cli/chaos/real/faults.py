@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from deviceshare.model import InputError
 from deviceshare_cluster.interface import BindState, ClusterError
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 from deviceshare_cli.chaos import manifests
 from deviceshare_cli.chaos.real.bus_faults import STREAMS, BusFaults

@@ -9,7 +9,7 @@ import time
 from contextlib import AsyncExitStack
 
 from deviceshare_bus.tasks import end
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 from deviceshare_cli.chaos import manifests
 from deviceshare_cli.chaos.real.bus_faults import BusFaults

@@ -19,7 +19,7 @@ from deviceshare_bus.credentials import Credentials, of_directory
 from deviceshare_bus.setup import default_hold, keep_streams, make_streams
 from deviceshare_bus.tasks import end
 from deviceshare_cluster import LOCAL
-from deviceshare_cluster.local import Controller, LocalCluster
+from deviceshare_localcluster import Controller, LocalCluster
 
 from deviceshare_cli import natsserver, runfile
 from deviceshare_cli.chaos.real import users

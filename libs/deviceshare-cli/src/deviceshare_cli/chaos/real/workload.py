@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from deviceshare.model import InputError
 from deviceshare_cluster.interface import ClusterError, Object
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 from deviceshare_cli.chaos import manifests
 

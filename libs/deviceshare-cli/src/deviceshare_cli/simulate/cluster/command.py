@@ -20,7 +20,7 @@ from deviceshare.model import (
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local import Manifests
+from deviceshare_localcluster import Manifests
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read, read_conf

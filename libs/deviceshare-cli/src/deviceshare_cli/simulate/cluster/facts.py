@@ -9,11 +9,11 @@ from deviceshare_bus.messages import encode
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.subjects import fact as subject_of
 from deviceshare_cluster.interface import Change, ChangeType, Object
-from deviceshare_cluster.local.kinds import kind_of
 from deviceshare_inventory.core.configs import Remark
 from deviceshare_inventory.core.desired_state import DesiredState
 from deviceshare_inventory.core.fact_builder import FactBuilder
 from deviceshare_inventory.core.reports import Reference, Reports
+from deviceshare_localcluster.kinds import kind_of
 
 from deviceshare_cli.reading.reader import StoredMessage
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from deviceshare.model import DEFAULT_QUEUE, InputError, Problem
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local import Manifest, Manifests
-from deviceshare_cluster.local.admission import SYSTEM_PRIORITIES, Priorities, admit, identify
-from deviceshare_cluster.local.jobs import GROUP_ANNOTATION
-from deviceshare_cluster.local.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, known_kind
-from deviceshare_cluster.local.workloads import WORKLOADS, all_objects, pod_template_paths
-from deviceshare_cluster.local.writer import made_queue, with_own_names
+from deviceshare_localcluster import Manifest, Manifests
+from deviceshare_localcluster.admission import SYSTEM_PRIORITIES, Priorities, admit, identify
+from deviceshare_localcluster.jobs import GROUP_ANNOTATION
+from deviceshare_localcluster.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, known_kind
+from deviceshare_localcluster.workloads import WORKLOADS, all_objects, pod_template_paths
+from deviceshare_localcluster.writer import made_queue, with_own_names
 
 POD, POD_GROUP = "Pod", "PodGroup"
 

@@ -39,7 +39,7 @@ from deviceshare_bus.subjects import Stream
 from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_bus.subjects import ledger as ledger_subject
 from deviceshare_bus.validation import InvalidMessageError
-from deviceshare_cluster.local.kinds import Key
+from deviceshare_localcluster.kinds import Key
 from deviceshare_placement.core import FactReceived, PlacementCore, build_core
 from deviceshare_placement.core.arrivals import begin_to_count, count_if_configured
 from deviceshare_placement.core.cluster_state import ClusterState

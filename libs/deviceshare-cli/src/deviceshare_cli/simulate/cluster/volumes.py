@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from deviceshare_cluster.changes import merged
 from deviceshare_cluster.interface import Object
-from deviceshare_cluster.local.kinds import Key, key_of
-from deviceshare_cluster.local.volume_rules import CLAIM, CLASS, NODE, VOLUME, Patch, VolumeRules
+from deviceshare_localcluster.kinds import Key, key_of
+from deviceshare_localcluster.volume_rules import CLAIM, CLASS, NODE, VOLUME, Patch, VolumeRules
 
 MOST_ROUNDS = 100
 """Each action of the controllers changes an object for good, so that a few rounds settle all."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 from deviceshare_cluster.interface import Change, ChangeType
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 from deviceshare_cli.chaos.checkers.cards import Object, Parts, devices_of, over_cards
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.tasks import end
 from deviceshare_cluster.interface import ClusterError
-from deviceshare_cluster.local import LocalCluster
+from deviceshare_localcluster import LocalCluster
 
 from deviceshare_cli.chaos.checkers.cards import Parts
 from deviceshare_cli.chaos.real.checker.bindings import Bindings

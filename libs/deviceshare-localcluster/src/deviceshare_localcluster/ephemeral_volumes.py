@@ -1,0 +1,129 @@
+"""The controller of generic ephemeral volumes of the local cluster: it makes their PersistentVolumeClaims.
+
+The claim ``POD-VOLUME`` has labels, annotations and spec of the template, and its pod as the controlling owner, with
+which garbage collection deletes it. A claim of this name that exists is left as it is, also that of another owner; a
+deleted one is made again. Source: kubernetes pkg/controller/volume/ephemeral/controller.go.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
+from deviceshare_cluster.readable import readable
+
+from deviceshare_localcluster.cluster import LocalCluster
+from deviceshare_localcluster.kinds import Key
+from deviceshare_localcluster.volume_rules import CLAIM
+from deviceshare_localcluster.warn_once import WarnOnce
+from deviceshare_localcluster.workloads.model import child
+
+log = logging.getLogger("deviceshare.local_cluster")
+
+KINDS = ("Pod", CLAIM)
+"""The kinds that it follows."""
+_MARK = b'"ephemeral"'
+"""In the bytes of each pod that has such volumes."""
+_RETRY_SECONDS = 0.5
+_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, ClusterError)
+"""Raised for a pod of an unexpected form: the cluster may have been loaded by an earlier version."""
+
+
+def ephemeral_claims(pod: Object) -> list[Object]:
+    """Return the claims of the generic ephemeral volumes of an admitted pod; none if it is being deleted."""
+    found: list[Object] = []
+    if pod["metadata"].get("deletionTimestamp"):
+        return found
+    for volume in pod["spec"].get("volumes") or ():
+        if volume.get("ephemeral"):
+            template = volume["ephemeral"]["volumeClaimTemplate"]
+            metadata = template.get("metadata") or {}
+            given = {field: metadata.get(field) for field in ("labels", "annotations")}
+            found.append(child(pod, CLAIM, f"{pod['metadata']['name']}-{volume['name']}", template["spec"], **given))
+    return found
+
+
+class EphemeralVolumes:
+    """Makes the claims of pods; :meth:`run` until cancelled, :meth:`take` for each batch of changes.
+
+    Stateless: all that it does follows from the objects.
+    """
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._of_pod: dict[Key, list[Key]] = {}
+        self._wanted: dict[Key, dict[Key, Object]] = {}
+        """By claim and pod the claim to make: names of different pods and volumes can give the same name."""
+        self._existing: set[Key] = set()
+        self._missing: dict[Key, None] = {}
+        self._listed = False
+        self._changed = asyncio.Event()
+        self._acting = False
+        self._warnings = WarnOnce()
+
+    @property
+    def open(self) -> int:
+        """The number of claims that may have to be made."""
+        return len(self._missing) + self._acting
+
+    def take(self, batch: Iterable[Change | Listed]) -> None:
+        """Note changed pods and claims."""
+        for change in batch:
+            if isinstance(change, Listed):
+                self._listed = True
+            elif change.kind == "Pod":
+                self._pod_changed(Key("Pod", change.namespace, change.name), change.raw)
+            elif change.kind == CLAIM:
+                self._claim_changed(Key(CLAIM, change.namespace, change.name), change.type)
+        if self._listed and self._missing:
+            self._changed.set()
+
+    def _pod_changed(self, pod: Key, raw: bytes) -> None:
+        """Apply a pod; ``raw`` is empty if it is gone."""
+        for key in self._of_pod.pop(pod, ()):
+            del self._wanted[key][pod]
+            if not self._wanted[key]:
+                del self._wanted[key]
+                self._missing.pop(key, None)
+        if _MARK not in raw:
+            return
+        try:
+            claims = ephemeral_claims(readable("Pod", raw))
+        except _UNEXPECTED as error:
+            self._warnings.warn(f"{pod}: its ephemeral volumes are not read: {type(error).__name__}: {error}")
+            return
+        wanted = {Key(CLAIM, pod.namespace, claim["metadata"]["name"]): claim for claim in claims}
+        self._of_pod[pod] = list(wanted)
+        for key, claim in wanted.items():
+            self._wanted.setdefault(key, {})[pod] = claim
+            if key not in self._existing:
+                self._missing[key] = None
+
+    def _claim_changed(self, key: Key, change: ChangeType) -> None:
+        if change is not ChangeType.DELETED:
+            self._existing.add(key)
+            self._missing.pop(key, None)
+            return
+        self._existing.discard(key)
+        if key in self._wanted:
+            self._missing[key] = None
+
+    async def run(self) -> None:
+        """Make claims without end."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            missing, self._missing = self._missing, {}
+            self._acting = True
+            try:
+                for result in await self._cluster.make([next(iter(self._wanted[key].values())) for key in missing]):
+                    if result.problem is not None:
+                        self._warnings.warn(str(result.problem))
+            except ClusterError as error:
+                log.warning("%s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                again = [key for key in missing if key in self._wanted and key not in self._existing]
+                self._missing |= dict.fromkeys(again)
+                self._changed.set()
+            finally:
+                self._acting = False
