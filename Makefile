@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/deviceshare-localcluster libs/deviceshare-cli \
-	services/inventory services/placement services/binder services/metrics
+	services/inventory services/placement services/binder services/metrics lab
 READY := .venv/.ready
 # Packages whose modules are compiled where there is a C compiler.
-COMPILED := libs/deviceshare/src/deviceshare/kernels libs/deviceshare/src/deviceshare/traces libs/deviceshare-bus/src/deviceshare_bus/framing
+COMPILED := libs/deviceshare/src/deviceshare/kernels lab/src/deviceshare_lab/traces libs/deviceshare-bus/src/deviceshare_bus/framing
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test kube promtool charts manifests site fuzz mutate soak chaos lint format bench lock clean
@@ -19,7 +19,7 @@ setup: $(READY)  ## install everything into .venv/
 # Compiled modules are removed first: without a compiler the current source is used, not an old build.
 PYTHON_FITS = $(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info >= (3, 11) else "")' 2> /dev/null)
 $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PACKAGES:%=%/pyproject.toml) \
-		$(wildcard libs/*/setup.py $(COMPILED:%=%/*.py) $(COMPILED:%=%/*.pxd))
+		$(wildcard libs/*/setup.py lab/setup.py $(COMPILED:%=%/*.py) $(COMPILED:%=%/*.pxd))
 	$(if $(wildcard $(BIN)/python)$(PYTHON_FITS),,$(error Python 3.11 or later is required, $(PYTHON) is \
 		$(or $(shell $(PYTHON) --version 2> /dev/null),not installed): name another one, such as `make $(MAKECMDGOALS) PYTHON=python3.12`))
 	@echo "Setting up .venv/, once, in about a minute: 1/3 the installer" >&2
@@ -28,7 +28,7 @@ $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PA
 	@echo "2/3 packages, nats-server among them" >&2
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
 	@echo "3/3 deviceshare, with its compiled modules" >&2
-	@rm -rf $(COMPILED:%=%/*.so) libs/*/build
+	@rm -rf $(COMPILED:%=%/*.so) libs/*/build lab/build
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(PACKAGES:%=-e %)
 	@touch $@
 
@@ -68,11 +68,11 @@ fuzz: $(READY)  ## fuzz the parsers for FUZZ_SECONDS (60); FUZZ_SEED repeats a r
 
 # CHAOS_SEED gives other histories and faults.
 chaos: $(READY)  ## faults: CHAOS_HOURS (1000) simulated hours, 20 of bus servers, CHAOS_MINUTES (60) on real processes
-	@$(BIN)/deviceshare chaos --simulated --seed $${CHAOS_SEED:-1} --hours $${CHAOS_HOURS:-1000}
+	@$(BIN)/deviceshare lab chaos --simulated --seed $${CHAOS_SEED:-1} --hours $${CHAOS_HOURS:-1000}
 	@DEVICESHARE_LEADER_FAULTS=20 DEVICESHARE_POWER_LOSSES=1000 $(BIN)/pytest --capture=no \
 		tests/system/test_bus_cluster.py tests/bus/test_power_loss.py
 	@DEVICESHARE_SECURED_BINDINGS=2000 $(BIN)/pytest --capture=no tests/system/test_secured_bus.py
-	@$(BIN)/deviceshare chaos --seed $${CHAOS_SEED:-1} --minutes $${CHAOS_MINUTES:-60} \
+	@$(BIN)/deviceshare lab chaos --seed $${CHAOS_SEED:-1} --minutes $${CHAOS_MINUTES:-60} \
 		--replicas placement=2,binder=2,inventory=2
 
 mutate: $(READY)  ## measure which mutants of our code the tests kill, by group: MUTATE_SAMPLE (20) each, MUTATE_SEED (1)
@@ -98,7 +98,7 @@ format: $(READY)  ## format and fix with ruff
 	@$(BIN)/ruff check --fix .
 
 bench: $(READY)  ## measure the whole system and the floor
-	@$(BIN)/deviceshare bench bus --nodes 1000 --pods 10000
+	@$(BIN)/deviceshare lab bench bus --nodes 1000 --pods 10000
 
 lock: $(READY)  ## resolve requirements/*.in again
 	@for f in uv runtime dev docs release; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -108,4 +108,4 @@ lock: $(READY)  ## resolve requirements/*.in again
 
 clean:  ## remove files of setup and tests
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
-		$(COMPILED:%=%/*.so) libs/*/build
+		$(COMPILED:%=%/*.so) libs/*/build lab/build

@@ -20,7 +20,7 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 STRICT = os.environ.get("CI", "").lower() in ("1", "true")
 ALLOWED = "allowed:"
-LIBRARIES = Path(__file__).parent / "libs"
+ROOT = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +34,7 @@ def pytest_sessionstart() -> None:
     """Check the age of the compiled modules, and take SIGINT."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    for compiled in LIBRARIES.glob("*/src/*/*/*.so"):
+    for compiled in (*ROOT.glob("libs/*/src/*/*/*.so"), *ROOT.glob("lab/src/*/*/*.so")):
         for source in compiled.parent.glob(compiled.name.partition(".")[0] + ".p*"):
             if source.stat().st_mtime > compiled.stat().st_mtime:
                 pytest.exit(f"{source} is newer than its compiled module: make setup", returncode=4)

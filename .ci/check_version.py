@@ -13,8 +13,8 @@ def versions() -> dict[str, str]:
     """Return the versions of the repository, by the file that names them."""
     found = {
         str(path.relative_to(ROOT)): tomllib.loads(path.read_text())["project"]["version"]
-        for part in ("libs", "services")
-        for path in (ROOT / part).glob("*/pyproject.toml")
+        for part in ("libs/*", "services/*", "lab")
+        for path in ROOT.glob(f"{part}/pyproject.toml")
     }
     chart = ROOT / "deploy" / "helm" / "deviceshare" / "Chart.yaml"
     for name in ("version", "appVersion"):

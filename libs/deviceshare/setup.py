@@ -1,4 +1,4 @@
-"""Compiles kernels and policies of traces. Where there is no C compiler they run as the Python that they are."""
+"""Compiles the kernels. Where there is no C compiler they run as the Python that they are."""
 
 import os
 from pathlib import Path
@@ -6,18 +6,16 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-PACKAGE = Path("src/deviceshare")
-COMPILED = ("kernels", "traces")
+PACKAGE = Path("src/deviceshare/kernels")
 
 modules = cythonize(
     [
         Extension(
-            f"deviceshare.{package}.{path.stem}",
+            f"deviceshare.kernels.{path.stem}",
             [str(path.with_suffix(".py"))],
             extra_compile_args=["-O3", "-g0", "-ffp-contract=off"],
         )
-        for package in COMPILED
-        for path in sorted((PACKAGE / package).glob("*.pxd"))
+        for path in sorted(PACKAGE.glob("*.pxd"))
     ],
     build_dir="build",
     nthreads=os.cpu_count() or 1,

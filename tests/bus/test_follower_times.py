@@ -15,9 +15,9 @@ from deviceshare_bus.setup import make_streams
 from deviceshare_bus.streamstate import StreamState
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end
-from deviceshare_cli.chaos.nats_client import SimulatedConnection
-from deviceshare_cli.chaos.nats_server import Server
-from deviceshare_cli.chaos.virtual_time import run
+from deviceshare_lab.chaos.nats_client import SimulatedConnection
+from deviceshare_lab.chaos.nats_server import Server
+from deviceshare_lab.chaos.virtual_time import run
 from msgspec.structs import replace
 from nats.js.api import AckPolicy, DeliverPolicy
 

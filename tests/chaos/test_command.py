@@ -1,20 +1,20 @@
-"""``deviceshare chaos --simulated``: a violation is shown with its seed and its shortest history."""
+"""``deviceshare lab chaos --simulated``: a violation is shown with its seed and its shortest history."""
 
 import os
 from itertools import count
 from unittest.mock import patch
 
 import pytest
-from deviceshare_cli.chaos.apart import ChildFailed, run_apart
-from deviceshare_cli.chaos.app import app
-from deviceshare_cli.chaos.checkers import Violation
-from deviceshare_cli.chaos.command import Options, parse_faults, simulated
-from deviceshare_cli.chaos.minimise import minimise
-from deviceshare_cli.chaos.scenario import Scenario, Step
-from deviceshare_cli.chaos.simulation import Played
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app as whole_app
 from deviceshare_cli.replicas import parse_replicas
+from deviceshare_lab.chaos.apart import ChildFailed, run_apart
+from deviceshare_lab.chaos.app import app
+from deviceshare_lab.chaos.checkers import Violation
+from deviceshare_lab.chaos.command import Options, parse_faults, simulated
+from deviceshare_lab.chaos.minimise import minimise
+from deviceshare_lab.chaos.scenario import Scenario, Step
+from deviceshare_lab.chaos.simulation import Played
 from deviceshare_placement.core import ledger_writes
 from typer import BadParameter
 from typer.testing import CliRunner
@@ -105,7 +105,7 @@ def test_a_fault_is_removed_with_its_end():
     ],
 )
 def test_wrong_replicas_are_wrong_usage(text, reason):
-    for command in (["up", "--cluster", "local:."], ["bench", "bus"], ["chaos"]):
+    for command in (["up", "--cluster", "local:."], ["lab", "bench", "bus"], ["lab", "chaos"]):
         done = CliRunner().invoke(whole_app, [*command, "--replicas", text])
         assert (done.exit_code, reason in done.stderr) == (2, True), done.output
 

@@ -3,10 +3,10 @@
 import os
 
 import pytest
-from deviceshare_cli.chaos.command import Options, simulated
-from deviceshare_cli.chaos.faults import FAULTS
-from deviceshare_cli.chaos.scenario import Scenario, Step
-from deviceshare_cli.chaos.simulation import draw, play
+from deviceshare_lab.chaos.command import Options, simulated
+from deviceshare_lab.chaos.faults import FAULTS
+from deviceshare_lab.chaos.scenario import Scenario, Step
+from deviceshare_lab.chaos.simulation import draw, play
 
 HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "300"))
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 import msgspec
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.subjects import partition
-from deviceshare_cli.chaos.real.checker.judge import Expected, Judge
+from deviceshare_lab.chaos.real.checker.judge import Expected, Judge
 from deviceshare_localcluster import LocalCluster
 
 DEVICES = (("GPU-1", ""),)

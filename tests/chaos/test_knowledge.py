@@ -7,11 +7,11 @@ from deviceshare.model import Gone, NodeLedger
 from deviceshare_bus.messages import encode
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import fact, ledger
-from deviceshare_cli.chaos.apiserver import ApiServer
-from deviceshare_cli.chaos.checkers.knowledge import Knowledge
-from deviceshare_cli.chaos.nats_client import SimulatedConnection
-from deviceshare_cli.chaos.nats_server import Server
-from deviceshare_cli.chaos.virtual_time import WALL, run
+from deviceshare_lab.chaos.apiserver import ApiServer
+from deviceshare_lab.chaos.checkers.knowledge import Knowledge
+from deviceshare_lab.chaos.nats_client import SimulatedConnection
+from deviceshare_lab.chaos.nats_server import Server
+from deviceshare_lab.chaos.virtual_time import WALL, run
 from msgspec.structs import replace
 from support.binder_scene import claim
 from support.builders import node

@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import hashlib, sys
-from deviceshare_cli.chaos.simulation import draw, play
+from deviceshare_lab.chaos.simulation import draw, play
 found = {seed: hashlib.sha256(play(draw(seed)).text.encode()).hexdigest() for seed in sys.argv[1:]}
 print(sorted(found.items()))
 """

@@ -1,7 +1,7 @@
 """The simulation finds bugs that are put into the product on purpose: here all that it finds within seconds."""
 
 import pytest
-from deviceshare_cli.chaos.simulation import play
+from deviceshare_lab.chaos.simulation import play
 from support import seeded_bugs
 
 SLOW = ("ignore_roll_back",)

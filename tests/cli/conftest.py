@@ -1,10 +1,10 @@
-"""Fixtures of the tests of ``deviceshare conformance``."""
+"""Fixtures of the tests of ``deviceshare lab conformance``."""
 
 import json
 from pathlib import Path
 
 import pytest
-from deviceshare_cli.conformance.command import conformance
+from deviceshare_lab.conformance.command import conformance
 from support.recorded_cases import DATA, Case, Run, Write
 
 

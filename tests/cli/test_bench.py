@@ -1,4 +1,4 @@
-"""`deviceshare bench bus`: measurements and their report."""
+"""`deviceshare lab bench bus`: measurements and their report."""
 
 import json
 import subprocess
@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from deviceshare.objects import decode_node, decode_pod
 from deviceshare_bus.messages import Events, Step
-from deviceshare_cli.bench.bus import workload
-from deviceshare_cli.bench.bus.command import as_text, report
-from deviceshare_cli.bench.bus.floor import doubles
-from deviceshare_cli.bench.bus.measure import Load, Run
-from deviceshare_cli.bench.bus.pods import schedule
-from deviceshare_cli.bench.bus.stages import Arrivals, Moments, add_steps, judgement, quantile
-from deviceshare_cli.bench.bus.traffic import StreamMeter, Traffic
+from deviceshare_lab.bench.bus import workload
+from deviceshare_lab.bench.bus.command import as_text, report
+from deviceshare_lab.bench.bus.floor import doubles
+from deviceshare_lab.bench.bus.measure import Load, Run
+from deviceshare_lab.bench.bus.pods import schedule
+from deviceshare_lab.bench.bus.stages import Arrivals, Moments, add_steps, judgement, quantile
+from deviceshare_lab.bench.bus.traffic import StreamMeter, Traffic
 from hypothesis import given
 from hypothesis import strategies as st
 from nats.js.api import StreamState
@@ -82,7 +82,7 @@ def test_the_doubles_publish_and_read_the_messages_of_the_run() -> None:
         ("CLUSTER", 20), ("LEDGER", 4), ("OUTCOME", 5),
     ]  # fmt: skip
     assert ("EVENT", 3) in [(one.stream, one.messages) for one in work["metrics"].read]
-    assert [one.messages for one in work["bench"].publish] == [10]
+    assert [one.messages for one in work["lab", "bench"].publish] == [10]
     assert [one.count for one in work["binder"].gets] == [10]
 
 
@@ -161,7 +161,16 @@ def test_latencies_that_grow_are_those_of_a_system_that_does_not_keep_up(
 
 
 def test_few_arrivals_are_refused() -> None:
-    command = [str(Path(sys.executable).parent / "deviceshare"), "bench", "bus", "--pods", "999", "--rate", "100"]
+    command = [
+        str(Path(sys.executable).parent / "deviceshare"),
+        "lab",
+        "bench",
+        "bus",
+        "--pods",
+        "999",
+        "--rate",
+        "100",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=350)
     assert done.returncode == 2
     assert "at 100 pods/s expected at least 1000 pods, 10 s" in done.stderr
@@ -201,7 +210,7 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_small_run_at_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path))
-    command = [str(Path(sys.executable).parent / "deviceshare"), "bench", "bus", "--nodes", "3", "--pods", "40"]
+    command = [str(Path(sys.executable).parent / "deviceshare"), "lab", "bench", "bus", "--nodes", "3", "--pods", "40"]
     done = subprocess.run([*command, "--rate", "4", "--json"], capture_output=True, text=True, timeout=350)
     shown = json.loads(done.stdout)
     assert (done.returncode, done.stderr.strip()) == (int(bool(shown["not_kept_up"])), shown["not_kept_up"])

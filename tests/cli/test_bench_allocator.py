@@ -1,4 +1,4 @@
-"""`deviceshare bench allocator`: workload files are placed as Volcano's code places them, or refused in one line."""
+"""`deviceshare lab bench allocator`: workload files are placed as by Volcano, or refused in one line."""
 
 import gzip
 import json
@@ -32,7 +32,9 @@ def place(directory: Path, workload: bytes) -> tuple[str, str]:
     (directory / "configs").symlink_to(DATA / "golden" / "configs")
     file, placements = directory / "workload.json", directory / "placements.csv"
     file.write_bytes(workload)
-    done = CliRunner().invoke(app, ["bench", "allocator", "--workload", str(file), "--placements", str(placements)])
+    done = CliRunner().invoke(
+        app, ["lab", "bench", "allocator", "--workload", str(file), "--placements", str(placements)]
+    )
     return placements.read_text() if placements.exists() else "", str(done.exception or "")
 
 

@@ -1,4 +1,4 @@
-"""`deviceshare bench kube`: a run on a real API server, with consistent measurements."""
+"""`deviceshare lab bench kube`: a run on a real API server, with consistent measurements."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def test_the_system_and_the_bare_client_bind_all_pods(tmp_path: Path) -> None:
 
 
 def test_the_error_without_an_api_server_names_its_directory(tmp_path: Path) -> None:
-    command = [str(Path(sys.executable).parent / "deviceshare"), "bench", "kube"]
+    command = [str(Path(sys.executable).parent / "deviceshare"), "lab", "bench", "kube"]
     environment = {**os.environ, "KUBEBUILDER_ASSETS": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1

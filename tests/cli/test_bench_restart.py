@@ -1,4 +1,4 @@
-"""`deviceshare bench restart`: what it writes fits together, and a small run."""
+"""`deviceshare lab bench restart`: what it writes fits together, and a small run."""
 
 import json
 import subprocess
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from deviceshare.objects import decode_pod
 from deviceshare_bus.messages import decode_events, decode_ledger, decode_outcomes
-from deviceshare_cli.bench.restart.contents import STEPS, TEMPLATES, Contents
+from deviceshare_lab.bench.restart.contents import STEPS, TEMPLATES, Contents
 
 CONTENTS = Contents(nodes=3, cards=2, pods=20, at=1_700_000_000.0)
-COMMAND = [str(Path(sys.executable).parent / "deviceshare"), "bench", "restart"]
+COMMAND = [str(Path(sys.executable).parent / "deviceshare"), "lab", "bench", "restart"]
 
 
 def test_ledgers_outcomes_steps_and_objects_name_the_same_pods() -> None:

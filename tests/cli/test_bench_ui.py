@@ -1,13 +1,13 @@
-"""``deviceshare bench ui``: the measurements of a small cluster in a real Chromium."""
+"""``deviceshare lab bench ui``: the measurements of a small cluster in a real Chromium."""
 
 import json
 import subprocess
 import sys
 
-from deviceshare_cli.bench.ui.command import as_text
+from deviceshare_lab.bench.ui.command import as_text
 from support.browser import needs_chromium
 
-COMMAND = [sys.executable, "-m", "deviceshare_cli", "bench", "ui"]
+COMMAND = [sys.executable, "-m", "deviceshare_cli", "lab", "bench", "ui"]
 
 
 @needs_chromium

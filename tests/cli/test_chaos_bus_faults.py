@@ -1,4 +1,4 @@
-"""The faults of ``deviceshare chaos`` that copy, restore and remove files of the bus, with users and without."""
+"""The faults of ``deviceshare lab chaos`` that copy, restore and remove files of the bus, with users and without."""
 
 import random
 import shutil
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, cast
 import pytest
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.subjects import ledger, outcome
-from deviceshare_cli.chaos.real.bus_faults import SNAPSHOTS, STREAMS, BusFaults
-from deviceshare_cli.chaos.real.checker.judge import Expected, Judge
-from deviceshare_cli.chaos.real.options import Options
-from deviceshare_cli.chaos.real.system import BUS, NoEffect, System, running
-from deviceshare_cli.chaos.real.users import STRANGER
+from deviceshare_lab.chaos.real.bus_faults import SNAPSHOTS, STREAMS, BusFaults
+from deviceshare_lab.chaos.real.checker.judge import Expected, Judge
+from deviceshare_lab.chaos.real.options import Options
+from deviceshare_lab.chaos.real.system import BUS, NoEffect, System, running
+from deviceshare_lab.chaos.real.users import STRANGER
 
 SUBJECTS = dict(zip(STREAMS, ("cluster.node.n", ledger("n"), outcome("n"), "explain.u", "event.x"), strict=True))
 

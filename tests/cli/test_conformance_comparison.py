@@ -1,4 +1,4 @@
-"""`deviceshare conformance`: every different answer fails."""
+"""`deviceshare lab conformance`: every different answer fails."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from deviceshare_cli.conformance.recorded import FORMS
+from deviceshare_lab.conformance.recorded import FORMS
 from support.recorded_cases import (
     IDS,
     Case,
@@ -28,7 +28,11 @@ MODES = ["rebuild", "cache", "session"]
 def test_command_line(write: Write) -> None:
     def called(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [COMMAND, "conformance", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+            [COMMAND, "lab", "conformance", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
 
     right, wrong = (a_case("vgpu-hamicore", mode) for mode in ("rebuild", "cache"))

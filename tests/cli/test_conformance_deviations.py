@@ -1,8 +1,8 @@
 """A deviation explains exactly its own difference."""
 
 import pytest
-from deviceshare_cli.conformance import deviations
-from deviceshare_cli.conformance.deviations import DEVIATIONS, MOST_TOGETHER, explanation
+from deviceshare_lab.conformance import deviations
+from deviceshare_lab.conformance.deviations import DEVIATIONS, MOST_TOGETHER, explanation
 from support.recorded_cases import Run, Write, deviating, recorded, replayed
 
 EACH_DEVIATION = pytest.mark.parametrize("name", [each.name for each in DEVIATIONS])

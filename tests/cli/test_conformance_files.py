@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare_cli.conformance.command import conformance
 from deviceshare_cli.errors import CommandError
+from deviceshare_lab.conformance.command import conformance
 from support.recorded_cases import (
     Case,
     Run,

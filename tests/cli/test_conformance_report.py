@@ -1,9 +1,9 @@
-"""The report of `deviceshare conformance`, as text and as JSON."""
+"""The report of `deviceshare lab conformance`, as text and as JSON."""
 
 import json
 from copy import deepcopy
 
-from deviceshare_cli.conformance.recorded import FORMS
+from deviceshare_lab.conformance.recorded import FORMS
 from support.recorded_cases import (
     Run,
     Write,

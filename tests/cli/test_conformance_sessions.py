@@ -1,4 +1,4 @@
-"""`deviceshare conformance` on whole sessions: decisions are as recorded, except for our rules."""
+"""`deviceshare lab conformance` on whole sessions: decisions are as recorded, except for our rules."""
 
 import gzip
 import json
@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from deviceshare.conf import known
-from deviceshare_cli.conformance.command import conformance
-from deviceshare_cli.conformance.sessions.command import summarize
-from deviceshare_cli.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS
-from deviceshare_cli.conformance.sessions.report import MOST_PERCENT, SessionSummary, as_text
-from deviceshare_cli.conformance.sessions.rules import RULES
 from deviceshare_cli.errors import CommandError
+from deviceshare_lab.conformance.command import conformance
+from deviceshare_lab.conformance.sessions.command import summarize
+from deviceshare_lab.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS
+from deviceshare_lab.conformance.sessions.report import MOST_PERCENT, SessionSummary, as_text
+from deviceshare_lab.conformance.sessions.rules import RULES
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "sessions"

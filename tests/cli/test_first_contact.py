@@ -24,7 +24,7 @@ def test_an_unsupported_python_is_one_line(tmp_path: Path) -> None:
     ):
         (tmp_path / needed).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / needed).touch()
-    for package in (*(ROOT / "libs").iterdir(), *(ROOT / "services").iterdir()):
+    for package in (*(ROOT / "libs").iterdir(), *(ROOT / "services").iterdir(), ROOT / "lab"):
         target = tmp_path / package.relative_to(ROOT)
         target.mkdir(parents=True, exist_ok=True)
         (target / "pyproject.toml").touch()

@@ -21,7 +21,9 @@ OPTIONS = list(float_options(typer.main.get_command(app)))
 
 
 def test_all_options_are_found() -> None:
-    assert {(("up",), "--timeout"), (("bench", "bus"), "--rate"), (("simulate", "trace"), "--load")} < set(OPTIONS)
+    assert {(("up",), "--timeout"), (("lab", "bench", "bus"), "--rate"), (("lab", "study", "trace"), "--load")} < set(
+        OPTIONS
+    )
     assert len(OPTIONS) > 12
 
 
@@ -38,8 +40,8 @@ def test_what_is_not_finite_is_refused(path: tuple[str, ...], option: str, text:
     ("arguments", "expected"),
     [
         (["up", "--timeout", "nan"], "nan is not valid: expected a finite number, 0 or more"),
-        (["bench", "bus", "--fill", "nan"], "nan is not valid: expected a number from 0 to 1"),
-        (["simulate", "trace", "--load", "inf"], "inf is not valid: expected a finite number"),
+        (["lab", "bench", "bus", "--fill", "nan"], "nan is not valid: expected a number from 0 to 1"),
+        (["lab", "study", "trace", "--load", "inf"], "inf is not valid: expected a finite number"),
     ],
 )
 def test_the_message_says_what_would_be_right(arguments: list[str], expected: str) -> None:

@@ -7,9 +7,9 @@ import pytest
 from deviceshare.conf import default_conf
 from deviceshare.model import QueueFact
 from deviceshare_cli.main import app
-from deviceshare_cli.simulate.fairness import dominant_shares, starvation, weights
-from deviceshare_cli.simulate.pipeline import Costs, Layout, simulate
-from deviceshare_cli.simulate.virtual_cluster import Arrival, Simulation
+from deviceshare_lab.studies.fairness import dominant_shares, starvation, weights
+from deviceshare_lab.studies.pipeline import Costs, Layout, simulate
+from deviceshare_lab.studies.virtual_cluster import Arrival, Simulation
 from support.builders import ask, container, node
 from typer.testing import CliRunner
 
@@ -45,7 +45,7 @@ def test_a_large_gang_starts_among_small_pods_only_with_the_guard(seed):
 
 
 def test_the_command_reports_all_claims_and_writes_the_plots(tmp_path):
-    result = CliRunner().invoke(app, ["simulate", "fairness", "--json", "--plots", str(tmp_path)])
+    result = CliRunner().invoke(app, ["lab", "study", "fairness", "--json", "--plots", str(tmp_path)])
     report = json.loads(result.stdout)
     assert {name: scene["holds"] for name, scene in report.items()} == dict.fromkeys(
         ("weights", "drf", "starvation"), True
@@ -96,7 +96,7 @@ def test_costs_are_taken_from_a_measured_run_and_compared_with_others(tmp_path):
     (tmp_path / "1.json").write_bytes(report(1, 1000.0, 0.2))
     (tmp_path / "3.json").write_bytes(report(3, 900.0, 0.2))
     measured = [part for name in "13" for part in ("--measured", str(tmp_path / f"{name}.json"))]
-    shown = CliRunner().invoke(app, ["simulate", "scaling", *measured, "--json"])
+    shown = CliRunner().invoke(app, ["lab", "study", "scaling", *measured, "--json"])
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
     assert found["costs"]["inventory"] == pytest.approx(200.0)
@@ -106,7 +106,7 @@ def test_costs_are_taken_from_a_measured_run_and_compared_with_others(tmp_path):
 
 
 def test_scaling_prints_a_table_and_writes_plots(tmp_path):
-    shown = CliRunner().invoke(app, ["simulate", "scaling", "--plots", str(tmp_path)])
+    shown = CliRunner().invoke(app, ["lab", "study", "scaling", "--plots", str(tmp_path)])
     assert shown.exit_code == 0, shown.output
     assert "100,000" in shown.stdout
     for name in ("scaling-rate", "scaling-cpu"):
@@ -115,7 +115,7 @@ def test_scaling_prints_a_table_and_writes_plots(tmp_path):
 
 def test_a_report_without_the_services_is_an_error(tmp_path):
     (tmp_path / "x.json").write_text('{"bound": 1, "cpu_seconds": {}}')
-    shown = CliRunner().invoke(app, ["simulate", "scaling", "--measured", str(tmp_path / "x.json")])
+    shown = CliRunner().invoke(app, ["lab", "study", "scaling", "--measured", str(tmp_path / "x.json")])
     assert shown.exit_code != 0
 
 

@@ -1,4 +1,4 @@
-"""``deviceshare simulate trace --churn``: compared with a plain simulation, second by second, for every policy."""
+"""``deviceshare lab study trace --churn``: compared with a plain simulation, second by second, for every policy."""
 
 import json
 import os
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from deviceshare.traces import CARD, Schedule, Trace, TraceNode, TracePod, cycle_seconds, schedule, with_times
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app
-from deviceshare_cli.simulate.trace import churn
-from deviceshare_cli.simulate.trace.churn import MEASURED, WARM_UP, Churn, plan_arrivals, run_churn
-from deviceshare_cli.simulate.trace.meter import Capacity, Meter, Waits
-from deviceshare_cli.simulate.trace.policies import POLICIES
-from deviceshare_cli.simulate.trace.reading import read_trace
+from deviceshare_lab.studies.trace import churn
+from deviceshare_lab.studies.trace.churn import MEASURED, WARM_UP, Churn, plan_arrivals, run_churn
+from deviceshare_lab.studies.trace.meter import Capacity, Meter, Waits
+from deviceshare_lab.studies.trace.policies import POLICIES
+from deviceshare_lab.studies.trace.reading import read_trace
+from deviceshare_lab.traces import CARD, Schedule, Trace, TraceNode, TracePod, cycle_seconds, schedule, with_times
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.plain_churn import PlainChurn, plain_arrivals, random_recorded
@@ -28,7 +28,7 @@ LOADS = st.sampled_from((0.5, 0.95, 1.5))
 
 
 def simulate(*arguments: object):
-    return CliRunner().invoke(app, ["simulate", "trace", *map(str, arguments)])
+    return CliRunner().invoke(app, ["lab", "study", "trace", *map(str, arguments)])
 
 
 @pytest.mark.parametrize("policy", POLICIES)

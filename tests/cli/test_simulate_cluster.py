@@ -14,10 +14,10 @@ from deviceshare_cli.loading import read
 from deviceshare_cli.main import app
 from deviceshare_cli.reading.opening import Source
 from deviceshare_cli.reading.reader import StoredMessage
-from deviceshare_cli.simulate.cluster.command import Options, policies, simulate_cluster
-from deviceshare_cli.simulate.cluster.facts import Inventory, messages
-from deviceshare_cli.simulate.cluster.objects import ObjectMaker, copies
-from deviceshare_cli.simulate.cluster.player import Player
+from deviceshare_cli.simulate.command import Options, policies, simulate_cluster
+from deviceshare_cli.simulate.facts import Inventory, messages
+from deviceshare_cli.simulate.objects import ObjectMaker, copies
+from deviceshare_cli.simulate.player import Player
 from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_localcluster import parse_manifests
 from deviceshare_localcluster.kinds import Key

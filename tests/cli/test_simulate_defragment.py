@@ -10,8 +10,8 @@ import pytest
 from deviceshare.model import PodFact, PodUid
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app
-from deviceshare_cli.simulate.cluster.defragmentation import Defragmentation, PlannedMove
-from deviceshare_cli.simulate.cluster.plan_report import as_text
+from deviceshare_cli.simulate.defragmentation import Defragmentation, PlannedMove
+from deviceshare_cli.simulate.plan_report import as_text
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support.card_objects import MEMORY, SLOTS, node, placed, snapshot, waiting

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.simulate.parallel import run_all
+from deviceshare_lab.studies.parallel import run_all
 
 SLEEPING = """
 import time
-from deviceshare_cli.simulate.parallel import run_all
+from deviceshare_lab.studies.parallel import run_all
 if __name__ == "__main__":
     run_all(time.sleep, [120, 120], 2)
 """

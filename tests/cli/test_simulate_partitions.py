@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 from deviceshare_cli.main import app
-from deviceshare_cli.simulate.partitions.arrivals import DISTRIBUTIONS, MEASURED, WARM_UP, draw, weights
-from deviceshare_cli.simulate.partitions.clusters import CLUSTERS, MIG, OPENB_SHARES, VNPU
-from deviceshare_cli.simulate.partitions.product import PERCENT, AllocatorPlacer, DefragmentingPlacer
-from deviceshare_cli.simulate.partitions.run import POLICIES, Task, run
+from deviceshare_lab.studies.partitions.arrivals import DISTRIBUTIONS, MEASURED, WARM_UP, draw, weights
+from deviceshare_lab.studies.partitions.clusters import CLUSTERS, MIG, OPENB_SHARES, VNPU
+from deviceshare_lab.studies.partitions.product import PERCENT, AllocatorPlacer, DefragmentingPlacer
+from deviceshare_lab.studies.partitions.run import POLICIES, Task, run
 from typer.testing import CliRunner
 
 GROUPS = {
@@ -204,7 +204,7 @@ def test_skewed_profiles_prefer_the_small_or_the_large_ones():
 
 
 def test_the_command_prints_tables_json_and_plots(tmp_path):
-    options = ["simulate", "partitions", "--cluster", "vnpu", "--profiles", "openb", "--load", "0.5,1"]
+    options = ["lab", "study", "partitions", "--cluster", "vnpu", "--profiles", "openb", "--load", "0.5,1"]
     options += ["--policy", "binpack,bestfit", "--seeds", "1", "--jobs", "1", "--defragment"]
     result = CliRunner().invoke(app, [*options, "--json", "--plot", str(tmp_path)])
     assert result.exit_code == 0, result.output
@@ -233,6 +233,6 @@ def test_the_command_prints_tables_json_and_plots(tmp_path):
     ],
 )
 def test_a_wrong_option_is_named(option, value, message):
-    result = CliRunner().invoke(app, ["simulate", "partitions", option, value])
+    result = CliRunner().invoke(app, ["lab", "study", "partitions", option, value])
     assert result.exit_code == 1
     assert message in str(result.exception)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from deviceshare_cli.main import app
-from deviceshare_cli.simulate.cluster import restartable
+from deviceshare_cli.simulate import restartable
 from support.card_objects import REPLICA_SET, node, placed, snapshot, waiting
 from typer.testing import CliRunner
 

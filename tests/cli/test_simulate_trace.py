@@ -1,4 +1,4 @@
-"""``deviceshare simulate trace`` on a synthetic trace, and on the published one where it is available."""
+"""``deviceshare lab study trace`` on a synthetic trace, and on the published one where it is available."""
 
 import csv
 import gzip
@@ -7,15 +7,15 @@ import os
 from pathlib import Path
 
 import pytest
-from deviceshare.traces import Trace, TraceNode, TracePod
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app
 from deviceshare_cli.simulate.options import parse_names, parse_seeds
-from deviceshare_cli.simulate.trace.arrivals import Arrivals, draw, read_order
-from deviceshare_cli.simulate.trace.product import AllocatorPlacer
-from deviceshare_cli.simulate.trace.reading import NODES, read_trace
-from deviceshare_cli.simulate.trace.run import reported, run
-from deviceshare_cli.simulate.trace.runs import Run
+from deviceshare_lab.studies.trace.arrivals import Arrivals, draw, read_order
+from deviceshare_lab.studies.trace.product import AllocatorPlacer
+from deviceshare_lab.studies.trace.reading import NODES, read_trace
+from deviceshare_lab.studies.trace.run import reported, run
+from deviceshare_lab.studies.trace.runs import Run
+from deviceshare_lab.traces import Trace, TraceNode, TracePod
 from support.simulated import simulated
 from support.synthetic_trace import write_trace
 from support.trace_objects import placed
@@ -33,7 +33,7 @@ NAMES = {
 
 
 def simulate(*arguments: object):
-    return CliRunner().invoke(app, ["simulate", "trace", *map(str, arguments)])
+    return CliRunner().invoke(app, ["lab", "study", "trace", *map(str, arguments)])
 
 
 def test_json_has_a_run_for_each_workload_policy_and_seed(tmp_path):

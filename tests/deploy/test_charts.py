@@ -92,8 +92,8 @@ def test_the_components_of_kustomize_trust_the_accounts_of_the_values(component:
 def test_all_versions_are_the_same() -> None:
     chart = yaml.safe_load((charts.CHART / "Chart.yaml").read_text())
     found = {chart["version"], chart["appVersion"]}
-    for part in ("libs", "services"):
-        for path in (charts.ROOT / part).glob("*/pyproject.toml"):
+    for part in ("libs/*", "services/*", "lab"):
+        for path in charts.ROOT.glob(f"{part}/pyproject.toml"):
             found.add(tomllib.loads(path.read_text())["project"]["version"])
     images = yaml.safe_load((charts.BASE / "kustomization.yaml").read_text())["images"]
     assert found | {image["newTag"] for image in images} == {chart["version"]}

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from deviceshare_cli.conformance.cases import read_file
-from deviceshare_cli.conformance.deviations import DEVIATIONS
+from deviceshare_lab.conformance.cases import read_file
+from deviceshare_lab.conformance.deviations import DEVIATIONS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "compatibility.md").read_text()

@@ -37,7 +37,9 @@ PAGES = [
 OPERATORS = (ROOT / "docs" / "operators.md").read_text()
 BUS = (ROOT / "docs" / "bus.md").read_text()
 REQUESTS = (ROOT / "docs" / "requests.md").read_text()
-SOURCES = "\n".join(file.read_text() for part in ("libs", "services") for file in (ROOT / part).rglob("src/**/*.py"))
+SOURCES = "\n".join(
+    file.read_text() for part in ("lab", "libs", "services") for file in (ROOT / part).rglob("src/**/*.py")
+)
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -90,7 +92,7 @@ def test_names_of_the_code_exist(page):
 @each_page
 def test_paths_of_the_code_exist(page):
     """``deviceshare/`` stands for ``libs/deviceshare/src/deviceshare/``."""
-    for name in re.findall(r"`((?:deviceshare\w*|libs|services|tests)/[\w./-]*)`", page.read_text()):
+    for name in re.findall(r"`((?:deviceshare\w*|lab|libs|services|tests)/[\w./-]*)`", page.read_text()):
         assert (ROOT / name).exists() or any(ROOT.glob(f"*/*/src/{name}")), name
 
 

@@ -59,7 +59,10 @@ def is_checked(path: Path) -> bool:
 
 
 SOURCES = sorted(
-    path for top in (".ci", "libs", "services", "tests") for path in (ROOT / top).rglob("*.py") if is_checked(path)
+    path
+    for top in (".ci", "lab", "libs", "services", "tests")
+    for path in (ROOT / top).rglob("*.py")
+    if is_checked(path)
 )
 PAGES = [
     path

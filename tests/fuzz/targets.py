@@ -24,8 +24,8 @@ from deviceshare.objects import (
     decode_volume_claim,
     decode_volume_limits,
 )
-from deviceshare_cli.conformance.cases import read_file
 from deviceshare_cli.errors import CommandError
+from deviceshare_lab.conformance.cases import read_file
 from fuzz import chain, corpus, services
 from fuzz.chain import device_lists
 from fuzz.mutations import documents, odd_texts, texts

@@ -1,4 +1,4 @@
-"""The policy ``fragmentation`` in the allocator: as in ``simulate trace``, and for every kind of cards."""
+"""The policy ``fragmentation`` in the allocator: as in ``lab study trace``, and for every kind of cards."""
 
 import random
 
@@ -10,8 +10,8 @@ from deviceshare.kernels import CARD, MOST_EXPECTED, Arrivals, Typical, TypicalP
 from deviceshare.kernels.arrivals import MOST_COUNTED
 from deviceshare.kernels.free_cards import FreeCards
 from deviceshare.model import Policies
-from deviceshare_cli.simulate.trace.product import AllocatorPlacer
-from deviceshare_cli.simulate.trace.runs import Run
+from deviceshare_lab.studies.trace.product import AllocatorPlacer
+from deviceshare_lab.studies.trace.runs import Run
 from msgspec.structs import replace
 from support.builders import (
     ask,

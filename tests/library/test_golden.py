@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from deviceshare_cli.conformance.command import outcomes
-from deviceshare_cli.conformance.deviations import DEVIATIONS
-from deviceshare_cli.conformance.recorded import FORMS
-from deviceshare_cli.conformance.report import MOST_PERCENT, Outcome, Summary, as_text
+from deviceshare_lab.conformance.command import outcomes
+from deviceshare_lab.conformance.deviations import DEVIATIONS
+from deviceshare_lab.conformance.recorded import FORMS
+from deviceshare_lab.conformance.report import MOST_PERCENT, Outcome, Summary, as_text
 
 DATA = Path(__file__).parents[1] / "data" / "golden"
 each_family = pytest.mark.parametrize("family", sorted(FORMS))

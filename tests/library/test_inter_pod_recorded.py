@@ -1,12 +1,12 @@
-"""The answers that were recorded from kube-scheduler's plugins, replayed as ``deviceshare conformance`` does."""
+"""The answers that were recorded from kube-scheduler's plugins, replayed as ``deviceshare lab conformance`` does."""
 
 from pathlib import Path
 
 import msgspec
-from deviceshare_cli.conformance.command import conformance
-from deviceshare_cli.conformance.kube_scheduler.command import is_of_kube_scheduler, summarize
-from deviceshare_cli.conformance.kube_scheduler.replay import INVALID_POD, NEGATIVE_SELECTOR
-from deviceshare_cli.conformance.kube_scheduler.report import MOST_PERCENT
+from deviceshare_lab.conformance.command import conformance
+from deviceshare_lab.conformance.kube_scheduler.command import is_of_kube_scheduler, summarize
+from deviceshare_lab.conformance.kube_scheduler.replay import INVALID_POD, NEGATIVE_SELECTOR
+from deviceshare_lab.conformance.kube_scheduler.report import MOST_PERCENT
 
 FILE = Path(__file__).parents[1] / "data/kube-scheduler/kube-scheduler.jsonl.gz"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from deviceshare.kernels import MOST_EXPECTED, expected_weight
 from deviceshare.kernels.arrivals import HALF_LIFE
-from deviceshare.traces import (
+from deviceshare_lab.traces import (
     ExpectedPods,
     Fgd,
     Trace,
@@ -29,7 +29,7 @@ sys.path.insert(0, sys.argv[1])
 from support.plain_kernels import install
 install()
 from support.plain_traces import placements
-from deviceshare.traces import fgd
+from deviceshare_lab.traces import fgd
 assert fgd.__file__.endswith(".py"), fgd.__file__
 print(list(placements(3)))
 """

@@ -10,6 +10,7 @@ from pathlib import Path
 _LIBRARY = "libs/deviceshare/src/deviceshare"
 _BUS = "libs/deviceshare-bus/src/deviceshare_bus"
 _CLUSTER = "libs/deviceshare-cluster/src/deviceshare_cluster"
+_LOCAL_CLUSTER = "libs/deviceshare-localcluster/src/deviceshare_localcluster"
 _PLACEMENT = "services/placement/src/deviceshare_placement"
 _BINDER = "services/binder/src/deviceshare_binder"
 _INVENTORY = "services/inventory/src/deviceshare_inventory"
@@ -184,7 +185,7 @@ GROUPS = (
         ),
         compiled=False,
     ),
-    Group("traces", (f"{_LIBRARY}/traces",), ("tests/library/test_traces.py",), compiled=False),
+    Group("traces", ("lab/src/deviceshare_lab/traces",), ("tests/library/test_traces.py",), compiled=False),
     Group(
         "formats and objects",
         (f"{_LIBRARY}/formats", f"{_LIBRARY}/objects", f"{_LIBRARY}/model"),
@@ -203,7 +204,7 @@ GROUPS = (
     ),
     Group(
         "cluster",
-        (_CLUSTER,),
+        (_CLUSTER, _LOCAL_CLUSTER),
         (
             "tests/contract/test_conflicts.py",
             "tests/contract/test_newest_changes.py",

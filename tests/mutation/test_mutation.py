@@ -49,7 +49,13 @@ def test_every_module_is_in_one_group_and_every_pattern_finds_tests() -> None:
     assert len(modules) == len(set(modules))
     expected = {
         path
-        for source in ("libs/deviceshare/src", "libs/deviceshare-bus/src", "libs/deviceshare-cluster/src", "services")
+        for source in (
+            "libs/deviceshare/src",
+            "libs/deviceshare-bus/src",
+            "libs/deviceshare-cluster/src",
+            "libs/deviceshare-localcluster/src",
+            "services",
+        )
         for path in (ROOT / source).rglob("*.py")
         if path.name != "__main__.py" and not {"kube", "build"} & set(path.parts)
     }

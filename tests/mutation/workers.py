@@ -59,6 +59,11 @@ class Run:
     output: str = ""
 
 
+def _sources(root: Path) -> list[Path]:
+    """Return the directories of our packages, sorted."""
+    return sorted([root / "lab" / "src", *root.glob("*/*/src")])
+
+
 class Stopped(Exception):
     """The measurement is to end."""
 
@@ -72,11 +77,12 @@ class Copy:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         shutil.copytree(root, directory, ignore=_LEFT_OUT, symlinks=True)
-        for extension in () if compiled else directory.glob("libs/*/src/*/*/*.so"):
-            extension.unlink()
+        for source in () if compiled else _sources(directory):
+            for extension in source.glob("*/*/*.so"):
+                extension.unlink()
         self._environment = os.environ | {
             # Our packages are installed in place, elsewhere; the paths of the copy come first.
-            "PYTHONPATH": os.pathsep.join([*map(str, sorted(directory.glob("*/*/src"))), str(_PLUGIN)]),
+            "PYTHONPATH": os.pathsep.join([*map(str, _sources(directory)), str(_PLUGIN)]),
             "CI": "true",  # properties are then tried with the same examples in each run
             "PYTHONPYCACHEPREFIX": "",
         }
@@ -87,7 +93,7 @@ class Copy:
         It also compiles all modules.
         """
         recorded = self.root / "recording.json"
-        sources = os.pathsep.join(map(str, sorted(self.root.glob("*/*/src"))))
+        sources = os.pathsep.join(map(str, _sources(self.root)))
         environment = self._environment | {"MUTATION_RECORD": str(recorded), "MUTATION_SOURCES": sources}
         for _ in range(_BASELINE_TRIES):
             run = self._run(["--timeout=0", *map(str, tests)], timeout=1800.0, environment=environment)

@@ -7,7 +7,7 @@ import pytest
 from deviceshare.model import ConfigFact, NodeFact, QueueFact, Synced
 from deviceshare_bus.core import Tick
 from deviceshare_bus.leases import PERIOD
-from deviceshare_cli.bench.bus.workload import CONF, SIZES
+from deviceshare_lab.bench.bus.workload import CONF, SIZES
 from deviceshare_placement.core import contention
 from msgspec.structs import replace
 from placement.test_placement_division import Replica, System

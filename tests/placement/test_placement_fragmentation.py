@@ -1,4 +1,4 @@
-"""The policy ``fragmentation`` on the objects of a cluster: placement decides as ``simulate trace`` does."""
+"""The policy ``fragmentation`` on the objects of a cluster: placement decides as ``lab study trace`` does."""
 
 import pytest
 from support.plain_traces import random_trace, ranks_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare_cli.bench.kube.apiserver import ApiServer as Server
+from deviceshare_lab.bench.kube.apiserver import ApiServer as Server
 
 CACHE = Path(__file__).parents[2] / ".cache" / "kube"
 BUILD = Path(__file__).parents[1] / "apiserver" / "build.sh"

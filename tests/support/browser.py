@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from deviceshare_bus.web import Access
-from deviceshare_cli.bench.ui.chromium import VARIABLE, chromium, find_chromium
+from deviceshare_lab.bench.ui.chromium import VARIABLE, chromium, find_chromium
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.server import Server, serve
 

@@ -7,7 +7,7 @@ import msgspec
 from deviceshare.model import Synced
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_cli.reading.snapshot import SnapshotFile
-from deviceshare_cli.simulate.cluster.facts import Inventory, messages
+from deviceshare_cli.simulate.facts import Inventory, messages
 
 MEMORY = 10_000
 """MiB of each card."""

@@ -1,4 +1,4 @@
-"""Runs of ``deviceshare chaos``, and what they print and leave behind."""
+"""Runs of ``deviceshare lab chaos``, and what they print and leave behind."""
 
 import os
 import re
@@ -13,7 +13,7 @@ REPLICAS = "placement=2,binder=2,inventory=2"
 def start(tmp_path: Path, *options: str) -> "subprocess.Popen[str]":
     """Start a run with short faults whose directory is under ``tmp_path``."""
     environment = {**os.environ, "TMPDIR": str(tmp_path), "DEVICESHARE_RUN_DIR": str(tmp_path / "run")}
-    command = [COMMAND, "chaos", "--nodes", "2", "--longest", "1.5", *options]
+    command = [COMMAND, "lab", "chaos", "--nodes", "2", "--longest", "1.5", *options]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

@@ -6,9 +6,9 @@ from math import floor
 
 import numpy as np
 from deviceshare.allocation import Allocator
-from deviceshare.traces import CARD, ExpectedPods, Trace, TraceNode, TracePod, TypicalPod, pod_classes, trace_nodes
-from deviceshare_cli.simulate.trace.product import AllocatorPlacer
-from deviceshare_cli.simulate.trace.runs import Run
+from deviceshare_lab.studies.trace.product import AllocatorPlacer
+from deviceshare_lab.studies.trace.runs import Run
+from deviceshare_lab.traces import CARD, ExpectedPods, Trace, TraceNode, TracePod, TypicalPod, pod_classes, trace_nodes
 from support.plain_traces import Plain, kind
 
 KINDS = ((12_000, 60_000, 4, "G2"), (9_000, 40_000, 2, "T4"), (4_000, 20_000, 1, "P100"))

@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-_PACKAGES = ("deviceshare.kernels", "deviceshare.traces")
+_PACKAGES = ("deviceshare.kernels", "deviceshare_lab.traces")
 
 
 class _Sources(MetaPathFinder):

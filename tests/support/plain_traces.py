@@ -5,7 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from deviceshare.traces import (
+from deviceshare_lab.traces import (
     CARD,
     BestFit,
     DotProd,

@@ -1,4 +1,4 @@
-"""Recorded cases for tests of ``deviceshare conformance``."""
+"""Recorded cases for tests of ``deviceshare lab conformance``."""
 
 import gzip
 import json
@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deviceshare_cli.conformance.command import outcomes
-from deviceshare_cli.conformance.recorded import FORMS
-from deviceshare_cli.conformance.report import Outcome
+from deviceshare_lab.conformance.command import outcomes
+from deviceshare_lab.conformance.recorded import FORMS
+from deviceshare_lab.conformance.report import Outcome
 
 DATA = Path(__file__).parents[1] / "data" / "golden"
 OF_DEVIATIONS = DATA.parent / "deviations" / "cases.jsonl.gz"

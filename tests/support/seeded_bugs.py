@@ -16,12 +16,12 @@ from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.publisher import Publisher, PublishError, Unknown
-from deviceshare_cli.chaos.checkers import Violation
-from deviceshare_cli.chaos.kube_client import SimulatedKubeClient
-from deviceshare_cli.chaos.link import resolve
-from deviceshare_cli.chaos.scenario import Scenario, Step
-from deviceshare_cli.chaos.simulation import draw, play
 from deviceshare_inventory.core.fact_builder import FactBuilder
+from deviceshare_lab.chaos.checkers import Violation
+from deviceshare_lab.chaos.kube_client import SimulatedKubeClient
+from deviceshare_lab.chaos.link import resolve
+from deviceshare_lab.chaos.scenario import Scenario, Step
+from deviceshare_lab.chaos.simulation import draw, play
 from deviceshare_placement.core import ledger_writes
 from deviceshare_placement.core.ledgers import Ledgers
 from msgspec.structs import replace

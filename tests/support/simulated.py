@@ -1,8 +1,8 @@
-"""Where ``deviceshare simulate trace`` places pods by the policy ``fragmentation``."""
+"""Where ``deviceshare lab study trace`` places pods by the policy ``fragmentation``."""
 
 from collections.abc import Iterator, Sequence
 
-from deviceshare.traces import ExpectedPods, Fragmentation, Trace, pod_classes, trace_nodes
+from deviceshare_lab.traces import ExpectedPods, Fragmentation, Trace, pod_classes, trace_nodes
 
 
 def simulated(trace: Trace, ranks: Sequence[int], arrivals: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from deviceshare.model import ConfigFact
 from deviceshare.objects import decode_node, decode_pod
-from deviceshare.traces import Trace, TraceNode, TracePod
+from deviceshare_lab.traces import Trace, TraceNode, TracePod
 from support.played import Played
 
 MODEL = "nvidia.com/gpu.product"

@@ -1,4 +1,4 @@
-"""``deviceshare chaos``: a short run; nothing is left behind. ``make chaos`` runs it for an hour."""
+"""``deviceshare lab chaos``: a short run; nothing is left behind. ``make chaos`` runs it for an hour."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""``deviceshare chaos`` with kinds of faults that a seed chooses, on a bus with users.
+"""``deviceshare lab chaos`` with kinds of faults that a seed chooses, on a bus with users.
 
 ``DEVICESHARE_CHAOS_SEEDS``: the seeds, comma-separated; `.ci/run` sets others for each change.
 """
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from deviceshare_cli.chaos.real.faults import FAULTS
+from deviceshare_lab.chaos.real.faults import FAULTS
 from support.chaos import REPLICAS, begun, left_over, start
 
 SEEDS = os.environ.get("DEVICESHARE_CHAOS_SEEDS", "3,77123,77124").split(",")

@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from deviceshare_cli.chaos.checkers.objects import violations
+from deviceshare_lab.chaos.checkers.objects import violations
 from support.manifests import node, pod, podgroup
 from support.running import RunningSystem
 

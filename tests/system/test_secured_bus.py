@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from deviceshare_bus.permissions import USERS
 from deviceshare_bus.subjects import Stream
-from deviceshare_cli.chaos.checkers.objects import violations
 from deviceshare_cli.credentials import files, rotation
 from deviceshare_cli.settled import SERVICES
+from deviceshare_lab.chaos.checkers.objects import violations
 from support.manifests import node, pod
 from support.secured import HOSTS, SETUP, SecuredSystem
 

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from deviceshare_cli.chaos.checkers.objects import violations
 from deviceshare_cli.settled import SERVICES
+from deviceshare_lab.chaos.checkers.objects import violations
 from support import previous
 from support.manifests import node, pod
 from support.secured import SecuredSystem

@@ -1,22 +1,21 @@
 """The command line: names, options and help of the commands; each calls the module that implements it.
 
-The commands of :mod:`.bench`, :mod:`.conformance` and :mod:`.simulate` are in the module ``app`` of these packages.
+The commands of packages such as :mod:`.reading` are in their module ``app``. Other distributions add commands by entry
+points in the group ``deviceshare.commands``: the laboratory adds ``lab``.
 Modules that take long to import are imported by the command that needs them.
 """
 
 import io
 import logging
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from deviceshare_cli import runfile
-from deviceshare_cli.bench.app import app as bench_app
-from deviceshare_cli.chaos.app import app as chaos_app
 from deviceshare_cli.checking.app import app as checking_app
-from deviceshare_cli.conformance.app import app as conformance_app
 from deviceshare_cli.credentials.app import app as credentials_app
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
@@ -36,12 +35,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(reading_app)
-app.add_typer(bench_app, name="bench")
 app.add_typer(simulate_app, name="simulate")
-app.add_typer(conformance_app)
-app.add_typer(chaos_app)
 app.add_typer(credentials_app)
 app.add_typer(checking_app)
+for added in entry_points(group="deviceshare.commands"):
+    app.add_typer(added.load(), name=added.name)
 
 FileOption = Annotated[
     list[str], typer.Option("-f", "--filename", metavar="FILE", help="File, directory or - for standard input.")

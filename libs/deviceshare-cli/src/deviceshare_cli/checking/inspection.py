@@ -18,7 +18,7 @@ from deviceshare_cli.checking.components import Component, find_components
 from deviceshare_cli.checking.findings import Finding, grouped, invalid, sentence
 from deviceshare_cli.checking.manifests import Given
 from deviceshare_cli.checking.placing import Waiting, play
-from deviceshare_cli.simulate.cluster.facts import WantedFacts
+from deviceshare_cli.simulate.facts import WantedFacts
 
 KINDS = (
     "Node", "Pod", "PodGroup", "Queue", "PriorityClass", "Namespace", "ConfigMap",

@@ -12,8 +12,8 @@ from deviceshare_localcluster.kinds import KUBERNETES_JOB, Key, known_kind
 from deviceshare_localcluster.workloads import pod_template_paths
 
 from deviceshare_cli.checking.findings import Finding, invalid, sentence
-from deviceshare_cli.simulate.cluster.objects import ObjectMaker
-from deviceshare_cli.simulate.cluster.volumes import with_phases
+from deviceshare_cli.simulate.objects import ObjectMaker
+from deviceshare_cli.simulate.volumes import with_phases
 
 _UNREAD = ("Secret", "Service", "Event")
 """Kinds by which nothing is decided."""

@@ -8,8 +8,8 @@ from deviceshare.model import Fact, NodeFact, PodFact, PodUid, Problem, Synced, 
 from deviceshare_bus.subjects import SYNCED
 from deviceshare_bus.subjects import fact as subject_of
 
-from deviceshare_cli.simulate.cluster.facts import messages
-from deviceshare_cli.simulate.cluster.player import Player
+from deviceshare_cli.simulate.facts import messages
+from deviceshare_cli.simulate.player import Player
 
 MAX_ROUNDS = 16
 """So many times the pods that remain are placed on the empty cluster together; then each request alone."""

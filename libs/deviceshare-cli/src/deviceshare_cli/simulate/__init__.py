@@ -1,7 +1,8 @@
-"""``deviceshare simulate``: jobs, policies, clusters and the pipeline of services in simulated time.
+"""``deviceshare simulate cluster``: what pods would do in a cluster, and which placed pods to move for them.
 
-The product's own code decides (:mod:`deviceshare.queueing`, :mod:`deviceshare.allocation`, the core of placement);
-arrivals, ends and bindings of pods are simulated. Reading order: :mod:`.virtual_cluster`, :mod:`.fairness`;
-:mod:`.pipeline`, :mod:`.scaling`; :mod:`.options`, :mod:`.progress` and :mod:`.parallel` (shared by the following);
-:mod:`.trace`; :mod:`.partitions`; :mod:`.cluster`.
+Reading order: :mod:`.objects` (manifests into the objects that a cluster would hold), :mod:`.volumes` (what the
+controllers of volumes do with them), :mod:`.facts` (objects into facts), :mod:`.player` (the core of placement on these
+facts; bindings are simulated), :mod:`.results` (what is counted), :mod:`.report` (tables, JSON and curves),
+:mod:`.restartable` (which pods may be moved), :mod:`.defragmentation` (a plan of moves, and what it changes),
+:mod:`.plan_report` (its text and JSON), :mod:`.command` (sources), :mod:`.options` and :mod:`.progress`.
 """

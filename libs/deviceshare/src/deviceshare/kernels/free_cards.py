@@ -1,6 +1,6 @@
 """The fragmentation of one node: the free capacity of its cards that typical pods could not use.
 
-This is the policy ``fragmentation``, of the scheduler and of ``deviceshare simulate trace``; docs/policies.md explains
+This is the policy ``fragmentation``, of the scheduler and of ``deviceshare lab study trace``; docs/policies.md explains
 it. Amounts are thousandths of a card, CPU thousandths of a core.
 """
 

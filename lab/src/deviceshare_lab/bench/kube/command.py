@@ -1,0 +1,44 @@
+"""``deviceshare lab bench kube``."""
+
+from typing import Any
+
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.notices import Notices
+from deviceshare_cli.output import indented_json, table
+from deviceshare_cluster.interface import ClusterError
+
+from deviceshare_lab.bench.kube.measure import Size, measure
+
+
+async def bench_kube(size: Size, timeout: float, *, as_json: bool) -> int:
+    """Measure, print, and return the exit status."""
+    try:
+        shown = await measure(size, timeout, Notices())
+    except ClusterError as error:
+        raise CommandError(str(error)) from None
+    except TimeoutError:
+        raise CommandError(f"not done after {timeout:g} s") from None
+    print(indented_json(shown) if as_json else as_text(shown))
+    return 0
+
+
+def as_text(shown: dict[str, Any]) -> str:
+    """Return the measurements as a table."""
+    load, alone = shown["load_average"], shown["without_plugins"]
+    rows = [
+        ("pods", f"{shown['pods']} on {shown['nodes']} nodes"),
+        ("bindings/s beside device plugins", _rates(shown)),
+        ("bindings/s without device plugins", _rates(alone)),
+        ("CPU ms per pod beside device plugins", _used(shown)),
+        ("CPU ms per pod without device plugins", _used(alone)),
+        ("load", f"{load['before']:.2f} before, {load['after']:.2f} after"),
+    ]
+    return table(("MEASURE", "VALUE"), rows)
+
+
+def _rates(pair: dict[str, Any]) -> str:
+    return f"{pair['bindings_per_second']}, a bare client {pair['bare_bindings_per_second']}, ratio {pair['ratio']}"
+
+
+def _used(pair: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {used}" for name, used in pair["cpu_milliseconds_per_pod"].items())

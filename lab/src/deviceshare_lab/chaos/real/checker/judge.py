@@ -1,0 +1,150 @@
+"""The judge of a run: runs all checks, collects violations, and waits until the system has converged."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from deviceshare_bus.connection import Connection
+from deviceshare_bus.tasks import end
+from deviceshare_cluster.interface import ClusterError
+from deviceshare_localcluster import LocalCluster
+
+from deviceshare_lab.chaos.checkers.cards import Parts
+from deviceshare_lab.chaos.real.checker.bindings import Bindings
+from deviceshare_lab.chaos.real.checker.claims import Claims
+from deviceshare_lab.chaos.real.checker.converged import Objects, missing, without_members
+from deviceshare_lab.chaos.real.checker.stream_reader import StreamReader
+
+INTERVAL = 0.2
+"""Seconds between two looks at the cluster."""
+QUIET = 1.0
+"""Seconds in which nothing may be missing and no pod may be bound until the system counts as converged."""
+MOST = 20
+"""Violations that are kept."""
+LIVENESS = "everything converges"
+
+
+class Violation(NamedTuple):
+    """A broken rule; ``at`` in unix seconds."""
+
+    rule: str
+    text: str
+    at: float
+
+
+class Expected(NamedTuple):
+    """What the judge has to know of the workload: whose pods are judged, and which of them may wait."""
+
+    schedulers: Sequence[str]
+    may_wait: str
+    device_config: str
+
+
+class Judge:
+    """Checks a running system. :meth:`start` and :meth:`stop` it."""
+
+    def __init__(self, bus: Connection, cluster: LocalCluster, expected: Expected) -> None:
+        self._cluster, self._expected = cluster, expected
+        parts = Parts(expected.device_config)
+        self.violations: list[Violation] = []
+        self.bindings = Bindings(cluster, self.report, parts)
+        self.claims = claims = Claims(self.report, lambda: self.bindings.nodes, parts)
+        self._readers = {
+            "LEDGER": StreamReader(bus, "LEDGER", claims.ledger, claims.forget_ledger),
+            "OUTCOME": StreamReader(bus, "OUTCOME", claims.outcome, claims.forget_outcomes),
+            "EXPLAIN": StreamReader(bus, "EXPLAIN", claims.explanation, claims.forget_explanations),
+        }
+        self._compared: set[str] = set()
+        """Pods whose binding was compared with a claim."""
+        self._lossy = False
+        self._missed = 0
+        """Messages of LEDGER that were superseded before they were read, until the last comparison."""
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin."""
+        self._tasks = [asyncio.create_task(self.bindings.run())]
+        self._tasks += [asyncio.create_task(reader.run()) for reader in self._readers.values()]
+
+    async def stop(self) -> None:
+        """End."""
+        await end(*self._tasks)
+
+    def report(self, rule: str, text: str) -> None:
+        """Note a violation."""
+        if len(self.violations) < MOST and all((rule, text) != (each.rule, each.text) for each in self.violations):
+            self.violations.append(Violation(rule, text, time.time()))
+
+    def damaged(self) -> None:
+        """Hear that a fault removed messages of the bus: read the streams anew."""
+        self._lossy = True
+        for reader in self._readers.values():
+            reader.restart()
+
+    def evidence(self) -> str:
+        """Return how much was read and checked so far."""
+        read = ", ".join(
+            f"{reader.count} of {stream} ({reader.missed} were superseded before)"
+            for stream, reader in self._readers.items()
+        )
+        return f"read {self.bindings.changes} changes of nodes and pods, and messages: {read}"
+
+    async def converged(self, since: float, patience: float, tidy: Callable[[], Awaitable[None]]) -> float:
+        """Wait until nothing is missing; return the seconds from ``since`` (monotonic time) until then.
+
+        A system that has not converged ``patience`` seconds after ``since`` is a violation. ``tidy`` is called
+        meanwhile: the controllers of the cluster that are part of the workload.
+        """
+        quiet_since, before = time.monotonic(), self.bindings.count
+        while not self.violations:
+            found = await self._missing(tidy)
+            now = time.monotonic()
+            if found or self.bindings.count != before:
+                quiet_since, before = now, self.bindings.count
+            elif now - quiet_since >= QUIET:
+                break
+            if now - since > patience:
+                found = found or ["pods are still being bound"]
+                for text in found[:MOST]:
+                    self.report(LIVENESS, f"after {patience:g} s: {text}")
+                break
+            await asyncio.sleep(INTERVAL)
+        if not self.violations:
+            self._compare_bindings()
+        self._lossy = False
+        return quiet_since - since
+
+    async def _missing(self, tidy: Callable[[], Awaitable[None]]) -> list[str]:
+        for failed in (task for task in self._tasks if task.done()):
+            failed.result()
+        try:
+            await tidy()
+            lists = [await self._cluster.list(kind) for kind in ("Node", "Pod", "PodGroup", "Event")]
+        except ClusterError as error:
+            return [f"the cluster does not answer: {error}"]
+        nodes, pods, groups, events = lists
+        foreign = [pod for pod in pods if pod["metadata"]["uid"] in self.bindings.foreign]
+        pods = [pod for pod in pods if pod["metadata"]["uid"] not in self.bindings.foreign]
+        behind = [text for reader in self._readers.values() if (text := await reader.behind())]
+        expected = self._expected
+        objects = Objects(nodes, pods, without_members(groups, foreign), events)
+        return behind + missing(objects, self.claims, expected.schedulers, expected.may_wait, expected.device_config)
+
+    def _compare_bindings(self) -> None:
+        """Compare the bindings since the last comparison with claims."""
+        bound = self.bindings.bound
+        self._compared &= bound.keys()
+        missed = self._readers["LEDGER"].missed
+        unread = self._lossy or missed > self._missed
+        self._missed = missed
+        for uid in sorted(bound.keys() - self._compared - self.bindings.foreign):
+            name, node, devices = bound[uid]
+            claims = [claim for claim in self.claims.of_pod(uid) if claim.node == node]
+            self._compared.add(uid)
+            if any(claim.devices == devices and claim.id not in self.claims.foreign for claim in claims):
+                continue
+            if not claims and unread:
+                continue  # a fault may have removed the claim, or a later message replaced it, before it was read
+            seen = [(claim.id, claim.devices) for claim in claims]
+            self.report("bindings equal claims", f"{name} ({uid}) is bound to {node} with {devices}; claims: {seen}")

@@ -1,1 +1,0 @@
-"""``deviceshare bench``: benchmarks of the system (:mod:`.bus`, :mod:`.kube`) and of decisions (:mod:`.allocator`)."""

@@ -1,9 +1,0 @@
-"""Chaos on real processes: ``deviceshare chaos``.
-
-A system as ``up`` starts it, with replicas and a proxy in front of each connection; a workload; faults; a checker.
-
-Reading order: :mod:`.options` (what a run does), :mod:`.run` (its groups of faults), :mod:`.schedule` (which and when),
-:mod:`.system` (the processes) with :mod:`.proxy` (their connections), :mod:`.workload` (what users and operators do),
-:mod:`.faults` (what breaks) with :mod:`.bus_faults` and :mod:`.hostile`, :mod:`.checker` (what must hold),
-:mod:`.report` (what is shown).
-"""
