@@ -87,11 +87,12 @@ soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size,
 		$(BIN)/pytest --capture=no tests/kube/test_system.py tests/kube/test_handoff.py tests/kube/test_containers.py \
 		tests/system/test_burst.py tests/system/test_upgrade.py tests/cli/test_simulate_trace.py
 
-lint: $(READY)  ## ruff, mypy, import-linter
+lint: $(READY)  ## ruff, mypy, import-linter, words
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python .ci/check_words.py
 
 format: $(READY)  ## format and fix with ruff
 	@$(BIN)/ruff format .
