@@ -3,33 +3,32 @@
 A node that has changed serves a request only if it has the resources, a card with the memory, and the label, the name,
 the card or the resource that the request names. This is necessary, not sufficient, and found for all requests at once:
 the cost of a change depends on the requests that it may serve, and hardly on the number of those that wait. Those that
-are left are compared one by one with labels and models of cards, up to a bound: a decision costs a hundred times as
-much.
+are left are compared one by one with labels and models of cards (:mod:`.waiting_labels`), up to a bound: a decision
+costs a hundred times as much.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from deviceshare.allocation.card_request import CardRequest
 from deviceshare.allocation.expected_pods import Cluster
 from deviceshare.allocation.pod_class import PodClass
-from deviceshare.allocation.predicates import NAME_FIELD, matches
-from deviceshare.families import types_accepted
+from deviceshare.allocation.predicates import NAME_FIELD
+from deviceshare.allocation.waiting_labels import is_short, may_serve
 from deviceshare.kernels import KIND, MEMORY_USED
 from deviceshare.model import NodeFact, PodRequest, Requirement
 from deviceshare.state import PODS, Bools, Ints
 
-MOST_SLOTS = 16
+MAX_SLOTS = 16
 """The most slots of one key; a key that would need more may be served by every change."""
-_MOST_COMPARED = 16
+_MAX_COMPARED = 16
 """Amounts that are compared: the memory of one card and resources; further resources count as sufficient."""
 _FEW_ROWS = 32
 """Up to so many changed nodes are compared one by one, more of them only by the most that any has free."""
-_MOST_MATCHED = 20_000
-"""Pairs of requests and nodes whose labels and models are compared for one change, of some 5 µs each."""
+_MAX_MATCHED = 5000
+"""Pairs of requests and nodes whose labels and models are compared for one change, of some 10 µs each."""
 
 _Mark = tuple[str, ...]
 """What a node must have: a label, the key of one, its name, a card, or a resource."""
@@ -59,27 +58,27 @@ class WaitingRequests:
         self._keys: list[Hashable] = []
         """The key of each slot."""
         self._pod_classes: list[PodClass | None] = []
-        """The class of the request of each slot."""
+        """The class of the request of each slot; None: its labels and models are not compared."""
         self._unused: list[int] = []
         self._by_mark: defaultdict[_Mark, dict[int, None]] = defaultdict(dict)
         self._columns: dict[str, int] = {}
         """The columns of resources in ``_wanted``."""
-        self._wanted: Ints = np.zeros((0, _MOST_COMPARED), dtype=np.int64)
+        self._wanted: Ints = np.zeros((0, _MAX_COMPARED), dtype=np.int64)
         """int64[slots, amounts]: what is wanted, first of all the MiB of one card."""
 
     def put(self, key: Hashable, requests: Iterable[PodRequest]) -> None:
         """Add a key with its requests, in place of those that it had."""
         self.discard(key)
         wanted: list[tuple[_Mark, list[int], PodClass | None]] = [
-            (mark, self._amounts(pod_class), pod_class)
+            (mark, self._amounts(pod_class), pod_class if is_short(pod_class) else None)
             for pod_class in map(self._read, requests)
             if not pod_class.unschedulable  # else no node of any cluster serves it
             for mark in self._marks(pod_class)
         ]
-        if len(wanted) > MOST_SLOTS:
-            wanted = [(_ANYWHERE, [0] * _MOST_COMPARED, None)]
+        if len(wanted) > MAX_SLOTS:
+            wanted = [(_ANYWHERE, [0] * _MAX_COMPARED, None)]
         if wanted:
-            self._slots[key] = [(each[0], self._fill(key, *each)) for each in wanted]
+            self._slots[key] = [(slot[0], self._fill(key, *slot)) for slot in wanted]
 
     def discard(self, key: Hashable) -> None:
         """Remove a key, if present."""
@@ -105,21 +104,21 @@ class WaitingRequests:
         for row in changed.tolist():
             if (node := nodes[row]) is not None:
                 marks |= dict.fromkeys(_marks_of(node))
-        found = self._enough(changed, [slot for mark in marks for slot in self._by_mark.get(mark, ())])
-        if len(found) * len(changed) <= _MOST_MATCHED:
+        slots = self._enough(changed, [slot for mark in marks for slot in self._by_mark.get(mark, ())])
+        if len(slots) * len(changed) <= _MAX_MATCHED:
             taking = [node for row in changed.tolist() if (node := nodes[row]) is not None]
-            found = [slot for slot in found if any(_matches(self._pod_classes[slot], node) for node in taking)]
+            slots = [slot for slot in slots if self._may_be_served(slot, taking)]
         if anywhere := self._by_mark.get(_ANYWHERE):
-            found += self._enough(self._taking_pods(np.arange(len(nodes))), [*anywhere])
-        return list(dict.fromkeys(self._keys[slot] for slot in found))
+            slots += self._enough(self._taking_pods(np.arange(len(nodes))), [*anywhere])
+        return list(dict.fromkeys(self._keys[slot] for slot in slots))
 
     # Slots
 
     def _amounts(self, pod_class: PodClass) -> list[int]:
-        wanted = [0] * _MOST_COMPARED
+        wanted = [0] * _MAX_COMPARED
         wanted[0] = max(map(_least_memory, pod_class.card_requests), default=0)
         for name, amount in pod_class.resources:
-            if name not in self._columns and len(self._columns) < _MOST_COMPARED - 1 and self._exists(name):
+            if name not in self._columns and len(self._columns) < _MAX_COMPARED - 1 and self._exists(name):
                 self._columns[name] = 1 + len(self._columns)
             if name in self._columns:
                 wanted[self._columns[name]] = amount
@@ -139,13 +138,13 @@ class WaitingRequests:
         by_term = [_named(term) for term in rule.node_terms or ()]
         if by_term and all(by_term):
             either = dict.fromkeys(mark for of_term in by_term for mark in of_term)
-            if len(either) <= MOST_SLOTS:
+            if len(either) <= MAX_SLOTS:
                 return list(either)
         for card_request in pod_class.card_requests:
-            by_answer = [[("card", each) for each in demand.use_ids] for _, demand in card_request.answers]
+            by_answer = [[("card", name) for name in demand.use_ids] for _, demand in card_request.answers]
             if by_answer and all(by_answer):
                 cards: dict[_Mark, None] = dict.fromkeys(mark for of_answer in by_answer for mark in of_answer)
-                if len(cards) <= MOST_SLOTS:
+                if len(cards) <= MAX_SLOTS:
                     return list(cards)
         selected: list[_Mark] = [("label", *pair) for pair in rule.node_selector]
         # The mark under which the fewest others wait.
@@ -166,6 +165,10 @@ class WaitingRequests:
         return slot
 
     # Nodes
+
+    def _may_be_served(self, slot: int, nodes: Sequence[NodeFact]) -> bool:
+        pod_class = self._pod_classes[slot]
+        return pod_class is None or any(may_serve(node, pod_class) for node in nodes)
 
     def _taking_pods(self, rows: Ints) -> Ints:
         """Return those of some rows whose node may take one more pod."""
@@ -191,7 +194,7 @@ class WaitingRequests:
     def _free(self, rows: Ints) -> Ints:
         """Return int64[R, amounts]: what each row has free, and has on one card."""
         cards, resources = self._cluster.cards, self._cluster.resources
-        free = np.zeros((len(rows), _MOST_COMPARED), dtype=np.int64)
+        free = np.zeros((len(rows), _MAX_COMPARED), dtype=np.int64)
         kind, kinds = cards.block[rows, KIND], cards.kinds
         recounted = np.zeros(len(kinds), dtype=np.bool_)
         for mode in self._recounted:
@@ -223,26 +226,6 @@ def _named(term: Iterable[Requirement]) -> list[_Mark]:
         if requirement.operator in ("Exists", "Gt", "Lt") and not requirement.field:
             return [("key", requirement.key)]
     return []
-
-
-def _matches(pod_class: PodClass | None, node: NodeFact) -> bool:
-    """Return whether a node has the labels that a class requires, and cards of the models."""
-    if pod_class is None:
-        return True
-    return matches(pod_class.rule, node) and all(_has_model(each, node) for each in pod_class.card_requests)
-
-
-def _has_model(card_request: CardRequest, node: NodeFact) -> bool:
-    demands = [demand for _, demand in card_request.answers]
-    if any(demand.or_whole or not (demand.use_types or demand.nouse_types) for demand in demands):
-        return True
-    names = tuple(sorted({card.type for card in node.cards}))
-    return any(_accepts(demand.use_types, demand.nouse_types, names, demand.type_parts) for demand in demands)
-
-
-@lru_cache(_MOST_MATCHED)
-def _accepts(use: tuple[str, ...], nouse: tuple[str, ...], names: tuple[str, ...], parts: bool) -> bool:
-    return bool(types_accepted(use, nouse, names, parts=parts).any())
 
 
 def _marks_of(node: NodeFact) -> Iterator[_Mark]:
