@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
+import typer.core
 from deviceshare_cli.main import app
 from typer.testing import CliRunner
 
@@ -13,8 +13,10 @@ def float_options(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tu
     for param in command.params:
         if "float" in param.type.name:
             yield path, max(param.opts, key=len)
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from float_options(inner, (*path, name))
+    if isinstance(command, typer.core.TyperGroup):
+        context = typer.Context(command)
+        for name in command.list_commands(context):
+            yield from float_options(command.get_command(context, name), (*path, name))
 
 
 OPTIONS = list(float_options(typer.main.get_command(app)))

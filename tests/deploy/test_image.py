@@ -55,6 +55,10 @@ def test_everything_is_installed_with_hashes() -> None:
         assert "--require-hashes" in line or "--no-deps /wheels" in line, line
 
 
+def test_the_workflow_starts_all_services_of_the_image() -> None:
+    assert f"for module in {' '.join(SERVICES)}; do" in (ROOT / ".github" / "workflows" / "ci.yaml").read_text()
+
+
 def test_the_default_image_is_that_of_the_services() -> None:
     assert list(stages())[-1] == "service"
 

@@ -99,6 +99,7 @@ def test_paths_of_the_code_exist(page):
 @each_page
 def test_commands_and_their_options_exist(page):
     root = typer.main.get_command(app)
+    root.list_commands(typer.Context(root))  # adds those of other distributions
     consoles = "\n".join(re.findall(r"^```console\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
     lines = re.findall(r"^(?:\$ )?(?:\.venv/bin/)?deviceshare( .+)$", consoles, re.MULTILINE)
     lines += re.findall(r"`deviceshare( [^`\n]+)`", page.read_text())

@@ -189,7 +189,7 @@ def curve(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run `bench allocator` for every family at several sizes, each run in a process of its own."""
+    """Run `lab bench allocator` for every family at several sizes, each run in a process of its own."""
     from deviceshare_lab.bench.allocator import curve
 
     sizes = curve.numbers("--nodes", nodes), curve.numbers("--shapes", shapes)

@@ -45,8 +45,8 @@ def scaling(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="A report of `bench bus --json` with one replica, from which the costs are taken; further ones, with "
-            "more replicas of placement, are compared with their simulation.",
+            help="A report of `lab bench bus --json` with one replica, from which the costs are taken; further ones, "
+            "with more replicas of placement, are compared with their simulation.",
         ),
     ] = None,
     plots: Annotated[

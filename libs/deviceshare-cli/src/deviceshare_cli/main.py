@@ -1,20 +1,19 @@
 """The command line: names, options and help of the commands; each calls the module that implements it.
 
-The commands of packages such as :mod:`.reading` are in their module ``app``. Other distributions add commands by entry
-points in the group ``deviceshare.commands``: the laboratory adds ``lab``.
-Modules that take long to import are imported by the command that needs them.
+The commands of packages such as :mod:`.reading` are in their module ``app``; :mod:`.added_commands` finds those of
+other distributions. Modules that take long to import are imported by the command that needs them.
 """
 
 import io
 import logging
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from deviceshare_cli import runfile
+from deviceshare_cli.added_commands import AddedCommands
 from deviceshare_cli.checking.app import app as checking_app
 from deviceshare_cli.credentials.app import app as credentials_app
 from deviceshare_cli.errors import CommandError
@@ -28,6 +27,7 @@ from deviceshare_cli.reading.app import app as reading_app
 from deviceshare_cli.simulate.app import app as simulate_app
 
 app = typer.Typer(
+    cls=AddedCommands,
     help="Share GPUs and NPUs among pods: run the scheduler on this machine, change its cluster, explain decisions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -38,8 +38,6 @@ app.add_typer(reading_app)
 app.add_typer(simulate_app, name="simulate")
 app.add_typer(credentials_app)
 app.add_typer(checking_app)
-for added in entry_points(group="deviceshare.commands"):
-    app.add_typer(added.load(), name=added.name)
 
 FileOption = Annotated[
     list[str], typer.Option("-f", "--filename", metavar="FILE", help="File, directory or - for standard input.")

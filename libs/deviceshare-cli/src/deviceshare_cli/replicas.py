@@ -1,4 +1,4 @@
-"""``--replicas`` of ``deviceshare up``, ``bench bus`` and ``chaos``."""
+"""``--replicas`` of ``deviceshare up``, ``lab bench bus`` and ``chaos``."""
 
 import typer
 

@@ -1,6 +1,6 @@
 """The system as processes of this machine: nats-server, the four services, and the local cluster.
 
-``up`` and ``bench`` start it in the same order: servers and streams, then the services that only read the bus.
+``up`` and ``lab bench`` start it in the same order: servers and streams, then the services that only read the bus.
 Inventory starts last, after the cluster has been loaded: the first decisions see all of its objects.
 """
 

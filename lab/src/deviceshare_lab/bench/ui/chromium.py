@@ -30,10 +30,10 @@ async def chromium() -> AsyncIterator["Browser"]:
     try:
         from playwright.async_api import async_playwright
     except ImportError:
-        raise CommandError("`bench ui` needs the Python package playwright, which `make setup` installs") from None
+        raise CommandError("`lab bench ui` needs the Python package playwright, which `make setup` installs") from None
     path = find_chromium()
     if path is None:
-        raise CommandError(f"`bench ui` needs Chromium (Debian: apt-get install chromium) in PATH or in {VARIABLE}")
+        raise CommandError(f"`lab bench ui` needs Chromium (Debian: apt-get install chromium) in PATH or in {VARIABLE}")
     # Chromium's sandbox refuses to run as root, as in containers.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     async with async_playwright() as playwright:
