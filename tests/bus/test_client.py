@@ -323,7 +323,7 @@ async def test_what_is_for_nats_py_waits_bounded(
     connection: Connection, form: str, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A subscription of nats-py beside listeners; its messages keep their order."""
-    monkeypatch.setattr(connection_reader, "MOST_OTHERS", 10)
+    monkeypatch.setattr(connection_reader, "MAX_OTHERS", 10)
     numbers: list[int] = []
     heard: list[Received] = []
 

@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import pytest
 from deviceshare_bus.leases import (
-    MOST_MEMBERS,
+    MAX_MEMBERS,
     NAMING,
     NAMING_REPORTED,
     PERIOD,
@@ -362,10 +362,10 @@ def test_leases_of_members_that_never_existed_are_bounded_and_fenced() -> None:
     stream = Stream()
     replica = Replica(stream, "a", "a1")
     now = settle([replica], 0.0, PERIOD)
-    for number in range(2 * MOST_MEMBERS):
+    for number in range(2 * MAX_MEMBERS):
         stream.put(Lease(service="placement", member=f"stranger-{number}", instance=f"x-{number}"))
     replica.receive(10_000, now)
-    assert len(replica.membership.others) == MOST_MEMBERS
+    assert len(replica.membership.others) == MAX_MEMBERS
     assert not replica.membership.owns(0)
     settle([replica], now, 2 * PERIOD)
     assert replica.membership.owns(0)

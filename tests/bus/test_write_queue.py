@@ -9,10 +9,10 @@ from deviceshare_bus.connection import connect
 from deviceshare_bus.publisher import Conflict, Publisher, Refused, Unknown, Write
 from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
-from deviceshare_bus.write_queue import BATCH_BYTES, BATCH_LIMIT, LEAST_BATCH, Rejection, Result, Unit, WriteQueue
+from deviceshare_bus.write_queue import BATCH_BYTES, BATCH_LIMIT, MIN_BATCH, Rejection, Result, Unit, WriteQueue
 
-FEW = LEAST_BATCH - 1
-MANY = 3 * LEAST_BATCH
+FEW = MIN_BATCH - 1
+MANY = 3 * MIN_BATCH
 
 
 class Rejected(Exception):

@@ -2,7 +2,7 @@
 
 import pytest
 from deviceshare_lab.conformance import deviations
-from deviceshare_lab.conformance.deviations import DEVIATIONS, MOST_TOGETHER, explanation
+from deviceshare_lab.conformance.deviations import DEVIATIONS, MAX_TOGETHER, explanation
 from support.recorded_cases import Run, Write, deviating, recorded, replayed
 
 EACH_DEVIATION = pytest.mark.parametrize("name", [each.name for each in DEVIATIONS])
@@ -47,7 +47,7 @@ def test_the_smallest_set_of_deviations_explains_a_difference() -> None:
     found = explanation(every, lambda some: set(together) <= set(some) and every[0] not in some)
     assert list(found) == together
     assert list(explanation(every, lambda some: every[4] in some)) == [every[4]]
-    assert explanation(every, lambda some: len(some) > MOST_TOGETHER) == ()
+    assert explanation(every, lambda some: len(some) > MAX_TOGETHER) == ()
 
 
 def test_the_policy_of_gpu_share_explains_no_difference_of_other_families(write: Write, run: Run) -> None:

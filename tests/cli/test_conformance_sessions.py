@@ -16,13 +16,13 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_lab.conformance.command import conformance
 from deviceshare_lab.conformance.sessions.command import summarize
 from deviceshare_lab.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS
-from deviceshare_lab.conformance.sessions.report import MOST_PERCENT, SessionSummary, as_text
+from deviceshare_lab.conformance.sessions.report import MAX_PERCENT, SessionSummary, as_text
 from deviceshare_lab.conformance.sessions.rules import RULES
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "sessions"
 FILES = ("sessions.jsonl.gz", "sessions-unit.jsonl.gz", "sessions-more.jsonl.gz")
-LEAST_IDENTICAL, LEAST_IN_ORDER = 98.0, 95.0
+MIN_IDENTICAL, MIN_IN_ORDER = 98.0, 95.0
 """Percent of the sessions with all arguments of our rules off."""
 
 RecordedLine = dict[str, Any]
@@ -67,7 +67,7 @@ def test_rules_explain_few_sessions():
     assert sum(len(replayed(file).outcomes) for file in FILES[:2]) >= 240 + 44
     for file in FILES:
         summary = replayed(file)
-        assert summary.percent(summary.by_rule) <= MOST_PERCENT, as_text(summary, verbose=False)
+        assert summary.percent(summary.by_rule) <= MAX_PERCENT, as_text(summary, verbose=False)
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -75,8 +75,8 @@ def test_nearly_all_sessions_are_identical_without_our_rules(file):
     summary = as_volcano(file)
     identical = summary.percent(summary.same(PODS, NODES, DEVICES))
     in_order = summary.percent(summary.same(PODS, NODES, DEVICES, ORDER))
-    assert identical >= LEAST_IDENTICAL, as_text(summary, verbose=True)
-    assert in_order >= LEAST_IN_ORDER, as_text(summary, verbose=True)
+    assert identical >= MIN_IDENTICAL, as_text(summary, verbose=True)
+    assert in_order >= MIN_IN_ORDER, as_text(summary, verbose=True)
 
 
 def test_the_recorded_sessions_have_many_placements_and_phases():

@@ -24,7 +24,7 @@ from support.inventory import Bus, Driver, execute
 _SUBJECT = re.compile(r"[^\s.*>]+(\.[^\s.*>]+)+")
 AT = Now(1000.0, NOW)
 _CREATED = "2026-02-03T08:00:00Z"
-_MOST_PODS = 3
+_MAX_PODS = 3
 """Pods of a Job that are looked at: it may ask for any number. Likewise of other workloads."""
 
 
@@ -87,12 +87,12 @@ def _changes(obj: Any) -> list[Change]:
             makers = {task["name"]: pod_maker(stored, task) for task in stored["spec"]["tasks"]}
             made += [
                 makers[task["name"]](index)
-                for (_, task, index), _ in zip(pod_names(stored), range(_MOST_PODS), strict=False)
+                for (_, task, index), _ in zip(pod_names(stored), range(_MAX_PODS), strict=False)
             ]
         elif kind in WORKLOADS:
             found = desired(stored, Owned())
             again = desired(stored, Owned({pod["metadata"]["name"]: PodState("Failed") for pod in found.created}))
-            made += [*found.created[:_MOST_PODS], *found.updated[:_MOST_PODS], *again.created[:_MOST_PODS]]
+            made += [*found.created[:_MAX_PODS], *found.updated[:_MAX_PODS], *again.created[:_MAX_PODS]]
     return changes
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from deviceshare.conf import (
     BUILT_IN,
-    MOST_INSTANCES,
+    MAX_INSTANCES,
     DevicesConf,
     HamiConf,
     MigInstance,
@@ -265,7 +265,7 @@ IN_INSTANCE = f"{IN_GROUP}.geometries[0]"
         (of_group(group="a-b"), f"{IN_GROUP}.group", "a-b", "letters, digits, _ and ."),
         (of_group(geometries=None), f"{IN_GROUP}.geometries", "", "a list of instances, at least one"),
         (
-            of_group(geometries=[INSTANCE | {"count": MOST_INSTANCES}, INSTANCE | {"count": 1}]),
+            of_group(geometries=[INSTANCE | {"count": MAX_INSTANCES}, INSTANCE | {"count": 1}]),
             f"{IN_GROUP}.geometries", "63 instances in group1", "at most 62 instances in a group",
         ),
         (

@@ -11,7 +11,7 @@ from support.mig import A30, DOCS, mig_card, mig_cluster
 
 SIZES = (5000, 6000, 10000, 20000, 40000)
 MODELS = {"n0": A30, "n1": A30, "n2": "", "n3": "", "n4": ""}
-MOST_SEEDS = 2**16
+MAX_SEEDS = 2**16
 
 
 def nodes():
@@ -98,7 +98,7 @@ def check_instances(cluster):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, MOST_SEEDS), st.integers(0, 6))
+@given(st.integers(0, MAX_SEEDS), st.integers(0, 6))
 def test_each_move_is_feasible_in_its_turn_and_the_plan_changes_nothing(seed, budget):
     scene = Scene(seed)
     before = content(scene.cluster)
@@ -113,7 +113,7 @@ def test_each_move_is_feasible_in_its_turn_and_the_plan_changes_nothing(seed, bu
         assert copy.release(move.source, move.pod.uid)
         copy.take(move.pod.uid, move.placement)
         check_instances(copy)
-        assert move.gain > defragmentation.LEAST_GAIN
+        assert move.gain > defragmentation.MIN_GAIN
     fresh = scene.copy(copy)
     assert content(fresh) == content(copy)
     assert measure(scene.cluster, moves) == pytest.approx((lost(scene.cluster), lost(fresh)), abs=1e-6)
@@ -122,7 +122,7 @@ def test_each_move_is_feasible_in_its_turn_and_the_plan_changes_nothing(seed, bu
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(0, MOST_SEEDS))
+@given(st.integers(0, MAX_SEEDS))
 def test_the_first_move_is_the_best_of_all_pods(seed):
     scene = Scene(seed)
     moves = scene.plan(1)
@@ -136,7 +136,7 @@ def test_the_first_move_is_the_best_of_all_pods(seed):
         if (placement := others.place(pod.request)) is not None:
             others.take(pod.uid, placement)
             best = max(best, start - lost(others) - waste(others))
-    if best > defragmentation.LEAST_GAIN:
+    if best > defragmentation.MIN_GAIN:
         assert moves[0].gain == pytest.approx(best)
     else:
         assert moves == ()
@@ -220,7 +220,7 @@ def crowded(*names):
 
 def test_all_sets_of_the_cards_with_the_fewest_pods_are_tried_first(monkeypatch):
     made, movable = crowded("p0-a", "p1-a", "p2-a", "p3-b", "p4-b", "p5-c", "p6-c")
-    monkeypatch.setattr(defragmentation, "MOST_TRIED", 3)
+    monkeypatch.setattr(defragmentation, "MAX_TRIED", 3)
     assert [move.pod.uid for move in plan(made, (), 2, movable)] == ["p3-b", "p4-b"]
 
 

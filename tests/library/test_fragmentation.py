@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from deviceshare.allocation import expected_pods
 from deviceshare.allocation.expected_pods import expected_request
-from deviceshare.kernels import CARD, MOST_EXPECTED, Arrivals, Typical, TypicalPod
-from deviceshare.kernels.arrivals import MOST_COUNTED
+from deviceshare.kernels import CARD, MAX_EXPECTED, Arrivals, Typical, TypicalPod
+from deviceshare.kernels.arrivals import MAX_COUNTED
 from deviceshare.kernels.free_cards import FreeCards
 from deviceshare.model import Policies
 from deviceshare_lab.studies.trace.product import AllocatorPlacer
@@ -241,7 +241,7 @@ def test_nodes_that_expected_pods_do_not_select_are_filled_by_the_others():
 
 
 def test_a_card_that_does_not_count_is_not_measured_as_another_one(monkeypatch):
-    monkeypatch.setattr(expected_pods, "MOST_TYPICAL", 1)
+    monkeypatch.setattr(expected_pods, "MAX_TYPICAL", 1)
     mixed = [card(0, memory=1000, node="b"), card(1, memory=1000, node="b", model="Tesla-P4")]
     nodes = node("a", cards(2, memory=1000, node="a")), node("b", mixed)
     made = learning(*(replace(each, labels={"pool": each.name}) for each in nodes))
@@ -257,7 +257,7 @@ def test_the_rules_that_are_evaluated_to_order_requests_are_bounded(monkeypatch)
     made.arrived(vgpu(1, 500))
     evaluated = []
     kinds_of = made._expected_pods._kinds_of
-    monkeypatch.setattr(expected_pods, "MOST_COMPARED", 3 * 8)
+    monkeypatch.setattr(expected_pods, "MAX_COMPARED", 3 * 8)
     monkeypatch.setattr(made._expected_pods, "_kinds_of", lambda *each: evaluated.append(each) or kinds_of(*each))
     for at in range(8):
         made.arrived(replace(vgpu(1, 500), node_selector=(("own", str(at)),)))
@@ -283,11 +283,11 @@ def test_what_is_expected_of_a_pod():
 
 def test_the_number_of_counted_requests_is_bounded():
     arrivals = Arrivals()
-    for number in range(3 * MOST_COUNTED):
+    for number in range(3 * MAX_COUNTED):
         arrivals.count(number)
-    assert len(arrivals._weights) == 2 * MOST_COUNTED
-    assert len(arrivals.frequent(lambda number: number)) == MOST_EXPECTED
-    assert len(arrivals._weights) == MOST_COUNTED
+    assert len(arrivals._weights) == 2 * MAX_COUNTED
+    assert len(arrivals.frequent(lambda number: number)) == MAX_EXPECTED
+    assert len(arrivals._weights) == MAX_COUNTED
 
 
 def test_requests_are_updated_often_at_first_and_then_after_each_2048_arrivals():
@@ -325,7 +325,7 @@ def test_requests_that_lost_all_weight_do_not_replace_the_expected_ones():
 def test_a_pod_is_placed_on_cards_that_no_expected_pod_requests():
     nodes = node("gpu", cards(2, memory=1000)), node("npu", [replace(card(0), mode="mindcluster")])
     made = learning(*nodes)
-    for at in range(5 * (MOST_EXPECTED + 1)):
+    for at in range(5 * (MAX_EXPECTED + 1)):
         made.arrived(vgpu(1, 100 + at // 5))
     assert take(made, vgpu(1, 100), "a").node == "gpu"
     assert all(request.hardware for request, _ in made._expected_pods._frequent), "the prior is not among them"

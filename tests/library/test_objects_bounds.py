@@ -79,29 +79,29 @@ def resources(count: int) -> list[Object]:
 
 
 BOUNDS: list[tuple[str, int, Callable[[int], bytes]]] = [
-    ("spec.containers", bounds.MOST_CONTAINERS, lambda n: pod(containers=containers(n))),
-    ("spec.initContainers", bounds.MOST_CONTAINERS, lambda n: pod(initContainers=containers(n))),
-    ("spec.containers[].resources", bounds.MOST_RESOURCES, lambda n: pod(containers=resources(n))),
-    ("spec.containers[].ports", bounds.MOST_HOST_PORTS, lambda n: pod(containers=host_ports(n))),
-    ("spec.nodeSelector", bounds.MOST_SELECTED, lambda n: pod(nodeSelector={f"k{i}": "v" for i in range(n)})),
-    ("spec.tolerations", bounds.MOST_TOLERATIONS, lambda n: pod(tolerations=[{"key": f"k{i}"} for i in range(n)])),
-    ("spec.schedulingGates", bounds.MOST_GATES, lambda n: pod(schedulingGates=[{"name": f"g{i}"} for i in range(n)])),
-    ("spec.volumes", bounds.MOST_VOLUMES, lambda n: pod(volumes=[{"name": f"v{i}"} for i in range(n)])),
-    ("spec.topologySpreadConstraints", bounds.MOST_SPREADS, lambda n: pod(topologySpreadConstraints=spread(n))),
+    ("spec.containers", bounds.MAX_CONTAINERS, lambda n: pod(containers=containers(n))),
+    ("spec.initContainers", bounds.MAX_CONTAINERS, lambda n: pod(initContainers=containers(n))),
+    ("spec.containers[].resources", bounds.MAX_RESOURCES, lambda n: pod(containers=resources(n))),
+    ("spec.containers[].ports", bounds.MAX_HOST_PORTS, lambda n: pod(containers=host_ports(n))),
+    ("spec.nodeSelector", bounds.MAX_SELECTED, lambda n: pod(nodeSelector={f"k{i}": "v" for i in range(n)})),
+    ("spec.tolerations", bounds.MAX_TOLERATIONS, lambda n: pod(tolerations=[{"key": f"k{i}"} for i in range(n)])),
+    ("spec.schedulingGates", bounds.MAX_GATES, lambda n: pod(schedulingGates=[{"name": f"g{i}"} for i in range(n)])),
+    ("spec.volumes", bounds.MAX_VOLUMES, lambda n: pod(volumes=[{"name": f"v{i}"} for i in range(n)])),
+    ("spec.topologySpreadConstraints", bounds.MAX_SPREADS, lambda n: pod(topologySpreadConstraints=spread(n))),
     (
         "spec.affinity.nodeAffinity.required.nodeSelectorTerms",
-        bounds.MOST_NODE_TERMS,
+        bounds.MAX_NODE_TERMS,
         lambda n: pod(affinity=node_affinity(terms(n))),
     ),
-    ("spec.affinity.nodeAffinity.preferred", bounds.MOST_NODE_TERMS, lambda n: pod(affinity=preferred(n))),
+    ("spec.affinity.nodeAffinity.preferred", bounds.MAX_NODE_TERMS, lambda n: pod(affinity=preferred(n))),
     (
         "spec.affinity",
-        bounds.MOST_TEXTS,
+        bounds.MAX_TEXTS,
         lambda n: pod(affinity=node_affinity(terms(1, operator="In", values=[f"v{i}" for i in range(n - 2)]))),
     ),
     (
         "spec.affinity.podAffinity and podAntiAffinity",
-        bounds.MOST_POD_TERMS,
+        bounds.MAX_POD_TERMS,
         lambda n: pod(affinity=pod_affinity(n // 2, n - n // 2)),
     ),
     ("metadata.labels", metadata.MAX_LABELS, lambda n: pod({"labels": {f"l{i}": "v" for i in range(n)}})),
@@ -147,7 +147,7 @@ def test_a_fact_takes_at_most_four_times_the_json_of_its_object(make: Callable[[
 
 
 def test_a_fact_within_the_bounds_takes_at_most_four_times_its_json() -> None:
-    hosts = [f"gpu-node-{number:05}.cluster.example.com" for number in range(bounds.MOST_TEXTS - 2)]
+    hosts = [f"gpu-node-{number:05}.cluster.example.com" for number in range(bounds.MAX_TEXTS - 2)]
     data = pod(affinity=node_affinity(terms(1, operator="In", values=hosts)))
     assert decode_pod(data).problems == ()
     assert memory_of(data) <= 4 * len(data)
@@ -155,17 +155,17 @@ def test_a_fact_within_the_bounds_takes_at_most_four_times_its_json() -> None:
 
 def test_a_bound_pod_with_too_many_containers_counts_all_that_they_use() -> None:
     asked = {"resources": {"limits": {"volcano.sh/vgpu-number": "1", "cpu": "1"}}}
-    fact = decode_pod(pod(nodeName="n1", containers=containers(bounds.MOST_CONTAINERS + 10, **asked)))
+    fact = decode_pod(pod(nodeName="n1", containers=containers(bounds.MAX_CONTAINERS + 10, **asked)))
     total = sum(container.get("volcano.sh/vgpu-number") or 0 for container in fact.ask.containers)
-    assert (len(fact.ask.containers), total) == (bounds.MOST_CONTAINERS, bounds.MOST_CONTAINERS + 10)
+    assert (len(fact.ask.containers), total) == (bounds.MAX_CONTAINERS, bounds.MAX_CONTAINERS + 10)
 
 
 def test_of_too_many_resources_those_of_devices_stay() -> None:
-    (container,) = resources(10 * bounds.MOST_RESOURCES)
+    (container,) = resources(10 * bounds.MAX_RESOURCES)
     container["resources"]["limits"] |= {"volcano.sh/vgpu-number": "2", "memory": "1Gi"}
     (kept,) = decode_pod(pod(nodeName="n1", containers=[container])).ask.containers
     assert (kept.get("volcano.sh/vgpu-number"), kept.get("memory")) == (2, 2**30)
-    assert len(kept.resources) == bounds.MOST_RESOURCES
+    assert len(kept.resources) == bounds.MAX_RESOURCES
 
 
 def test_devices_in_annotations_are_bounded() -> None:
@@ -209,10 +209,10 @@ def test_a_long_annotation_that_nothing_reads_is_no_problem_and_is_not_kept() ->
 
 
 def test_problems_are_few_and_short() -> None:
-    wrong = [{"key": "k" * 1000, "operator": "x" * 900} for _ in range(bounds.MOST_TOLERATIONS)]
+    wrong = [{"key": "k" * 1000, "operator": "x" * 900} for _ in range(bounds.MAX_TOLERATIONS)]
     problems = decode_pod(pod(tolerations=wrong)).problems
     assert len(problems) == MAX_PROBLEMS
-    assert problems[-1].value == f"{bounds.MOST_TOLERATIONS - MAX_PROBLEMS + 1} more problems"
+    assert problems[-1].value == f"{bounds.MAX_TOLERATIONS - MAX_PROBLEMS + 1} more problems"
     assert max(len(part) for problem in problems for part in msgspec.structs.astuple(problem)) <= 512
 
 

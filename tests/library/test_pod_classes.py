@@ -4,7 +4,7 @@ import gc
 import weakref
 
 from deviceshare.allocation import Allocator
-from deviceshare.allocation.pod_classes import MOST_RANKED
+from deviceshare.allocation.pod_classes import MAX_RANKED
 from deviceshare.model import HOSTNAME, PodVolume, Requirement, VolumeClaimFact, VolumeFact, VolumeUse
 from msgspec.structs import replace
 from support.builders import card, cluster, conf, node, vgpu, whole, whole_cards
@@ -52,7 +52,7 @@ def test_many_requests_do_not_reset_the_rankings_of_the_others():
     assert ranking is not None
     assert ranked(one, COMMON) is ranking
     assert ranked(one, first) is None, "the least recently used one is dropped"
-    assert sum("ranking" in handle.__dict__ for handle in handles) == MOST_RANKED - 1
+    assert sum("ranking" in handle.__dict__ for handle in handles) == MAX_RANKED - 1
     assert one.place(first) is None
     assert ranked(one, first) is not None, "and found again"
 

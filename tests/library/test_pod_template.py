@@ -88,4 +88,4 @@ def test_pods_of_one_template_share_one_request() -> None:
 
 
 def test_the_number_of_templates_is_bounded() -> None:
-    assert pod_template._request.cache_info().maxsize == pod_template.MOST_TEMPLATES
+    assert pod_template._request.cache_info().maxsize == pod_template.MAX_TEMPLATES

@@ -72,7 +72,7 @@ def test_a_round_never_does_more_than_the_bound(counter) -> None:
     scene = waiting_gangs()
     search(scene, counter)
     assert len(counter.rounds) > 10
-    assert max(counter.rounds) <= reservation.MOST_WORK + MEMBERS, "the last trial may exceed it"
+    assert max(counter.rounds) <= reservation.MAX_WORK + MEMBERS, "the last trial may exceed it"
     kept = [each.nodes for each in scene.dispatcher.reservations]
     assert len(kept) == GANGS
     names = [name for nodes in kept for name in nodes]
@@ -82,7 +82,7 @@ def test_a_round_never_does_more_than_the_bound(counter) -> None:
 def test_a_search_that_finds_nothing_ends(counter) -> None:
     scene = waiting_gangs(members=NODES + 1)
     search(scene, counter)
-    assert max(counter.rounds) <= reservation.MOST_WORK + NODES + 1
+    assert max(counter.rounds) <= reservation.MAX_WORK + NODES + 1
     assert list(scene.dispatcher.reservations) == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from deviceshare.kernels import MOST_EXPECTED, expected_weight
+from deviceshare.kernels import MAX_EXPECTED, expected_weight
 from deviceshare.kernels.arrivals import HALF_LIFE
 from deviceshare_lab.traces import (
     ExpectedPods,
@@ -129,13 +129,13 @@ def test_expected_pods_have_more_weight_the_larger_they_are_and_the_fewer_cards_
 
 
 def test_the_number_of_expected_requests_is_bounded():
-    pods = tuple(TracePod(f"p{at:03}", 1000 + at, 1, 1, 500) for at in range(MOST_EXPECTED + 50))
+    pods = tuple(TracePod(f"p{at:03}", 1000 + at, 1, 1, 500) for at in range(MAX_EXPECTED + 50))
     made = Trace("made", (TraceNode("n", 24_000, 1000, 2, "T4"),), pods)
     expected = ExpectedPods(trace_nodes(made, [0]))
     for each in pod_classes(made):
         expected.count(each)
     found = expected.typical()
-    assert found.size == MOST_EXPECTED
+    assert found.size == MAX_EXPECTED
     assert sum(found.shares) == pytest.approx(1.0)
 
 

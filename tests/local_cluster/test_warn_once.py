@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from deviceshare_localcluster.warn_once import MOST_REPORTED, WarnOnce
+from deviceshare_localcluster.warn_once import MAX_REPORTED, WarnOnce
 
 
 def test_a_problem_is_logged_once_until_too_many_are_remembered(caplog: pytest.LogCaptureFixture) -> None:
@@ -12,8 +12,8 @@ def test_a_problem_is_logged_once_until_too_many_are_remembered(caplog: pytest.L
         warnings.warn("'soon' is not a duration", "Pod default/a")
         warnings.warn("'soon' is not a duration", "Pod default/b")
         assert [each.getMessage() for each in caplog.records] == ["Pod default/a: 'soon' is not a duration"]
-        for number in range(MOST_REPORTED):
+        for number in range(MAX_REPORTED):
             warnings.warn(f"problem {number}")
-        assert len(caplog.records) == MOST_REPORTED + 1
+        assert len(caplog.records) == MAX_REPORTED + 1
         warnings.warn("'soon' is not a duration")
     assert caplog.records[-1].getMessage() == "'soon' is not a duration", "all are forgotten, not more are kept"

@@ -102,7 +102,7 @@ def test_a_sample_is_seeded_has_each_place_once_and_leaves_types_alone(repositor
 )
 def test_only_a_failing_test_kills(repository, tmp_path, monkeypatch, before, after, verdict) -> None:
     monkeypatch.setattr(workers, "TEST_TIMEOUT", 2.0)
-    monkeypatch.setattr(workers, "LEAST_TIMEOUT", 4.0 if verdict is Verdict.TIMEOUT else 60.0)
+    monkeypatch.setattr(workers, "MIN_TIMEOUT", 4.0 if verdict is Verdict.TIMEOUT else 60.0)
     copy = Copy(repository, tmp_path / "copy", compiled=True)
     mutant = Mutant("numbers", NUMBERS, 3, "x", CODE.replace(before, after))
     recording = Recording({"tests/test_numbers.py::test_larger": 0.1}, {})
@@ -246,7 +246,7 @@ sys.exit(command.main())
 def test_a_timeout_ends_what_left_the_session_of_the_tests(repository, tmp_path, monkeypatch) -> None:
     (repository / "tests" / "test_numbers.py").write_text(ENDLESS)
     monkeypatch.setenv("STARTED", str(tmp_path / "pids"))
-    monkeypatch.setattr(workers, "LEAST_TIMEOUT", -50.0)
+    monkeypatch.setattr(workers, "MIN_TIMEOUT", -50.0)
     copy = Copy(repository, tmp_path / "copy", compiled=True)
     recording = Recording({"tests/test_numbers.py::test_never_ends": 0.0}, {})
     mutant = Mutant("numbers", NUMBERS, 3, "x", CODE)

@@ -30,7 +30,7 @@ TEST_TIMEOUT = 60.0
 
 In ``make test`` a test that hangs fails as well.
 """
-LEAST_TIMEOUT = 40.0
+MIN_TIMEOUT = 40.0
 """Seconds to start the tests on a busy machine."""
 
 
@@ -129,7 +129,7 @@ class Copy:
         environment = self._readonly | {"MUTATION_SELECTION": str(chosen)}
         seconds = [recording.seconds[test] for test in tests]
         of_test = TEST_TIMEOUT + 5 * max(seconds)
-        timeout = LEAST_TIMEOUT + of_test + 5 * sum(seconds)
+        timeout = MIN_TIMEOUT + of_test + 5 * sum(seconds)
         path = self.root / mutant.path
         before, status = path.read_bytes(), path.stat()
         try:

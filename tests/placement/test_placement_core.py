@@ -10,7 +10,7 @@ from deviceshare.model import (
 )
 from deviceshare_placement.core import PlacementCore
 from deviceshare_placement.core.ledger_writes import RETRY
-from deviceshare_placement.core.reporter import MOST_REPEATED
+from deviceshare_placement.core.reporter import MAX_REPEATED
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
 from support.played import Played
@@ -124,12 +124,12 @@ def test_a_podgroup_in_a_namespace_called_pod_is_a_gang(played) -> None:
 
 
 def test_with_thousands_waiting_a_changed_number_is_published_in_portions(played) -> None:
-    for at in range(MOST_REPEATED + 100):
+    for at in range(MAX_REPEATED + 100):
         played.put(pod(f"w{at}", vgpu(2, 200)))
-    assert len(played.tick().explanations) == MOST_REPEATED + 100, "the first reason at once"
+    assert len(played.tick().explanations) == MAX_REPEATED + 100, "the first reason at once"
     played.put(pod("h", vgpu(1, 10), node="a", held=_held(1, 10)))
     played.put(node("c"))
-    assert len(played.tick(5.0).explanations) == MOST_REPEATED
+    assert len(played.tick(5.0).explanations) == MAX_REPEATED
     assert played.tick(0.5).explanations == []
     assert 0.0 < played.due <= 0.5
     assert len(played.tick(0.5).explanations) == 100

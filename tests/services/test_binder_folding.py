@@ -227,7 +227,7 @@ def test_a_binder_that_stops_records_events_that_wait():
 
 
 def test_a_binder_that_stops_drops_events_beyond_a_number_and_counts_them(monkeypatch):
-    monkeypatch.setattr(reporting, "MOST_LAST", 2)
+    monkeypatch.setattr(reporting, "MAX_LAST", 2)
     core = scene()
     core.accept = False
     for number in range(3):

@@ -210,7 +210,7 @@ def test_phases_are_counted_without_a_loop_over_all_groups(changes):
 
 
 def test_admitted_groups_that_never_come_are_not_kept_for_ever(monkeypatch):
-    monkeypatch.setattr("deviceshare_binder.core.groups.MOST_UNKNOWN", 3)
+    monkeypatch.setattr("deviceshare_binder.core.groups.MAX_UNKNOWN", 3)
     groups = Groups()
     for number in range(10):
         groups.decided(explanation(f"g{number}", "admitted", "admitted", group=f"ns/g{number}"))

@@ -143,7 +143,7 @@ def test_a_report_that_another_one_of_its_portion_supersedes_does_not_block_the_
 
 def test_writes_in_flight_and_waiting_are_bounded(monkeypatch):
     monkeypatch.setattr(cluster_writes, "IN_FLIGHT", 3)
-    monkeypatch.setattr(cluster_writes, "MOST_WAITING", 4)
+    monkeypatch.setattr(cluster_writes, "MAX_WAITING", 4)
     writes, dropped = ClusterWrites(), []
     for number in range(7):
         writes.add(event(f"p{number}"))
@@ -156,7 +156,7 @@ def test_writes_in_flight_and_waiting_are_bounded(monkeypatch):
 
 
 def test_reports_that_wait_are_bounded_and_the_dropped_ones_counted(monkeypatch):
-    monkeypatch.setattr(reports, "MOST_SCHEDULED", 5)
+    monkeypatch.setattr(reports, "MAX_SCHEDULED", 5)
     core = BinderDriver(reports_per_second=1.0)
     core.start()
     core.ledger("n1", [claim(f"p{number}") for number in range(20)])

@@ -113,7 +113,7 @@ def test_what_was_explained_of_a_pod_that_waits_no_more_is_forgotten(view):
 
 
 def test_explanations_of_deleted_pods_are_bounded(monkeypatch):
-    monkeypatch.setattr(reports, "MOST_UNKNOWN", 3)
+    monkeypatch.setattr(reports, "MAX_UNKNOWN", 3)
     pods = {}
     one = Reports(pods)
     for number in range(10):
@@ -203,7 +203,7 @@ def test_a_message_that_comes_before_its_pod_is_overruled_by_a_claim_as_well():
 
 
 def test_who_takes_reports_over_writes_all_of_them_and_repeats_few_events(monkeypatch):
-    monkeypatch.setattr(reports, "MOST_REPEATED", 2)
+    monkeypatch.setattr(reports, "MAX_REPEATED", 2)
     one = knowing(*map(pod, "abcd"))
     one.explained(explanation("a", "first"), event=True)
     assert conditions(one) == [("a", "Unschedulable", "first", True)]

@@ -242,7 +242,7 @@ def test_logins_end_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     now[0] += module.SECONDS
     assert logins.token(first) is None
     assert not logins._tokens, "the token does not stay in memory"
-    monkeypatch.setattr(module, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(module, "MAX_SESSIONS", 2)
     requests = [begun() for _ in range(3)]
     assert [logins.token(each) for each in requests] == [None, SECRET, SECRET]
 
@@ -300,17 +300,17 @@ async def test_reviews_are_cached_for_a_bounded_time_and_number(monkeypatch: pyt
     assert reviewer.asked[3:] == ["of-alice"]
 
     assert await reviews.namespaces(ALICE, ["theirs", "ours"]) == {"ours"}
-    monkeypatch.setattr(reviewing, "MOST_NAMESPACES", 1)
+    monkeypatch.setattr(reviewing, "MAX_NAMESPACES", 1)
     assert await reviews.namespaces(ALICE, ["theirs", "ours"]) == {"ours"}, "the first by name"
     reviewer.fails = True
-    monkeypatch.setattr(reviewing, "MOST_WAITING", 0)
+    monkeypatch.setattr(reviewing, "MAX_WAITING", 0)
     with pytest.raises(ReviewError, match="0 tokens"):
         await reviews.user("another")
     assert await reviews.user("of-alice") == ALICE
 
 
 async def test_refused_tokens_do_not_push_out_accepted_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reviewing, "MOST_TOKENS", 3)
+    monkeypatch.setattr(reviewing, "MAX_TOKENS", 3)
     reviewer = FakeReviewer()
     reviews = Reviews(reviewer)
     await reviews.user("of-alice")
@@ -347,14 +347,14 @@ async def test_many_namespaces_of_one_user_delay_no_other_user() -> None:
     assert await reviews.may_list_pods(ALICE, "") is False
     reviewer.answers.clear()
     listing = asyncio.create_task(reviews.namespaces(ALICE, names))
-    while reviewer.waiting < reviewing.MOST_AT_ONCE:
+    while reviewer.waiting < reviewing.MAX_AT_ONCE:
         await asyncio.sleep(0)
     async with asyncio.timeout(60):
         assert await reviews.user("of-alice") == ALICE, "tokens do not wait for permissions"
         bob = asyncio.create_task(reviews.may_list_pods(User("bob"), ""))
         while reviewer.asked[-1] != "bob ":  # requested, though a thousand namespaces of alice are not yet
             await asyncio.sleep(0)
-        assert reviewer.waiting == reviewing.MOST_AT_ONCE + 1
+        assert reviewer.waiting == reviewing.MAX_AT_ONCE + 1
         reviewer.answers.set()
         assert await bob is False
         assert await listing == {name for name in names if name.endswith("7")}
@@ -381,7 +381,7 @@ async def test_results_of_namespaces_are_known_without_further_reviews(monkeypat
 
 
 async def test_permissions_that_wait_for_reviews_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reviewing, "MOST_WAITING", 3)
+    monkeypatch.setattr(reviewing, "MAX_WAITING", 3)
     reviewer = SlowReviewer()
     reviews = Reviews(reviewer)
     waiting = [asyncio.create_task(reviews.may_list_pods(User(f"u{number}"), "")) for number in range(3)]

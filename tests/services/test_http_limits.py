@@ -77,12 +77,12 @@ def test_the_limits_are_those_of_the_manual() -> None:
     text = " ".join(MANUAL.partition("\nLimits of every HTTP port: ")[2].partition("\n\n")[0].split())
     assert re.findall(r"\d+", text) == [
         f"{serving.IDLE_SECONDS:g}",
-        f"{serving.MOST_BODY >> 10}",
+        f"{serving.MAX_BODY >> 10}",
         f"{serving.BODY_SECONDS:g}",
         f"{serving.STALLED_SECONDS:g}",
         f"{change_stream.SLOW:g}",
-        f"{serving.MOST_CONNECTIONS}",
-        f"{serving.MOST_UNREAD_BYTES >> 20}",
+        f"{serving.MAX_CONNECTIONS}",
+        f"{serving.MAX_UNREAD_BYTES >> 20}",
         "503",
     ]
     assert serving._SWEEP_SECONDS < serving.IDLE_SECONDS / 5, "how late a connection may be closed"
@@ -125,7 +125,7 @@ async def test_an_idle_connection_is_closed_after_its_answer(monkeypatch: pytest
 
 async def test_answers_that_are_not_read_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     body = bytes(20 << 20)
-    monkeypatch.setattr(serving, "MOST_UNREAD_BYTES", 50 << 20)
+    monkeypatch.setattr(serving, "MAX_UNREAD_BYTES", 50 << 20)
 
     async def large(_: web.Request) -> web.Response:
         return web.Response(body=body)
@@ -182,7 +182,7 @@ async def test_a_client_that_does_not_read_its_answer_is_disconnected(monkeypatc
 async def test_connections_with_requests_in_progress_are_not_closed_for_new_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 4)
     going = asyncio.Event()
 
     async def slow(_: web.Request) -> web.Response:

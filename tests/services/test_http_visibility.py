@@ -253,7 +253,7 @@ async def test_counts_are_those_of_visible_pods_and_usage_is_that_of_all() -> No
 
 
 async def test_one_user_does_not_take_all_streams_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_stream, "MOST_OF_USER", 2)
+    monkeypatch.setattr(change_stream, "MAX_OF_USER", 2)
     core, _, _ = cluster(1)
     async with served(core) as (_, _, session), AsyncExitStack() as stack:
 

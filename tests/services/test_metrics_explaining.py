@@ -6,7 +6,7 @@ from deviceshare_bus.core import Now, Tick
 from deviceshare_bus.messages import Step
 from deviceshare_metrics.core import MetricsCore, metrics_core
 from deviceshare_metrics.core.metrics_core import FORGET_INTERVAL, FORGET_PAUSE, RETENTION
-from deviceshare_metrics.core.state_store import MOST_STEPS
+from deviceshare_metrics.core.state_store import MAX_STEPS
 from support.metrics import NOW, catch_up, read
 from support.metrics_messages import events, explain, explanation, pod, step
 
@@ -77,6 +77,6 @@ def test_a_search_for_pods_to_forget_examines_a_part_of_them(monkeypatch):
 
 
 def test_the_last_steps_of_a_pod_are_kept():
-    core = read(events("placement", *(step("pending", float(at)) for at in range(MOST_STEPS + 5))))
+    core = read(events("placement", *(step("pending", float(at)) for at in range(MAX_STEPS + 5))))
     steps = explain(read(pod(), into=core), "default", "a").steps
-    assert (len(steps), steps[0].time) == (MOST_STEPS, 5.0)
+    assert (len(steps), steps[0].time) == (MAX_STEPS, 5.0)

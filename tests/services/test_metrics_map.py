@@ -214,7 +214,7 @@ async def test_a_client_gets_changes_after_its_position_and_goes_on_after_a_loss
 
 
 async def test_the_number_of_clients_is_bounded(monkeypatch):
-    monkeypatch.setattr(change_stream, "MOST_CLIENTS", 2)
+    monkeypatch.setattr(change_stream, "MAX_CLIENTS", 2)
     async with serving(read(node())) as (server, session):
         async with session.get("/api/v1/cards") as answer:
             position = msgspec.json.decode(await answer.read(), type=CardMap).position

@@ -13,7 +13,7 @@ from deviceshare_bus.metric_formats import FORMATS, PLAIN, accepted_format
 from deviceshare_bus.service_metrics import ServiceMetrics
 from deviceshare_metrics import scrapes
 from deviceshare_metrics.__main__ import options
-from deviceshare_metrics.scrapes import MOST_FORMATS, MOST_SECONDS, REUSE, Scrapes, Text, gzip_accepted
+from deviceshare_metrics.scrapes import MAX_FORMATS, MAX_SECONDS, REUSE, Scrapes, Text, gzip_accepted
 from deviceshare_metrics.server import Server, serve
 from prometheus_client.exposition import choose_encoder
 from support.metrics import catch_up, read, started
@@ -75,7 +75,7 @@ async def test_concurrent_scrapes_share_one_text() -> None:
     assert len({id(text) for text in texts}) == 1
 
 
-@pytest.mark.parametrize(("seconds", "used"), [(1.0, REUSE), (60.0, MOST_SECONDS)])
+@pytest.mark.parametrize(("seconds", "used"), [(1.0, REUSE), (60.0, MAX_SECONDS)])
 async def test_a_text_is_used_as_long_as_it_was_expensive(seconds: float, used: float) -> None:
     source = Source(seconds)
     found = source.scrapes()
@@ -91,8 +91,8 @@ async def test_formats_are_computed_one_after_the_other_and_few_are_kept() -> No
     source = Source(0.001)
     found = source.scrapes()
     await asyncio.gather(*map(found.get, FORMATS))
-    assert source.texts == len(FORMATS) > MOST_FORMATS
-    assert len(found._latest) == MOST_FORMATS
+    assert source.texts == len(FORMATS) > MAX_FORMATS
+    assert len(found._latest) == MAX_FORMATS
     assert not found._computing
 
 

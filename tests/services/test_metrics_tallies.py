@@ -11,8 +11,8 @@ from support.metrics_messages import events, pod, step
 
 
 def test_names_of_counters_and_quarantined_subjects_are_bounded(monkeypatch):
-    monkeypatch.setattr(tallies, "MOST_SERIES", 2)
-    monkeypatch.setattr(metrics_core, "MOST_QUARANTINED", 2)
+    monkeypatch.setattr(tallies, "MAX_SERIES", 2)
+    monkeypatch.setattr(metrics_core, "MAX_QUARANTINED", 2)
     core = read(events("placement", counters={"a": 1, "b": 1, "c": 1, "d": 1}), events("placement", counters={"a": 1}))
     assert core.tallies.counters == {("placement", "a"): 2, ("placement", "b"): 1, ("other", "other"): 2}
     bad = [Undecodable("CLUSTER", f"cluster.node.{name}", 7, "error", b"?") for name in "xyz"]
@@ -71,7 +71,7 @@ def test_each_event_is_counted_once_over_a_restart():
 
 
 def test_histories_are_bounded_before_the_pods_are_known(monkeypatch):
-    monkeypatch.setattr(metrics_core, "MOST_UNREAD", 10)
+    monkeypatch.setattr(metrics_core, "MAX_UNREAD", 10)
     monkeypatch.setattr(metrics_core, "FORGET_BATCH", 2)
     core = MetricsCore()
     for number in range(100):
@@ -81,7 +81,7 @@ def test_histories_are_bounded_before_the_pods_are_known(monkeypatch):
 
 
 def test_histories_of_existing_pods_are_kept_while_the_streams_are_read(monkeypatch):
-    monkeypatch.setattr(metrics_core, "MOST_UNREAD", 10)
+    monkeypatch.setattr(metrics_core, "MAX_UNREAD", 10)
     core = MetricsCore()
     for number in range(100):
         read(pod(str(number)), into=core)

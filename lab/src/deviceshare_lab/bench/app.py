@@ -74,8 +74,8 @@ def bus(
     """
     from deviceshare_lab.bench.bus import command, measure, stages
 
-    if rate and pods < (least := math.ceil(stages.LEAST_SECONDS * rate)):
-        raise typer.BadParameter(f"at {rate:g} pods/s expected at least {least} pods, {stages.LEAST_SECONDS:g} s")
+    if rate and pods < (least := math.ceil(stages.MIN_SECONDS * rate)):
+        raise typer.BadParameter(f"at {rate:g} pods/s expected at least {least} pods, {stages.MIN_SECONDS:g} s")
     load = measure.Load(nodes, devices, pods, rate, fill, queues)
     run_and_exit(command.bench_bus(load, timeout, replicas, as_json=json, with_floor=floor))
 

@@ -14,7 +14,7 @@ from deviceshare_lab.conformance.failures import Failure, blocks
 from deviceshare_lab.conformance.recorded import FORMS
 from deviceshare_lab.conformance.replay import Verdict
 
-MOST_PERCENT = 12.0
+MAX_PERCENT = 12.0
 """Limit of deliberate differences among the cases without a known defect of Volcano, over all families."""
 SHOWN_DIFFERENCES = 4
 _AVOIDING = frozenset(deviation.name for deviation in DEVIATIONS if deviation.code)
@@ -131,7 +131,7 @@ def as_json(summary: Summary, more: Mapping[str, Any]) -> str:
 def _share(summary: Summary) -> str:
     share = f"{summary.percent:.1f} %"
     if FORMS.keys() <= {outcome.case.family for outcome in summary.outcomes}:
-        share += f", {'more than' if summary.percent > MOST_PERCENT else 'at most'} {MOST_PERCENT:g} %"
+        share += f", {'more than' if summary.percent > MAX_PERCENT else 'at most'} {MAX_PERCENT:g} %"
     lines = [f"On purpose: {summary.on_purpose} of {summary.clean} cases without a known defect of Volcano ({share})"]
     if summary.unnamed:
         lines.append(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 BATCH = 100
 """Pods that a process handles before it passes them on."""
-MOST_EVENTS = 5_000_000
+MAX_EVENTS = 5_000_000
 """Batches after which a simulation is given up."""
 
 
@@ -146,7 +146,7 @@ class _Host:
         self._wake(station)
 
     def run(self) -> None:
-        for _ in range(MOST_EVENTS):
+        for _ in range(MAX_EVENTS):
             if not self._events:
                 return
             self.now, _, action = heapq.heappop(self._events)

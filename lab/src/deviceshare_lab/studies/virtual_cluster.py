@@ -11,7 +11,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, NodeFact, PodFact, PodRequest, PodUid, QueueFact
 from deviceshare.queueing import Dispatcher, Group, Job, Queues
 
-_MOST_AT_ONCE = 1_000_000
+_MAX_AT_ONCE = 1_000_000
 
 
 class Arrival(NamedTuple):
@@ -90,7 +90,7 @@ class Simulation:
             self._dispatcher.made_room()
         while self._arriving and self._arriving[0][0] <= now:
             self._put(now, heappop(self._arriving)[2])
-        for decision in self._dispatcher.decide(_MOST_AT_ONCE, now).placed.values():
+        for decision in self._dispatcher.decide(_MAX_AT_ONCE, now).placed.values():
             arrival = self._arrivals[decision.group.key]
             for pod, placement in decision.placed:
                 self.started.setdefault(arrival.name, now)

@@ -15,7 +15,7 @@ from deviceshare_bus.transport import NatsTransport
 
 CHUNK = 1 << 20
 """Bytes that are read at once before the protocol is replaced."""
-MOST_OTHERS = 10_000
+MAX_OTHERS = 10_000
 """Lines and messages for nats-py that may wait; then nothing is read from the connection until it has taken them."""
 READ_AT_ONCE_BYTES = 1 << 14
 """Bytes after which the next read does not wait (:attr:`ReadingClient.read_interval`)."""
@@ -95,7 +95,7 @@ class ConnectionReader(asyncio.Protocol):
         if others:
             self._others.extend(others)
             self._wake.set()
-            if len(self._others) > MOST_OTHERS and not self._paused:
+            if len(self._others) > MAX_OTHERS and not self._paused:
                 self._paused = True
         interval = self._client.read_interval
         if interval and len(data) < READ_AT_ONCE_BYTES and not self._read_delayed:

@@ -25,7 +25,7 @@ INTERVAL = 0.1
 """The least seconds between two messages."""
 QUARANTINED_BYTES = 1 << 20
 """Bytes of quarantined messages in one message, at most; of further ones only the subject and the error are kept."""
-MOST_QUARANTINED = 1000
+MAX_QUARANTINED = 1000
 """Quarantined messages in one message, at most; further ones are in the log."""
 FULL = 2000
 """The number of steps that makes a message due immediately."""
@@ -74,7 +74,7 @@ class EventLog:
             message.subject, error, extra={"stream": stream, "sequence": message.sequence},
         )  # fmt: skip
         self._metrics.quarantined[stream] += 1
-        if len(self._undecodable) < MOST_QUARANTINED:
+        if len(self._undecodable) < MAX_QUARANTINED:
             room = QUARANTINED_BYTES - sum(len(each.data) for each in self._undecodable)
             data = message.data if len(message.data) <= room else b""
             self._undecodable.append(Undecodable(stream, message.subject, message.sequence, str(error)[:1000], data))

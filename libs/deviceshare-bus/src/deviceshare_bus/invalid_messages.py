@@ -14,7 +14,7 @@ from deviceshare_bus.validation import InvalidMessageError
 
 RECHECK = 30.0
 """Seconds after which invalid messages are read again: an operator may have deleted them."""
-MOST_INVALID = 10_000
+MAX_INVALID = 10_000
 """Subjects with invalid messages that are remembered for this, the latest."""
 
 
@@ -40,7 +40,7 @@ class InvalidMessages:
         if self._sequences.pop(place, None) != message.sequence:
             self._context.events.quarantine(stream, message, error)
         self._sequences[place] = message.sequence
-        if len(self._sequences) > MOST_INVALID:
+        if len(self._sequences) > MAX_INVALID:
             del self._sequences[next(iter(self._sequences))]
         newer = isinstance(error, InvalidMessageError) and error.newer
         return Unreadable(stream, message.subject, message.sequence, str(error)[:1000], newer)

@@ -15,13 +15,13 @@ RENEWALS = 4
 """How often a lease is renewed in one period."""
 TRUSTED = 0.75
 """The part of a period, from the sending of a lease that was received, for which a member works."""
-MOST_SENT = 64
+MAX_SENT = 64
 """Renewals of which the time is remembered."""
-MOST_MEMBERS, MOST_FENCED = 256, 10_000
+MAX_MEMBERS, MAX_FENCED = 256, 10_000
 """Other members, and members that have ended, that are remembered; leases of further members are ignored."""
 NAMING, NAMING_REPORTED = 15, 2
 """Periods after which a member that does not name another one is fenced by that one, and reported."""
-MOST_PAUSE = 64
+MAX_PAUSE = 64
 """Periods for which a member pauses that others have fenced again and again, at most."""
 STEADY = 15
 """Periods as a member after which the next fence counts as the first one."""
@@ -86,7 +86,7 @@ def rank(shard: int, instance: str, member: str) -> tuple[bytes, str]:
     return ranks_of(instance)[shard], member
 
 
-@lru_cache(2 * MOST_MEMBERS)
+@lru_cache(2 * MAX_MEMBERS)
 def ranks_of(instance: str) -> tuple[bytes, ...]:
     """Return the ranks of a process, by shard."""
     return tuple(blake2b(f"{shard}/{instance}".encode(), digest_size=8).digest() for shard in range(SHARDS))

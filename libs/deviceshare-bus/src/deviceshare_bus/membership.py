@@ -34,10 +34,10 @@ from typing import NamedTuple
 from deviceshare_bus.leases import (
     FENCE_SECONDS,
     LEASE_SECONDS,
-    MOST_FENCED,
-    MOST_MEMBERS,
-    MOST_PAUSE,
-    MOST_SENT,
+    MAX_FENCED,
+    MAX_MEMBERS,
+    MAX_PAUSE,
+    MAX_SENT,
     NAMING,
     NAMING_REPORTED,
     PERIOD,
@@ -135,7 +135,7 @@ class Membership:
             self._receive_own(lease.number)
         elif before is not None and lease.number < before.lease.number:
             pass  # it was delayed: a newer one has arrived
-        elif lease.member not in self._fenced and (before is not None or len(self._others) < MOST_MEMBERS):
+        elif lease.member not in self._fenced and (before is not None or len(self._others) < MAX_MEMBERS):
             least = self.least_read
             self._others[lease.member] = self._noted(lease, before, now)
             changed = before is None or before.lease.members != lease.members or before.lease.split != lease.split
@@ -169,7 +169,7 @@ class Membership:
     def end(self, member: str, now: float) -> None:
         """Apply a fence; the own one makes this replica a new member, after a period if another one wrote it."""
         oldest = next(iter(self._fenced), None)
-        if oldest is not None and (now > self._fenced[oldest] + FENCE_SECONDS or len(self._fenced) >= MOST_FENCED):
+        if oldest is not None and (now > self._fenced[oldest] + FENCE_SECONDS or len(self._fenced) >= MAX_FENCED):
             del self._fenced[oldest]
         self._others.pop(member, None)
         self._fenced[member] = now
@@ -182,8 +182,8 @@ class Membership:
             if not by_itself:
                 # Not at once: of two processes with one name each would end the other without a pause.
                 self._ends = 0 if now > joined_at + STEADY * self._period else self._ends
-                self.pause = self._period * min(MOST_PAUSE, 2**self._ends)
-                self._ends = min(self._ends + 1, MOST_PAUSE)
+                self.pause = self._period * min(MAX_PAUSE, 2**self._ends)
+                self._ends = min(self._ends + 1, MAX_PAUSE)
                 self._renewed_at = now + self.pause - self._period / RENEWALS
         self._changed()
 
@@ -341,7 +341,7 @@ class Membership:
         self._renewed_at = now
         self._number += 1
         self._sent[self._number] = now
-        if len(self._sent) > MOST_SENT:
+        if len(self._sent) > MAX_SENT:
             del self._sent[next(iter(self._sent))]
         if idle:
             self._named = frozenset(self._others) if self.joined else self._named

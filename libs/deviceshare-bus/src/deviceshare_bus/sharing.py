@@ -13,7 +13,7 @@ import msgspec
 from deviceshare.model import Claim, ContainerGrant, Outcome
 from msgspec.structs import force_setattr
 
-MOST_SHARED = 1 << 16
+MAX_SHARED = 1 << 16
 """Values that are remembered. Beyond this number all are forgotten: later ones are shared among themselves."""
 SHARED_BYTES = 1 << 24
 """Bytes of the values that are remembered, encoded. Beyond this sum all are forgotten, as above."""
@@ -41,7 +41,7 @@ class SharedValues:
     What is remembered stays after its messages have gone, up to the bounds.
     """
 
-    def __init__(self, most: int = MOST_SHARED) -> None:
+    def __init__(self, most: int = MAX_SHARED) -> None:
         self._most = most
         self._bytes = 0
         """Of the remembered values, encoded."""

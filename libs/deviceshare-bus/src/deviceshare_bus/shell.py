@@ -65,7 +65,7 @@ REST = 1.0
 """Seconds for which the shell waits for the answers to writes when it ends."""
 LAST = 2.0
 """Seconds that a service's own last commands, such as Events, may take when it ends."""
-MOST_COMMANDS = 50_000
+MAX_COMMANDS = 50_000
 """Commands that may wait for execution before followers pause."""
 NO_FAULTS = (BusWiped, ConfigError, ConnectionEnded)
 """Errors that are not a fault of the core: they end it without a dump of the core log."""
@@ -268,7 +268,7 @@ class Shell:
 
     async def settled(self) -> None:
         """Wait until few enough commands wait for execution."""
-        while len(self._commands) > MOST_COMMANDS:
+        while len(self._commands) > MAX_COMMANDS:
             self._command_done.clear()
             await self._command_done.wait()
 

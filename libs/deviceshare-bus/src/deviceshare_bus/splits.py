@@ -11,7 +11,7 @@ the members that it names (:mod:`.leases`).
 
 from collections.abc import Callable, Iterable
 
-MOST_SPLIT = 1000
+MAX_SPLIT = 1000
 """Parts that may be divided further at the same time."""
 
 
@@ -60,7 +60,7 @@ class Splits:
 
     def divide(self, part: str) -> None:
         """Divide a part whose owner this member is."""
-        if len(self.respected) < MOST_SPLIT:
+        if len(self.respected) < MAX_SPLIT:
             self.respected.add(part)
 
     def merge(self, part: str) -> None:

@@ -33,7 +33,7 @@ ROOT, BATCH = "schedule pod", "decide pods"
 """The names of the root span of a pod, and of the span of a round of decisions."""
 QUEUE_SIZE = 32_768
 """Spans that may wait for export unless ``OTEL_BSP_MAX_QUEUE_SIZE`` sets another number: a round places many pods."""
-MOST_LINKS = 128
+MAX_LINKS = 128
 """Links of a round to its pods, at most: the limit of opentelemetry-sdk."""
 CLOSE_SECONDS, ABORT_SECONDS = 3.0, 0.5
 """Seconds in which the remaining spans are exported at the end, and then those until the exporter has stopped."""
@@ -131,7 +131,7 @@ class Tracing:
         """Export the span of a round, until ``now`` (unix seconds), if a pod of it is sampled."""
         if not self.enabled:
             return
-        sampled = [trace_ids(uid) for uid in batch.uids if self.sampled(uid)][:MOST_LINKS]
+        sampled = [trace_ids(uid) for uid in batch.uids if self.sampled(uid)][:MAX_LINKS]
         if not sampled:
             return
         deciding = PHASES.index("deciding")

@@ -19,7 +19,7 @@ BATCH_LIMIT = 1000
 """Messages in one atomic batch, at most: the server's limit."""
 BATCH_BYTES = 1 << 20
 """Bytes of messages that are sent together, at most: below ``max_payload``, and no long pause for other writers."""
-LEAST_BATCH = 16
+MIN_BATCH = 16
 """Messages from which a batch takes the server less time than the single messages. Staging a batch takes nats-server
 2.15 four times fsync and a dozen changes of directories, a single message one fsync."""
 PATIENCE = 0.25
@@ -28,7 +28,7 @@ or another one is elected. At most 20 batches are in flight before the first end
 50 of a stream."""
 ALONE_SECONDS = 60.0
 """Seconds for which writes are sent alone to a stream that takes no batches."""
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 """Writes that may wait before :meth:`WriteQueue.put` waits."""
 
 W = TypeVar("W")
@@ -105,7 +105,7 @@ class WriteQueue(Generic[W]):
         self._waiting.append(unit)
         self._sent.clear()
         self._start()
-        while len(self._waiting) > MOST_WAITING:
+        while len(self._waiting) > MAX_WAITING:
             self._room.clear()
             await self._room.wait()
 
@@ -135,7 +135,7 @@ class WriteQueue(Generic[W]):
                     break
                 units = found
                 self._sent_at = now
-                if len(units) == 1 or _guard(units) is not None or _count(units) >= LEAST_BATCH:
+                if len(units) == 1 or _guard(units) is not None or _count(units) >= MIN_BATCH:
                     self._send_together(units)
                 else:
                     for unit in units:
@@ -145,7 +145,7 @@ class WriteQueue(Generic[W]):
                 self._end(unit, error)
             self._divided.clear()
             self._waiting.clear()
-        if len(self._waiting) <= MOST_WAITING:
+        if len(self._waiting) <= MAX_WAITING:
             self._room.set()
         if not (self._divided or self._waiting):
             self._sent.set()
@@ -160,12 +160,12 @@ class WriteQueue(Generic[W]):
         if self._waiting[0].guard is not None:
             return self._take(BATCH_LIMIT - 1)
         batches = now >= self._alone_until
-        if batches and _count(self._waiting, LEAST_BATCH) >= LEAST_BATCH:
+        if batches and _count(self._waiting, MIN_BATCH) >= MIN_BATCH:
             return self._take(BATCH_LIMIT)
-        room = LEAST_BATCH - self._alone if patient else LEAST_BATCH
+        room = MIN_BATCH - self._alone if patient else MIN_BATCH
         if batches and len(self._waiting) > room:
             return None
-        return self._take(LEAST_BATCH - 1 if batches else 1)
+        return self._take(MIN_BATCH - 1 if batches else 1)
 
     def _take(self, most: int) -> list[Unit[W]]:
         """Take waiting units with this many messages, at least one unit."""
@@ -211,7 +211,7 @@ class WriteQueue(Generic[W]):
             return
         if rejection is Rejection.BATCHES:
             self._alone_until = asyncio.get_running_loop().time() + ALONE_SECONDS
-        if _guard(units) is None and (rejection is Rejection.BATCHES or len(units) < LEAST_BATCH):
+        if _guard(units) is None and (rejection is Rejection.BATCHES or len(units) < MIN_BATCH):
             self._divided.extend([unit] for unit in units)
         else:
             middle = len(units) // 2

@@ -16,7 +16,7 @@ from deviceshare_cli.reading.reader import Reader
 from deviceshare_cli.reports import Report, table_lines
 from deviceshare_cli.tables import as_of
 
-MOST_REASONS = 10
+MAX_REASONS = 10
 """The most reasons of waiting pods that a report names."""
 
 
@@ -136,6 +136,6 @@ def _reasons(pods: Iterable[api.Pod], now: float) -> list[str]:
         f"{len(names)} pod(s), such as {names[0]}: {reason}{as_of(times.get(reason, 0.0), now)}"
         if len(names) > 1
         else f"{names[0]}: {reason}{as_of(times.get(reason, 0.0), now)}"
-        for reason, names in most[:MOST_REASONS]
+        for reason, names in most[:MAX_REASONS]
     ]
-    return lines + ([f"and {len(most) - MOST_REASONS} more reasons"] if len(most) > MOST_REASONS else [])
+    return lines + ([f"and {len(most) - MAX_REASONS} more reasons"] if len(most) > MAX_REASONS else [])

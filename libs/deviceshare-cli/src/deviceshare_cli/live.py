@@ -34,7 +34,7 @@ SECONDS = 0.5
 """Interval between two updates without a key."""
 LAST = 8
 """The maximum number of placements, and of groups of pending pods, that are shown."""
-MOST_EXPLAINED = 24
+MAX_EXPLAINED = 24
 """Lines of an explanation."""
 _GROUP = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 
@@ -74,7 +74,7 @@ class Live:
         explained = ""
         if keys.explaining and groups:
             explained = await _explain(metrics, groups[keys.selected][1][0])
-        rows = max(4, self._console.height - 2 * LAST - 14 - (MOST_EXPLAINED if explained else 0))
+        rows = max(4, self._console.height - 2 * LAST - 14 - (MAX_EXPLAINED if explained else 0))
         table = nodes_view(nodes, devices, width=width, rows=rows, wanted=keys.wanted) if nodes else None
         return view(pods, table, keys, settled=self.settled, now=time.time(), explained=explained)
 
@@ -150,7 +150,7 @@ def view(
         more = len(groups) - len(lines)
         parts.append(_lines("pending", lines + ([f"and {more} more"] if more else [])))
     if explained:
-        parts.append(Text(visible_lines("\n".join(explained.split("\n")[:MOST_EXPLAINED]))))
+        parts.append(Text(visible_lines("\n".join(explained.split("\n")[:MAX_EXPLAINED]))))
     return Group(*parts)
 
 

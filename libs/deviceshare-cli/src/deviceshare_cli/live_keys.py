@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 HELP = "/ filter  j k select  e explain  Ctrl-C ends"
 _ENTER, _ESCAPE, _BACKSPACE = ("\r", "\n"), "\x1b", ("\x7f", "\b")
 _ARROWS = {"\x1b[A": "k", "\x1b[B": "j"}
-MOST_FILTER = 60
+MAX_FILTER = 60
 
 
 class Keys:
@@ -61,7 +61,7 @@ class Keys:
         elif key in _BACKSPACE:
             self.wanted = self.wanted[:-1]
         elif key.isprintable():
-            self.wanted = (self.wanted + key)[:MOST_FILTER]
+            self.wanted = (self.wanted + key)[:MAX_FILTER]
         self.selected = 0
 
     @contextlib.contextmanager

@@ -11,11 +11,11 @@ from rich.text import Text
 EIGHTHS = "·▁▂▃▄▅▆▇█"
 """Glyphs of a free card up to a full one."""
 UNHEALTHY = "✗"
-MOST_MODELS = 6
-MOST_NAME = 24
+MAX_MODELS = 6
+MAX_NAME = 24
 """Characters of a node's name."""
 GAP = 3
-MOST_WHOLE = 16
+MAX_WHOLE = 16
 """Cards of a node that are shown of a plain number."""
 _STYLES = ("dim", "green", "yellow", "red")
 
@@ -48,8 +48,8 @@ def totals(devices: Iterable[api.Device]) -> list[str]:
         lines.append(
             f"{name}: {free} of {len(cards)} free, {used:.0%} allocated" + (f", {sick} unhealthy" * bool(sick))
         )
-    more = len(lines) - MOST_MODELS
-    return lines[:MOST_MODELS] + ([f"and {more} more models"] if more > 0 else [])
+    more = len(lines) - MAX_MODELS
+    return lines[:MAX_MODELS] + ([f"and {more} more models"] if more > 0 else [])
 
 
 def nodes_view(
@@ -72,7 +72,7 @@ def nodes_view(
     parts: list[RenderableType] = [Text(visible(line), style="cyan") for line in totals(devices)]
     if not shown:
         return Group(*parts, Text(f"no node matches {wanted!r}"))
-    name_width = min(MOST_NAME, max(len(node.name) for node in shown))
+    name_width = min(MAX_NAME, max(len(node.name) for node in shown))
     cell = name_width + 1 + max(4, *(len(cards[node.name]) or len(_whole(node)) for node in shown)) + GAP
     columns = max(1, (width + GAP) // cell)
     lines = max(1, min(rows, -(-len(shown) // columns)))
@@ -99,7 +99,7 @@ def _whole(node: api.Node) -> Text:
     """Return the glyphs of cards that are a plain number of the node (``nvidia.com/gpu``), those in use first."""
     line = Text()
     for resource, number in sorted(node.allocatable.items()):
-        if resource.endswith("/gpu") and number <= MOST_WHOLE:
+        if resource.endswith("/gpu") and number <= MAX_WHOLE:
             used = min(number, node.used.get(resource, 0))
             line.append(EIGHTHS[-1] * used, style=_STYLES[-1]).append(EIGHTHS[0] * (number - used), style=_STYLES[0])
     return line if line else Text("none", style="dim")

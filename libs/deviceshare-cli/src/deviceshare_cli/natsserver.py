@@ -25,7 +25,7 @@ COLLECT = "400"
 """GOGC: a server collects garbage when its heap has grown by so many percent."""
 MEMORY = "2GiB"
 """GOMEMLIMIT: above this it collects as often as it must."""
-LEAST_ROOM = 16 * 1024 * 1024
+MIN_ROOM = 16 * 1024 * 1024
 """Free bytes with which a server whose disk was full is restarted."""
 
 
@@ -125,7 +125,7 @@ async def keep_writable(server: NatsServer, supervisor: Supervisor, report: Call
             if not broken:
                 full = False
                 continue
-            room = shutil.disk_usage(server.store).free >= LEAST_ROOM
+            room = shutil.disk_usage(server.store).free >= MIN_ROOM
             if not full:
                 report(f"{server.program.name} cannot write to its disk; it is restarted when there is room")
             full = True

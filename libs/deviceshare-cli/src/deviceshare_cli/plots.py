@@ -8,7 +8,7 @@ from typing import NamedTuple
 from deviceshare_cli.errors import CommandError
 
 _INCHES = (7.5, 3.6)
-_MOST_POINTS = 180
+_MAX_POINTS = 180
 
 
 class Curve(NamedTuple):
@@ -41,7 +41,7 @@ def write(plot: Plot, file: Path) -> None:
         figure = Figure(figsize=_INCHES, layout="constrained")
         axes = figure.subplots()
         for curve in plot.curves:
-            points = curve.points[:: max(1, ceil(len(curve.points) / _MOST_POINTS))]
+            points = curve.points[:: max(1, ceil(len(curve.points) / _MAX_POINTS))]
             across, up = zip(*points, strict=True)
             axes.plot(
                 across,

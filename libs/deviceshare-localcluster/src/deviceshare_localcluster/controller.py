@@ -43,7 +43,7 @@ _CONTROLLED = ("Pod", "PodGroup", *WORKLOADS)
 """Kinds of objects that their controllers delete if they are no longer wanted."""
 _REVISION = f'"{CONTROLLER_HASH}"'.encode()
 _RETRY_SECONDS = 0.5
-_MOST_LOST = 10_000
+_MAX_LOST = 10_000
 _UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
 """Raised for an object of an unexpected form: admission does not know all fields."""
 _JOBS_AT_ONCE = 8
@@ -193,7 +193,7 @@ class Controller:
         self._dirty_owners(head, key)
         if key.kind in WORKLOADS:
             self._lost[head.uid] = None
-            while len(self._lost) > _MOST_LOST:
+            while len(self._lost) > _MAX_LOST:
                 del self._lost[next(iter(self._lost))]
         self._to_check |= self._owned.get(head.uid, set())
 

@@ -28,7 +28,7 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _ZONE = "topology.kubernetes.io/zone"
-MOST_DELETED = 10_000
+MAX_DELETED = 10_000
 """Deleted claims that are remembered: their volumes are released."""
 
 
@@ -82,7 +82,7 @@ class VolumeRules:
             self.objects[kind][key] = obj
         if kind == CLAIM and before is not None and (obj is None or _uid(obj) != _uid(before)):
             self._deleted[_uid(before)] = None
-            if len(self._deleted) > MOST_DELETED:
+            if len(self._deleted) > MAX_DELETED:
                 del self._deleted[next(iter(self._deleted))]
         match kind:
             case "PersistentVolumeClaim":

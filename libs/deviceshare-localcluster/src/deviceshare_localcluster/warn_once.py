@@ -4,7 +4,7 @@ import logging
 
 log = logging.getLogger("deviceshare.local_cluster")
 
-MOST_REPORTED = 1000
+MAX_REPORTED = 1000
 """Problems that are remembered; then all are forgotten, and logged again."""
 
 
@@ -18,7 +18,7 @@ class WarnOnce:
         """Log a problem; ``where``: what has it, if one warning is enough for all that have it."""
         if problem in self._reported:
             return
-        if len(self._reported) == MOST_REPORTED:
+        if len(self._reported) == MAX_REPORTED:
             self._reported.clear()
         self._reported.add(problem)
         log.warning("%s", f"{where}: {problem}" if where else problem)

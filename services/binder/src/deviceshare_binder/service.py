@@ -73,7 +73,7 @@ from deviceshare_binder.core.views import (
 
 log = logging.getLogger("deviceshare.binder")
 
-MOST_JITTER = 0.5
+MAX_JITTER = 0.5
 """The largest share of its pause by which a retry is delayed, so that retries do not coincide."""
 
 
@@ -189,7 +189,7 @@ class ClusterSide:
             # A pod may be bound although its binding failed here.
             final = not isinstance(command, BindPod)
             failed = f"{type(command).__name__} failed: {type(error).__name__}: {error}", final
-        jitter = random.uniform(0.0, MOST_JITTER)  # noqa: S311 - not for secrets
+        jitter = random.uniform(0.0, MAX_JITTER)  # noqa: S311 - not for secrets
         return ClusterFailed(command, *failed, jitter)
 
     async def _execute(self, command: ClaimRequest | ClusterWrite) -> Event:

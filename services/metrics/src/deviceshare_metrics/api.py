@@ -36,7 +36,7 @@ CLAIM_STATES: tuple[ClaimState, ...] = get_args(ClaimState)
 NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
 LIFE_STAGES: tuple[LifeStageName, ...] = get_args(LifeStageName)
 
-MOST_WHOLE = 256
+MAX_WHOLE = 256
 """Cards of one pod, or node, and resource that are listed of a plain number."""
 
 T = TypeVar("T")
@@ -223,5 +223,5 @@ def whole_cards(resources: Iterable[tuple[str, int]], grants: Iterable[Container
         PodDevice(container="", id=resource, memory=0, cores=100)
         for resource, number in resources
         if is_whole(resource)
-        for _ in range(min(number, MOST_WHOLE))
+        for _ in range(min(number, MAX_WHOLE))
     )

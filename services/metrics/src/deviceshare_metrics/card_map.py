@@ -12,7 +12,7 @@ from deviceshare_metrics.api_dashboard import Frame, History, Minute
 from deviceshare_metrics.core import MetricsCore, StateStore
 from deviceshare_metrics.core.card_rows import card_rows
 
-MOST_AT_ONCE = 50
+MAX_AT_ONCE = 50
 """Rows that are computed on the event loop, in some milliseconds; more are computed in a thread."""
 _encode = msgspec.json.Encoder().encode
 
@@ -48,7 +48,7 @@ class CardRows:
                 names = [*self._rows, *(node.name for node in self._core.store.nodes.values())]
             if names:
                 part = nodes.part(self._core.store, names)
-                rows = _rows(part) if len(names) <= MOST_AT_ONCE else await asyncio.to_thread(_rows, part)
+                rows = _rows(part) if len(names) <= MAX_AT_ONCE else await asyncio.to_thread(_rows, part)
                 for name in names:
                     if name in rows:
                         self._rows[name] = rows[name]

@@ -19,8 +19,8 @@ from deviceshare_metrics.core.visibility import Visibility
 
 log = logging.getLogger("deviceshare.metrics")
 
-MOST_CLIENTS = 64
-MOST_OF_USER = 16
+MAX_CLIENTS = 64
+MAX_OF_USER = 16
 """Clients of one Kubernetes user, so that there is room for others."""
 INTERVAL = 0.05
 """Seconds between two events with changes."""
@@ -69,8 +69,8 @@ class ChangeStream:
         user = request[USER]
         name = "" if user is None else user.name
         own = sum(each == name for each in self._clients.values()) if name else 0
-        if len(self._clients) >= MOST_CLIENTS or own >= MOST_OF_USER:
-            clients = f"{MOST_CLIENTS} clients" if own < MOST_OF_USER else f"{MOST_OF_USER} clients of {name}"
+        if len(self._clients) >= MAX_CLIENTS or own >= MAX_OF_USER:
+            clients = f"{MAX_CLIENTS} clients" if own < MAX_OF_USER else f"{MAX_OF_USER} clients of {name}"
             body = msgspec.json.encode(api.ErrorAnswer(error=f"{clients} read the stream of changes"))
             return web.Response(body=body, status=503, content_type="application/json", headers={"Retry-After": "10"})
         response = web.StreamResponse(headers=HEADERS)

@@ -10,7 +10,7 @@ import msgspec
 
 from deviceshare_metrics.core.states import node_state
 
-MOST_ITEMS = 10_000
+MAX_ITEMS = 10_000
 """The largest ``limit``."""
 PAGING = ("limit", "continue")
 
@@ -84,13 +84,13 @@ def select(kind: str, items: Sequence[Any], query: Iterable[tuple[str, str]]) ->
             items = items[bisect_right(items, _key_of(after), key=listing.key) :]
         except (TypeError, RecursionError):
             raise BadQueryError("continue: expected the value of the previous answer") from None
-    limit = _limit_of(paging.get("limit", str(MOST_ITEMS)))
+    limit = _limit_of(paging.get("limit", str(MAX_ITEMS)))
     return items[:limit], _token_of(listing.key(items[limit - 1])) if len(items) > limit else ""
 
 
 def _limit_of(value: str) -> int:
-    if len(value) > 9 or not value.isascii() or not value.isdigit() or not 1 <= int(value) <= MOST_ITEMS:
-        raise BadQueryError(f"limit: expected a number from 1 to {MOST_ITEMS}")
+    if len(value) > 9 or not value.isascii() or not value.isdigit() or not 1 <= int(value) <= MAX_ITEMS:
+        raise BadQueryError(f"limit: expected a number from 1 to {MAX_ITEMS}")
     return int(value)
 
 

@@ -13,7 +13,7 @@ from deviceshare_metrics.core import Snapshot, StateStore
 from deviceshare_metrics.core.states import OTHER
 
 WAITING: tuple[api.PodState, ...] = ("Pending", "Gated", OTHER)
-MOST_NAMES = 20
+MAX_NAMES = 20
 """Names of pods in one group of waiting pods."""
 
 
@@ -72,7 +72,7 @@ def waiting(pods: Iterable[api.Pod], store: StateStore) -> list[WaitingPods]:
         found.append(
             WaitingPods(
                 namespace=namespace, group=group, queue=queue, state=state, reason=reason, pods=len(members),
-                first=tuple(pod.name for pod in members[:MOST_NAMES]), since=min(filter(None, created), default=0.0),
+                first=tuple(pod.name for pod in members[:MAX_NAMES]), since=min(filter(None, created), default=0.0),
                 reason_at=min((pod.reason_at for pod in members if pod.reason_at), default=0.0),
             )
         )  # fmt: skip

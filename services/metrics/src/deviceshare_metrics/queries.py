@@ -26,7 +26,7 @@ from deviceshare_metrics.core.visibility import (
 )
 
 T = TypeVar("T")
-MOST_VISIBILITIES = 32
+MAX_VISIBILITIES = 32
 """Views of users whose counts are kept."""
 
 
@@ -86,7 +86,7 @@ class Queries:
             counts = self._counts[visibility] = Computed(
                 self._core.store, in_thread(lambda store: count(visible_store(store, visibility)))
             )
-            if len(self._counts) > MOST_VISIBILITIES:
+            if len(self._counts) > MAX_VISIBILITIES:
                 self._counts.popitem(last=False)
         self._counts.move_to_end(visibility)
         nodes, pods, claims, problems = await counts.get()

@@ -17,9 +17,9 @@ from prometheus_client.exposition import choose_encoder
 
 REUSE = 3.0
 """How many times as long as a text took to compute it is used."""
-MOST_SECONDS = 15.0
+MAX_SECONDS = 15.0
 """Seconds for which a text is used, at most."""
-MOST_FORMATS = 4
+MAX_FORMATS = 4
 """Formats of which the latest text is kept."""
 _LEVEL = 1
 """zlib's fastest level: the next ones need a multiple of the time, for a third of the bytes."""
@@ -93,10 +93,10 @@ class Scrapes:
             parts, _ = await self._expose(accept)
             compressed = await asyncio.to_thread(_compress, parts)
             now = self._clock()
-            text = Text(content_type, compressed, now + min(MOST_SECONDS, REUSE * (now - began)))
+            text = Text(content_type, compressed, now + min(MAX_SECONDS, REUSE * (now - began)))
             self._latest.pop(content_type, None)
             self._latest[content_type] = text
-            if len(self._latest) > MOST_FORMATS:
+            if len(self._latest) > MAX_FORMATS:
                 del self._latest[next(iter(self._latest))]
             return text
 

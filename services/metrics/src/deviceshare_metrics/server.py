@@ -24,7 +24,7 @@ from deviceshare_metrics.scrapes import Scrapes, gzip_accepted
 from deviceshare_metrics.volcano_metrics import volcano
 
 __all__ = ["Server", "serve"]
-MOST_LISTS = 8
+MAX_LISTS = 8
 """Lists that are computed at once: each may be as large as the cluster."""
 
 
@@ -59,7 +59,7 @@ class Server:
         self._detail = detail
         self._scrapes = Scrapes(self._expose)
         self._queries = Queries(core)
-        self._listing = asyncio.Semaphore(MOST_LISTS)
+        self._listing = asyncio.Semaphore(MAX_LISTS)
         access = access or Access()
         self.dashboard = Dashboard(core, self._queries, self._visibility_of, logout=not access.anonymous)
         self._login = Login(access, self.dashboard.file)

@@ -10,7 +10,7 @@ from deviceshare_bus.messages import Events
 STAGES = ("seen", "claimed", "bound")
 """Inventory has read the pod, its claim is in the ledger, a watch of the cluster has shown it bound."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
-LEAST_SECONDS = 10.0
+MIN_SECONDS = 10.0
 """Seconds of arrivals that a judgement of the system needs, at least."""
 OPEN_SECONDS = 1.0
 """Seconds of arrivals that may be open after the last arrival. A system that is slower has more after some seconds."""

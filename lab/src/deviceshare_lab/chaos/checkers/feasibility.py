@@ -16,7 +16,7 @@ from deviceshare_lab.chaos.manifests import DEVICE_CONFIG
 _PARTS = Parts(DEVICE_CONFIG)
 _REAL = re.compile(r"Ascend310P-\d+c\.\d+cpu-\d+-(\d+)_(\d)")
 """A part of a chip as the MindCluster plugin reports it, with the chip and its group of AI cores."""
-_MOST_GROUPS = {1: 4, 2: 3, 4: 2}
+_MAX_GROUPS = {1: 4, 2: 3, 4: 2}
 """By AI cores, the most groups of a chip on which Volcano's rules place a part: more groups are smaller ones."""
 
 
@@ -72,7 +72,7 @@ class Node:
         if cores := amounts.get("huawei.com/npu-core", 0):
             if "huawei.com/npu-core" not in self._capacity:
                 return None
-            most = _MOST_GROUPS.get(cores, 0)
+            most = _MAX_GROUPS.get(cores, 0)
             without = {card for card, groups in self._groups.items() if len(groups) > most}
             return self._on_cards(1, {"AI cores": cores, "AI CPUs": cores}, without)
         return self._vnpu(amounts)

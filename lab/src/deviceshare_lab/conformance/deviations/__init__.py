@@ -20,7 +20,7 @@ from deviceshare_lab.conformance.scene import Scene
 
 __all__ = ["DEVIATIONS", "UNSCORED", "Deviation", "able_in", "as_volcano", "explanation"]
 
-MOST_TOGETHER = 4
+MAX_TOGETHER = 4
 """The maximum number of deviations that explain one difference: more could hide it by chance."""
 
 
@@ -52,7 +52,7 @@ def explanation(able: Sequence[Deviation], explains: Callable[[Sequence[Deviatio
     ``able``: the deviations that apply to the scene. ``explains``: whether nothing differs once some of them, in their
     order, replace the input by what Volcano reads.
     """
-    for size in range(1, min(len(able), MOST_TOGETHER) + 1):
+    for size in range(1, min(len(able), MAX_TOGETHER) + 1):
         for some in combinations(able, size):
             if explains(some):
                 return some

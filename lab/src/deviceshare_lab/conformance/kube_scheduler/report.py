@@ -12,7 +12,7 @@ from deviceshare_lab.conformance.failures import Failure, blocks
 from deviceshare_lab.conformance.kube_scheduler.recorded import Recorded
 from deviceshare_lab.conformance.kube_scheduler.replay import RULES, Verdict
 
-MOST_PERCENT = 6.0
+MAX_PERCENT = 6.0
 """Limit of the percentage of cases that rules explain."""
 
 
@@ -76,8 +76,8 @@ def as_text(summary: PluginSummary, verbose: bool) -> str:
     if counts := summary.rules:
         rows = [(name, str(counts[name]), text) for name, text in RULES.items() if counts[name]]
         found.append(table(("RULE", "CASES", "OUR RULE"), rows))
-    limit = "more than" if summary.percent > MOST_PERCENT else "at most"
-    lines = [f"Explained by our rules: {summary.by_rule} cases ({summary.percent:.1f} %, {limit} {MOST_PERCENT:g} %)"]
+    limit = "more than" if summary.percent > MAX_PERCENT else "at most"
+    lines = [f"Explained by our rules: {summary.by_rule} cases ({summary.percent:.1f} %, {limit} {MAX_PERCENT:g} %)"]
     if summary.not_compared:
         lines.append(f"Not compared: {summary.not_compared} cases with plugins that are not evaluated")
     identical = summary.compared - summary.by_rule - summary.failed

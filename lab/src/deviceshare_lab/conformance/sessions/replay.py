@@ -14,7 +14,7 @@ INPUT = "input"
 PODS, NODES, DEVICES, ORDER, PHASES = "pods", "nodes", "devices", "order", "phases"
 """The compared aspects; nodes, devices and order only if the same pods were placed."""
 _TIMES = ("volcano.sh/vgpu-time", "volcano.sh/bind-time", "predicate-time", "volcano.sh/predicate-time")
-_MOST_SHOWN = 5
+_MAX_SHOWN = 5
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ def _placements(recorded: Answer, ours: Answer) -> list[Difference]:
         Difference(DEVICES, f"{pod}: {_bare(theirs[pod])}", f"{pod}: {_bare(mine[pod])}")
         for pod in sorted(theirs)
         if _bare(theirs[pod]) != _bare(mine[pod])
-    ][:_MOST_SHOWN]
+    ][:_MAX_SHOWN]
 
 
 def _phases(recorded: Mapping[str, str], ours: Mapping[str, str]) -> list[Difference]:
@@ -150,5 +150,5 @@ def _bare(placed: Placed) -> dict[str, str]:
 
 def _shown(items: Iterable[str]) -> str:
     found = sorted(items)
-    more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
-    return (", ".join(found[:_MOST_SHOWN]) or "nothing") + more
+    more = f" and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""
+    return (", ".join(found[:_MAX_SHOWN]) or "nothing") + more

@@ -13,7 +13,7 @@ from deviceshare_lab.conformance.sessions.recorded import Session
 from deviceshare_lab.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS, Verdict
 from deviceshare_lab.conformance.sessions.rules import RULES
 
-MOST_PERCENT = 45.0
+MAX_PERCENT = 45.0
 """Limit of the percentage of sessions that our rules explain."""
 _PLACEMENTS = (PODS, NODES, DEVICES)
 
@@ -111,10 +111,8 @@ def _totals(summary: SessionSummary) -> list[str]:
         )
     if not summary.as_volcano:
         percent = summary.percent(summary.by_rule)
-        limit = "more than" if percent > MOST_PERCENT else "at most"
-        lines.append(
-            f"Explained by our rules: {summary.by_rule} sessions ({percent:.1f} %, {limit} {MOST_PERCENT:g} %)"
-        )
+        limit = "more than" if percent > MAX_PERCENT else "at most"
+        lines.append(f"Explained by our rules: {summary.by_rule} sessions ({percent:.1f} %, {limit} {MAX_PERCENT:g} %)")
     lines += [f"Not replayed: {count} unit tests with {need}" for need, count in sorted(summary.out_of_reach.items())]
     return [*lines, f"{summary.identical} identical, {summary.by_rule} by rule, {summary.failed} failed"]
 

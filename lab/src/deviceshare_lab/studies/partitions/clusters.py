@@ -24,7 +24,7 @@ from msgspec.structs import replace
 GIB = 1024
 _CPU = 1000
 """The CPU of a pod in millicores; nodes have enough for all that fit on their cards."""
-_MOST_PODS = 1000
+_MAX_PODS = 1000
 
 
 class Profile(NamedTuple):
@@ -86,7 +86,7 @@ def _node(at: int, hardware: Hardware) -> NodeFact:
         )
         for index in range(hardware.cards)
     )
-    allocatable = {"cpu": _MOST_PODS * _CPU, "memory": 2**40, "pods": _MOST_PODS}
+    allocatable = {"cpu": _MAX_PODS * _CPU, "memory": 2**40, "pods": _MAX_PODS}
     if hardware.resource:
         allocatable[hardware.resource] = hardware.cards * hardware.slots
     return NodeFact(name=name, cards=cards, allocatable=allocatable)

@@ -11,8 +11,8 @@ from deviceshare_lab.studies.partitions.arrivals import DISTRIBUTIONS
 from deviceshare_lab.studies.partitions.clusters import CLUSTERS
 from deviceshare_lab.studies.partitions.run import MOVING, POLICIES, Result, Task, run
 
-MOST_LOADS = 20
-LEAST_LOAD, MOST_LOAD = 0.1, 5.0
+MAX_LOADS = 20
+MIN_LOAD, MAX_LOAD = 0.1, 5.0
 
 
 class Options(NamedTuple):
@@ -51,11 +51,11 @@ def _loads(text: str) -> tuple[float, ...]:
             load = float(part)
         except ValueError:
             load = math.nan
-        if not LEAST_LOAD <= load <= MOST_LOAD:
-            raise CommandError(f"--load: {part.strip()!r}: must be numbers from {LEAST_LOAD:g} to {MOST_LOAD:g}")
+        if not MIN_LOAD <= load <= MAX_LOAD:
+            raise CommandError(f"--load: {part.strip()!r}: must be numbers from {MIN_LOAD:g} to {MAX_LOAD:g}")
         found.append(load)
-    if len(found) > MOST_LOADS:
-        raise CommandError(f"--load: {text!r}: must be at most {MOST_LOADS} loads")
+    if len(found) > MAX_LOADS:
+        raise CommandError(f"--load: {text!r}: must be at most {MAX_LOADS} loads")
     return tuple(dict.fromkeys(found))
 
 

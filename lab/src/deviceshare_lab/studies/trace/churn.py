@@ -31,8 +31,8 @@ PAST, WARM_UP, MEASURED = 4, 4, 8
 """Cycles before time 0 whose arrivals a policy has seen, cycles before the measurement, and cycles of it."""
 _SAMPLES = 10
 """Samples in a cycle."""
-_MOST_PODS = 5_000_000
-_MOST_COPIES = 100_000
+_MAX_PODS = 5_000_000
+_MAX_COPIES = 100_000
 
 
 class ArrivalPlan(NamedTuple):
@@ -82,10 +82,10 @@ def plan_arrivals(trace: Trace, load: float, seed: int) -> ArrivalPlan:
     until = (WARM_UP + MEASURED) * _SAMPLES * sample
     longest = max(pod.deleted for pod in trace.pods) - min(pod.created for pod in trace.pods)
     pods, copies = arrivals_until(trace, cycle, until), (longest + until) / cycle
-    if pods > _MOST_PODS or copies > _MOST_COPIES:
+    if pods > _MAX_PODS or copies > _MAX_COPIES:
         raise CommandError(
             f"--load: {load}: takes {pods:,.0f} pods of {copies:,.0f} copies of workload {trace.workload}: "
-            f"must be less, for at most {_MOST_PODS:,} pods of {_MOST_COPIES:,} copies"
+            f"must be less, for at most {_MAX_PODS:,} pods of {_MAX_COPIES:,} copies"
         )
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     ranks = list(range(len(trace.nodes)))

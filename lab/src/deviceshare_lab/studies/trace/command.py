@@ -16,7 +16,7 @@ from deviceshare_lab.studies.trace.reading import read_trace, workloads
 from deviceshare_lab.studies.trace.run import Result, run
 from deviceshare_lab.traces import Trace, with_times
 
-MOST_LOAD = 10.0
+MAX_LOAD = 10.0
 _RECORDED = "default"
 """The workload whose times count for workloads without times."""
 
@@ -68,8 +68,8 @@ def simulate_churn(options: Options) -> list[ChurnResult]:
 
 
 def _simulate(options: Options, run_one: Callable[[_Task], R]) -> list[R]:
-    if not 0.01 <= options.load <= MOST_LOAD:
-        raise CommandError(f"--load: {options.load}: must be 0.01 to {MOST_LOAD:g}")
+    if not 0.01 <= options.load <= MAX_LOAD:
+        raise CommandError(f"--load: {options.load}: must be 0.01 to {MAX_LOAD:g}")
     tasks = [
         _Task(options.directory, options.orders, workload, options.load, policy, seed)
         for workload in options.workloads

@@ -10,7 +10,7 @@ from deviceshare_lab.traces import CARD, TraceNode, TracePod, pod_classes, trace
 
 _MODEL = "model"
 _NAME = "node-{:06}"
-_MOST_PODS = 1001
+_MAX_PODS = 1001
 """Pods on a node, as in the published runs; it never binds."""
 
 
@@ -65,7 +65,7 @@ def _fact(rank: int, node: TraceNode) -> NodeFact:
     cards = tuple(
         Card(f"{name}-{index}", index, CARD, CARD, 100, node.model, mode="hami-core") for index in range(node.cards)
     )
-    allocatable = {"cpu": node.cpu, "memory": node.memory * 2**20, "pods": _MOST_PODS}
+    allocatable = {"cpu": node.cpu, "memory": node.memory * 2**20, "pods": _MAX_PODS}
     return NodeFact(name=name, labels={_MODEL: node.model}, cards=cards, allocatable=allocatable)
 
 

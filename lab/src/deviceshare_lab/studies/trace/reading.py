@@ -19,8 +19,8 @@ from deviceshare_lab.traces import CARD, LONGEST, Trace, TraceNode, TracePod
 
 NODES = "openb_node_list_gpu_node.csv"
 _PODS = "openb_pod_list_{}.csv"
-MOST_CARDS = 64
-_MOST_AMOUNT = 10**12
+MAX_CARDS = 64
+_MAX_AMOUNT = 10**12
 
 
 class CsvRow(NamedTuple):
@@ -34,12 +34,12 @@ class CsvRow(NamedTuple):
         """Return the error for a value of this line."""
         return CommandError(f"{self.file}:{self.number}: {column}: {self.values[column]!r}: must be {expected}")
 
-    def whole(self, column: str, least: int = 0, most: int = _MOST_AMOUNT) -> int:
+    def whole(self, column: str, least: int = 0, most: int = _MAX_AMOUNT) -> int:
         """Return a whole number. Raises CommandError."""
         text = self.values[column].strip()
         number = parse_number(text)
         if number is None or not least <= number <= most:
-            limit = f" to {most}" if most != _MOST_AMOUNT else " or more"
+            limit = f" to {most}" if most != _MAX_AMOUNT else " or more"
             raise self.error(column, f"a whole number, {least}{limit}")
         return number
 
@@ -79,7 +79,7 @@ def _nodes(file: Path) -> Iterator[TraceNode]:
             row.text("sn"),
             row.whole("cpu_milli"),
             row.whole("memory_mib"),
-            row.whole("gpu", 1, MOST_CARDS),
+            row.whole("gpu", 1, MAX_CARDS),
             row.text("model"),
         )
 
@@ -87,7 +87,7 @@ def _nodes(file: Path) -> Iterator[TraceNode]:
 def _pods(file: Path, models: set[str]) -> Iterator[TracePod]:
     wanted = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
     for row in _rows(file, wanted, ("gpu_spec", "creation_time", "deletion_time")):
-        cards = row.whole("num_gpu", 0, MOST_CARDS)
+        cards = row.whole("num_gpu", 0, MAX_CARDS)
         amount = 0
         spec = ""
         if cards:

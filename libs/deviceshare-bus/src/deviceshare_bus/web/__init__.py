@@ -6,7 +6,7 @@ Reading order: :mod:`.settings` (the options), :mod:`.reviews` (Kubernetes token
 
 from deviceshare_bus.web.access import USER, Access, Refused, error_answer
 from deviceshare_bus.web.health import HealthChecks, health_app
-from deviceshare_bus.web.reviews import MOST_NAMESPACES, Reviewer, ReviewError, Reviews, User
+from deviceshare_bus.web.reviews import MAX_NAMESPACES, Reviewer, ReviewError, Reviews, User
 from deviceshare_bus.web.serving import Serving, body_of, serve
 from deviceshare_bus.web.sessions import Sessions
 from deviceshare_bus.web.settings import (
@@ -20,7 +20,7 @@ from deviceshare_bus.web.settings import (
 
 __all__ = [
     "LOOPBACK",
-    "MOST_NAMESPACES",
+    "MAX_NAMESPACES",
     "USER",
     "Access",
     "HealthChecks",

@@ -17,19 +17,19 @@ ACCEPTED_SECONDS = 60.0
 """Seconds for which a positive result is valid."""
 REFUSED_SECONDS = 10.0
 """Seconds for which a negative result is valid; for a namespace :data:`ACCEPTED_SECONDS`, since there are many."""
-MOST_TOKENS = 1_000
+MAX_TOKENS = 1_000
 """Results of token reviews that are kept."""
-MOST_DECISIONS = 50_000
+MAX_DECISIONS = 50_000
 """Results of access reviews that are kept."""
-MOST_NAMESPACES = 5_000
+MAX_NAMESPACES = 5_000
 """Namespaces that are reviewed for a user; the rest is hidden."""
 IN_FLIGHT = 16
 """Reviews of tokens that are requested at once, and as many of permissions."""
-MOST_AT_ONCE = 8
+MAX_AT_ONCE = 8
 """Namespaces that are reviewed at once for a request, so that other users need not wait for all of them."""
-MOST_WAITING = 256
+MAX_WAITING = 256
 """Tokens, and permissions, that are being reviewed; further ones are refused."""
-MOST_USERS = 64
+MAX_USERS = 64
 """Users whose visible namespaces are kept."""
 _GET, _PODS = "get", "pods"
 
@@ -103,8 +103,8 @@ class _Cache(Generic[K, V]):
             return found
         task = self._reviewing.get(key)
         if task is None:
-            if len(self._reviewing) >= MOST_WAITING:
-                raise ReviewError(f"{MOST_WAITING} {self._what} are being reviewed")
+            if len(self._reviewing) >= MAX_WAITING:
+                raise ReviewError(f"{MAX_WAITING} {self._what} are being reviewed")
             task = self._reviewing[key] = asyncio.ensure_future(self._review(key, review))
             task.add_done_callback(lambda done: self._reviewed(key, done))
         # A client that goes away must not end a review for which others wait.
@@ -147,9 +147,9 @@ class Reviews:
         self._reviewer = reviewer
         self._clock = clock
         # By the digest: the memory of the process need not hold tokens.
-        self._users: _Cache[bytes, User | None] = _Cache("tokens", MOST_TOKENS, _seconds_of_token, clock)
+        self._users: _Cache[bytes, User | None] = _Cache("tokens", MAX_TOKENS, _seconds_of_token, clock)
         self._decisions: _Cache[tuple[User, str, str], bool] = _Cache(
-            "permissions", MOST_DECISIONS, _seconds_of_decision, clock
+            "permissions", MAX_DECISIONS, _seconds_of_decision, clock
         )
         self._visible: OrderedDict[User, _Visible] = OrderedDict()
 
@@ -174,13 +174,13 @@ class Reviews:
         found = self._visible.get(user)
         if found is None or found.reviewed != wanted or self._clock() >= found.until:
             found = self._visible[user] = await self._review_namespaces(user, wanted)
-            if len(self._visible) > MOST_USERS:
+            if len(self._visible) > MAX_USERS:
                 self._visible.popitem(last=False)
         self._visible.move_to_end(user)
         return found.visible
 
     async def _review_namespaces(self, user: User, namespaces: frozenset[str]) -> _Visible:
-        names = iter(sorted(namespaces)[:MOST_NAMESPACES])
+        names = iter(sorted(namespaces)[:MAX_NAMESPACES])
         visible, until, unknown = set[str](), math.inf, list[str]()
 
         def take(name: str, result: _Result[bool]) -> None:
@@ -195,7 +195,7 @@ class Reviews:
                     take(name, known)
                     continue
                 unknown.append(name)
-                if len(unknown) == MOST_AT_ONCE:
+                if len(unknown) == MAX_AT_ONCE:
                     break
             if not unknown:
                 return _Visible(namespaces, frozenset(visible), until)

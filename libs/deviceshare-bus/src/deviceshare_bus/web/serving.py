@@ -9,7 +9,7 @@ from deviceshare.model import ConfigError
 
 from deviceshare_bus.tasks import end
 
-MOST_CONNECTIONS = 512
+MAX_CONNECTIONS = 512
 """Connections of a port. A further one closes the oldest without a request in progress."""
 IDLE_SECONDS = 10.0
 """Seconds until a connection without a complete request is closed: a new one, or one that waits for the next."""
@@ -17,15 +17,15 @@ STALLED_SECONDS = 20.0
 """Seconds after which a client that does not read its answer is disconnected."""
 LINGER_SECONDS = 2.0
 """Seconds for which the rest of a body that is not read is awaited."""
-MOST_UNREAD_BYTES = 1 << 27
+MAX_UNREAD_BYTES = 1 << 27
 """Bytes of answers that wait for clients to read them, of all connections; then a large answer is refused."""
 LARGE_BYTES = 1 << 16
 """Bytes of an answer that counts as large."""
-MOST_BODY = 16 << 10
+MAX_BODY = 16 << 10
 """Bytes of a body, at most."""
 BODY_SECONDS = 5.0
 """Seconds in which a body must arrive."""
-MOST_HEADERS = 64
+MAX_HEADERS = 64
 """Header lines of a request, each of at most 8,190 bytes."""
 _SWEEP_SECONDS = 1.0
 _REFUSE_SECONDS = 0.05
@@ -76,7 +76,7 @@ async def serve(app: web.Application, address: str, port: int, option: str = "--
     app.on_response_prepare.append(_add_headers)
     runner = web.AppRunner(
         app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_SECONDS,
-        lingering_time=LINGER_SECONDS, max_headers=MOST_HEADERS,
+        lingering_time=LINGER_SECONDS, max_headers=MAX_HEADERS,
     )  # fmt: skip
     await runner.setup()
     server = runner.server
@@ -100,8 +100,8 @@ async def body_of(request: web.Request) -> Mapping[str, str]:
     """Return the fields of a form. Raises HTTPException if it is too large, too slow or not valid."""
     if request.content_type != "application/x-www-form-urlencoded":
         raise web.HTTPUnsupportedMediaType(text="expected a form")
-    if (request.content_length or 0) > MOST_BODY:
-        raise web.HTTPRequestEntityTooLarge(MOST_BODY, request.content_length or 0)
+    if (request.content_length or 0) > MAX_BODY:
+        raise web.HTTPRequestEntityTooLarge(MAX_BODY, request.content_length or 0)
     try:
         async with asyncio.timeout(BODY_SECONDS):
             fields = await request.post()
@@ -132,7 +132,7 @@ class _Connections:
     def add(self, handler: web.RequestHandler) -> None:
         """Add a connection that is being accepted, and close the oldest idle ones beyond the limit."""
         self._handlers[handler] = None
-        if len(self._handlers) <= MOST_CONNECTIONS:
+        if len(self._handlers) <= MAX_CONNECTIONS:
             return
         for oldest in list(self._handlers):
             if oldest is not handler and not self._is_busy(oldest):
@@ -179,7 +179,7 @@ class _Connections:
             return True
         transports = (handler.transport for handler in self._handlers)
         unread = sum(transport.get_write_buffer_size() for transport in transports if transport is not None)
-        return not unread or unread + len(body) <= MOST_UNREAD_BYTES
+        return not unread or unread + len(body) <= MAX_UNREAD_BYTES
 
     def _make_middleware(self) -> Any:
         @web.middleware

@@ -9,7 +9,7 @@ from aiohttp import web
 
 SECONDS = 12 * 3600.0
 """Seconds after which a login ends."""
-MOST_SESSIONS = 1_000
+MAX_SESSIONS = 1_000
 """Logins that are kept; the oldest are ended."""
 
 
@@ -32,7 +32,7 @@ class Sessions:
         self._drop_ended()
         value = secrets.token_urlsafe(32)
         self._tokens[value] = (self._clock() + SECONDS, token)
-        if len(self._tokens) > MOST_SESSIONS:
+        if len(self._tokens) > MAX_SESSIONS:
             self._tokens.popitem(last=False)
         response.set_cookie(
             _name(request), value, max_age=int(SECONDS), path="/", httponly=True, samesite="Strict",

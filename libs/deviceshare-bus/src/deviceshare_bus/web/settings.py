@@ -16,11 +16,11 @@ log = logging.getLogger("deviceshare.http")
 
 Mode = Literal["kubernetes", "secret", "open", "loopback"]
 _MODES = ("kubernetes", "secret", "open")
-LEAST_CHARACTERS = 16
+MIN_CHARACTERS = 16
 """Characters of a secret, at least."""
-MOST_CHARACTERS = 8_000
+MAX_CHARACTERS = 8_000
 """Characters of a token or secret, at most."""
-MOST_BYTES = 64 << 10
+MAX_BYTES = 64 << 10
 """Size of the file of secrets, at most."""
 READ_SECONDS = 2.0
 """Seconds after which it is checked whether the file of secrets has changed."""
@@ -65,15 +65,15 @@ class SecretFile:
 
         try:
             with self._path.open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
+                content = file.read(MAX_BYTES + 1)
         except OSError as error:
             raise wrong(str(self._path), f"a file that can be read ({error.strerror})") from None
         secrets = tuple(line.strip().decode("latin-1") for line in content.splitlines() if line.strip())
-        valid = all(is_token(secret) and len(secret) >= LEAST_CHARACTERS for secret in secrets)
-        if not secrets or len(content) > MOST_BYTES or not valid:
+        valid = all(is_token(secret) and len(secret) >= MIN_CHARACTERS for secret in secrets)
+        if not secrets or len(content) > MAX_BYTES or not valid:
             # Not the value: it is a secret.
             expected = (
-                f"a file with one secret a line, each of {LEAST_CHARACTERS} to {MOST_CHARACTERS} printable ASCII "
+                f"a file with one secret a line, each of {MIN_CHARACTERS} to {MAX_CHARACTERS} printable ASCII "
                 "characters, up to 64 KiB"
             )
             raise wrong(str(self._path), expected)
@@ -82,7 +82,7 @@ class SecretFile:
 
 def is_token(text: str) -> bool:
     """Return whether a text can be a token or secret; headers may have any bytes."""
-    return len(text) <= MOST_CHARACTERS and text.isascii() and text.isprintable()
+    return len(text) <= MAX_CHARACTERS and text.isascii() and text.isprintable()
 
 
 class HttpSettings(NamedTuple):

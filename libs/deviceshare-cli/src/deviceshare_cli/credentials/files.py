@@ -23,7 +23,7 @@ NAMESPACE = "namespace"
 DEFAULT_NAMESPACE = "deviceshare-system"
 ROUTES_CA, ROUTES_CERTIFICATE, ROUTES_KEY = "routes-ca.crt", "routes.crt", "routes.key"
 """Of the connections between nats-servers. Their authority signs servers only: a user of the bus cannot pose as one."""
-MOST_SERVERS = 5
+MAX_SERVERS = 5
 """nats-servers of a cluster, at most."""
 
 
@@ -31,7 +31,7 @@ def default_hosts(namespace: str) -> tuple[str, ...]:
     """Return the names by which clients reach nats-server: of the Service in a namespace, and of this machine."""
     names = [f"bus{domain}" for domain in ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")]
     # OpenSSL accepts *.bus.NAMESPACE but not *.bus.
-    servers = [f"bus-{number}.bus" for number in range(MOST_SERVERS)]
+    servers = [f"bus-{number}.bus" for number in range(MAX_SERVERS)]
     return ("localhost", "127.0.0.1", "::1", *names, *servers, *(f"*.{name}" for name in names[1:]))
 
 

@@ -46,7 +46,7 @@ from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 
 CONFIGURED = "configured"
 """The name of the policy that the configuration selects."""
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """The most warnings that are printed."""
 REJECTED_STATUS = 3
 """The exit status if manifests of the directory were rejected, as of ``up``."""
@@ -284,7 +284,7 @@ def _without_unknown_claims(facts: Mapping[str, Fact], player: Player, printed: 
 
 
 def _print_limited(lines: Sequence[str]) -> None:
-    for line in lines[:MOST_SHOWN]:
+    for line in lines[:MAX_SHOWN]:
         to_stderr(line)
-    if len(lines) > MOST_SHOWN:
-        to_stderr(f"and {len(lines) - MOST_SHOWN} more lines")
+    if len(lines) > MAX_SHOWN:
+        to_stderr(f"and {len(lines) - MAX_SHOWN} more lines")

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from deviceshare_cli.errors import CommandError
 
-MOST_SEEDS = 1000
-_MOST_DIGITS = 15
+MAX_SEEDS = 1000
+_MAX_DIGITS = 15
 
 
 def parse_number(text: str) -> int | None:
     """Return the whole number that a text is, None for another text or more than 15 digits."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
 
 
 def parse_names(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         first, last = parse_number(begin), parse_number(end or begin)
         if first is None or last is None or first > last:
             raise CommandError(f"--seeds: {part!r}: must be a whole number or a range such as 42..51")
-        if last - first + len(found) >= MOST_SEEDS:
-            raise CommandError(f"--seeds: {text!r}: must be at most {MOST_SEEDS} seeds")
+        if last - first + len(found) >= MAX_SEEDS:
+            raise CommandError(f"--seeds: {text!r}: must be at most {MAX_SEEDS} seeds")
         found |= dict.fromkeys(range(first, last + 1))
     return tuple(found)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from deviceshare.allocation import LEAST_GAIN
+from deviceshare.allocation import MIN_GAIN
 from deviceshare.kernels import CARD
 from deviceshare.model import visible
 from deviceshare_metrics.api import PodDevice
@@ -15,7 +15,7 @@ from deviceshare_cli.pods import shown_devices
 from deviceshare_cli.simulate.defragmentation import Defragmentation, PlannedMove
 from deviceshare_cli.simulate.report import count, placed_pods
 
-LEAST_WASTE = 0.005
+MIN_WASTE = 0.005
 """The least change of waste that is printed, in cards."""
 
 
@@ -56,7 +56,7 @@ def as_text(found: Defragmentation) -> str:
         return f"Nothing to move: {_nothing(found)}"
     before, after = found.fragmentation
     frees = [f"Fragmentation, weighted as in docs/policies.md: {before:.2f} -> {after:.2f} cards."]
-    if abs(found.less_waste) >= LEAST_WASTE:
+    if abs(found.less_waste) >= MIN_WASTE:
         frees.append(f"Capacity of devices beyond the requests of their pods: {-found.less_waste:+.2f} cards.")
     without, with_plan = found.waiting
     waits = [f"Pods that wait: {without} without the plan, {with_plan} with it."]
@@ -79,7 +79,7 @@ def as_text(found: Defragmentation) -> str:
 def _nothing(found: Defragmentation) -> str:
     if not found.pods:
         return "no pod with cards is placed."
-    least = f"{LEAST_GAIN / CARD:g} cards"
+    least = f"{MIN_GAIN / CARD:g} cards"
     plan = f"no plan of at most {count(found.budget, 'move')} gains more than {least} for each moved pod. "
     reasons = ", ".join(f"{reason}: {pods}" for reason, pods in found.excluded)
     return (plan if found.restartable else "") + _restartable(found) + (f" ({reasons})." if reasons else ".")

@@ -52,7 +52,7 @@ from deviceshare_cli.reading.state import PLACEMENT_STREAMS
 
 WAIT_SECONDS = 5.0
 """Virtual seconds in which placement may do what it does later by itself, such as deciding a refused claim again."""
-MOST_TICKS = 100_000
+MAX_TICKS = 100_000
 """Ticks in which everything has to be decided."""
 MOVED = "-moved"
 """Ends the uid of a pod that was deleted and created again."""
@@ -187,7 +187,7 @@ class Player:
         Raises CommandError if it does not settle.
         """
         until = self._now + WAIT_SECONDS
-        for _ in range(MOST_TICKS):
+        for _ in range(MAX_TICKS):
             placed = len(self.placed)
             for claim in self._act(Tick()):
                 self._bind(claim)
@@ -198,7 +198,7 @@ class Player:
             if not self._core.open_work or due is None or due > until:
                 return
             self._now = max(self._now + 0.001, due)
-        raise CommandError(f"the simulation does not settle within {MOST_TICKS:,} rounds")
+        raise CommandError(f"the simulation does not settle within {MAX_TICKS:,} rounds")
 
     @property
     def _at(self) -> Now:

@@ -9,11 +9,11 @@ from deviceshare_cli.plots import Curve, Plot
 from deviceshare_cli.pods import shown_devices
 from deviceshare_cli.simulate.results import PodResult, Result
 
-MOST_CLASSES = 30
+MAX_CLASSES = 30
 """The most classes of pods that the text lists."""
-MOST_REASONS = 10
+MAX_REASONS = 10
 """The most reasons that the text lists, the most frequent ones."""
-MOST_PODS = 20
+MAX_PODS = 20
 """The most placed pods that the text lists."""
 
 
@@ -102,10 +102,10 @@ def _change(result: Result, model: tuple[str, str]) -> str:
 
 def placed_pods(placed: Sequence[PodResult]) -> Iterator[str]:
     """Yield the lines of a table of placed pods."""
-    rows = [(pod.namespace, pod.name, pod.node, shown_devices(pod.devices) or NONE) for pod in placed[:MOST_PODS]]
+    rows = [(pod.namespace, pod.name, pod.node, shown_devices(pod.devices) or NONE) for pod in placed[:MAX_PODS]]
     yield from table(("NAMESPACE", "NAME", "NODE", "DEVICES"), rows).splitlines()
-    if len(placed) > MOST_PODS:
-        yield f"and {len(placed) - MOST_PODS} more; --json lists all"
+    if len(placed) > MAX_PODS:
+        yield f"and {len(placed) - MAX_PODS} more; --json lists all"
 
 
 def _classes(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
@@ -113,12 +113,12 @@ def _classes(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
     placed = [each.classes for each in results]
     rows = [
         (kind, str(pods), *(str(of_policy[kind][1]) for of_policy in placed))
-        for kind, (pods, _) in classes[:MOST_CLASSES]
+        for kind, (pods, _) in classes[:MAX_CLASSES]
     ]
     yield "Placed pods by what they request:"
     yield from table(("REQUEST", "PODS", *names), rows).splitlines()
-    if len(classes) > MOST_CLASSES:
-        yield f"and {count(len(classes) - MOST_CLASSES, 'other request')}; --json lists all"
+    if len(classes) > MAX_CLASSES:
+        yield f"and {count(len(classes) - MAX_CLASSES, 'other request')}; --json lists all"
 
 
 def _waiting(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _waiting(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
     most: Counter[str] = Counter()
     for reasons in found:
         most |= Counter(reasons)
-    shown = [reason for reason, _ in most.most_common(MOST_REASONS)]
+    shown = [reason for reason, _ in most.most_common(MAX_REASONS)]
     yield "Pods that wait, by reason:"
     rows = [(*(str(reasons.get(reason, 0)) for reasons in found), reason or NONE) for reason in shown]
     yield from table((*names, "REASON"), rows).splitlines()

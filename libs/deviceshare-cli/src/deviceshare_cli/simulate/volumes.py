@@ -7,7 +7,7 @@ from deviceshare_cluster.interface import Object
 from deviceshare_localcluster.kinds import Key, key_of
 from deviceshare_localcluster.volume_rules import CLAIM, CLASS, NODE, VOLUME, Patch, VolumeRules
 
-MOST_ROUNDS = 100
+MAX_ROUNDS = 100
 """Each action of the controllers changes an object for good, so that a few rounds settle all."""
 _KINDS = (NODE, CLASS, VOLUME, CLAIM)
 
@@ -21,7 +21,7 @@ def with_phases(objects: Iterable[Object]) -> dict[Key, Object]:
     for obj in objects:
         if obj["kind"] in _KINDS:
             _put(rules, obj)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         patches = [patch for dirty in rules.take() for patch in _patches(rules, *dirty)]
         for patch in patches:
             found = rules.objects[patch.kind].get((patch.namespace, patch.name))

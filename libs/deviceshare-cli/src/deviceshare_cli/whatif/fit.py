@@ -18,7 +18,7 @@ from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import Holder, holders
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """The most placed pods that the text lists."""
 
 
@@ -81,12 +81,12 @@ def _text(fits: Fits, wanted: int, holding: Sequence[Holder], pending: int, deci
         for pod, placement in each.placed
     ]
     if placed:
-        lines += ["", *table(("NAMESPACE", "NAME", "NODE", "DEVICES"), placed[:MOST_SHOWN]).splitlines()]
-    if len(placed) > MOST_SHOWN:
+        lines += ["", *table(("NAMESPACE", "NAME", "NODE", "DEVICES"), placed[:MAX_SHOWN]).splitlines()]
+    if len(placed) > MAX_SHOWN:
         counts = by_node(fits.asked)
-        shown = ", ".join(f"{node}: {number}" for node, number in list(counts.items())[:MOST_SHOWN])
+        shown = ", ".join(f"{node}: {number}" for node, number in list(counts.items())[:MAX_SHOWN])
         lines.append(
-            f"and {len(placed) - MOST_SHOWN} more; pods by node: {shown}{', …' if len(counts) > MOST_SHOWN else ''}"
+            f"and {len(placed) - MAX_SHOWN} more; pods by node: {shown}{', …' if len(counts) > MAX_SHOWN else ''}"
         )
     lines += _why_not(failed, holding) if failed is not None else []
     return lines_text(lines)

@@ -11,9 +11,9 @@ from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_cli.pods import devices_of, shown_devices
 from deviceshare_cli.whatif.fitting import Fit
 
-MOST_NODES = 3
+MAX_NODES = 3
 """The most nodes whose pods are named."""
-MOST_PODS = 10
+MAX_PODS = 10
 """The most pods that are named of a node or a queue."""
 
 
@@ -34,7 +34,7 @@ def holders(cluster: ClusterState, fit: Fit) -> list[Holder]:
     lacking = {refusal.resource for refusal in fit.reason.refusals if refusal.resource}
     found: list[Holder] = []
     short = [each for each in fit.reason.closest if any(one.asked or one.needed for one in each.refusals)]
-    for near in short[:MOST_NODES]:
+    for near in short[:MAX_NODES]:
         cards = {card.id for card in near.cards if card.codes}
         holding = [
             Holder(f"node {near.node}", name, shown_devices(devices_of(grants)) or resources)
@@ -42,7 +42,7 @@ def holders(cluster: ClusterState, fit: Fit) -> list[Holder]:
             if any(device.id in cards for grant in grants for device in grant.devices)
             or (not cards and any(resource in resources for resource in lacking))
         ]
-        found += holding[:MOST_PODS]
+        found += holding[:MAX_PODS]
     return found
 
 
@@ -69,7 +69,7 @@ def _of_queue(cluster: ClusterState, shortage: Shortage) -> list[Holder]:
             if amount := held.get(shortage.resource, 0):
                 found.append((amount, fact.ref))
     unit = unit_of(shortage.resource)
-    most = sorted(found, key=lambda one: (-one[0], one[1]))[:MOST_PODS]
+    most = sorted(found, key=lambda one: (-one[0], one[1]))[:MAX_PODS]
     return [Holder(f"queue {shortage.queue}", ref, f"{shortage.resource}: {shown(held, unit)}") for held, ref in most]
 
 

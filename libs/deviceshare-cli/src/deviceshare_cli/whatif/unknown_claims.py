@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from deviceshare_cli.whatif.manifests import Candidate
 
-_MOST_SHOWN = 5
+_MAX_SHOWN = 5
 """The most claims that a warning lists."""
 
 
@@ -36,7 +36,7 @@ def without_unknown_claims(candidates: Sequence[Candidate], catalog: Catalog) ->
         found.append(candidate._replace(pods=tuple(pods)))
     if not unknown:
         return Known(found, "")
-    shown = ", ".join(list(unknown)[:_MOST_SHOWN]) + (", …" if len(unknown) > _MOST_SHOWN else "")
+    shown = ", ".join(list(unknown)[:_MAX_SHOWN]) + (", …" if len(unknown) > _MAX_SHOWN else "")
     return Known(found, f"volumes are not evaluated whose PersistentVolumeClaims no pod of the cluster uses: {shown}")
 
 

@@ -13,7 +13,7 @@ from deviceshare_localcluster.workloads.kubeflow import MPI_FIELD, TRAINING
 from deviceshare_localcluster.workloads.model import whole
 from deviceshare_localcluster.workloads.ray import workers_of
 
-_MOST_REPLICAS = 10_000
+_MAX_REPLICAS = 10_000
 """Pods of a workload."""
 _DEEPEST = 12
 """Levels of an object in which pod templates are looked for."""
@@ -334,12 +334,12 @@ def _replicas(field: ManifestField) -> None:
 
 def _check_total(field: ManifestField, pods: int) -> None:
     """Check the pods that a workload has in all: controllers make them in one step."""
-    if pods > _MOST_REPLICAS:
-        raise field.holding(pods).error(f"at most {_MOST_REPLICAS} pods in all")
+    if pods > _MAX_REPLICAS:
+        raise field.holding(pods).error(f"at most {_MAX_REPLICAS} pods in all")
 
 
 def _at_most(field: ManifestField) -> int:
     found = field.whole()
-    if found > _MOST_REPLICAS:
-        raise field.error(f"at most {_MOST_REPLICAS}")
+    if found > _MAX_REPLICAS:
+        raise field.error(f"at most {_MAX_REPLICAS}")
     return found

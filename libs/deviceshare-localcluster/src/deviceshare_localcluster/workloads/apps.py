@@ -29,7 +29,7 @@ CONTROLLER_HASH = "controller-revision-hash"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
 _HISTORY = 10
-_MOST_ENDED = 100
+_MAX_ENDED = 100
 """Ended pods of a ReplicaSet. Kubernetes' garbage collector of pods has a limit for all pods of a cluster."""
 _CLAIM = "PersistentVolumeClaim"
 
@@ -96,7 +96,7 @@ def replica_set(obj: Object, owned: Owned) -> Desired:
     group = owner_group(obj, spec["template"]) if count else None
     names = replica_names(f"{name}-", count, owned.pods, namespace, is_taken=owned.is_taken)
     pods = [join(pod_of(obj, spec["template"], each), group) for each in names]
-    return Desired(pods, [group] if group else [], kept_pods(namespace, owned.pods, _MOST_ENDED))
+    return Desired(pods, [group] if group else [], kept_pods(namespace, owned.pods, _MAX_ENDED))
 
 
 def stateful_set(obj: Object, owned: Owned) -> Desired:

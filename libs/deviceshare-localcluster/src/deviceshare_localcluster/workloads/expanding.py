@@ -31,7 +31,7 @@ WORKLOADS = (VOLCANO_JOB, *_RULES)
 FOLLOWS_PODS = frozenset(_RULES)
 """The kinds whose objects depend on the states of their pods."""
 CLAIM = "PersistentVolumeClaim"
-_MOST_PODS = 10_000
+_MAX_PODS = 10_000
 """Of one workload in :func:`all_objects`."""
 
 
@@ -77,5 +77,5 @@ def all_objects(obj: Object, priorities: Mapping[str, int], admitted: Callable[[
         for each in new:
             pods[each["metadata"]["name"]] = PodState("Running")
             yield admitted(each)
-        if not new or len(pods) > _MOST_PODS:
+        if not new or len(pods) > _MAX_PODS:
             return

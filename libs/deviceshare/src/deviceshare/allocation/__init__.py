@@ -11,7 +11,7 @@ move to free capacity).
 
 from deviceshare.allocation.allocator import Allocator, Effort, Placement, Unplaceable
 from deviceshare.allocation.claim_check import ClaimCheck
-from deviceshare.allocation.defragmentation import LEAST_GAIN, Movable, Move, measure, plan
+from deviceshare.allocation.defragmentation import MIN_GAIN, Movable, Move, measure, plan
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_scores import counted
 from deviceshare.allocation.pod_class import PodClass
@@ -21,7 +21,7 @@ from deviceshare.allocation.waiting_requests import WaitingRequests
 
 __all__ = [
     "CORDONED",
-    "LEAST_GAIN",
+    "MIN_GAIN",
     "Allocator",
     "ClaimCheck",
     "Effort",

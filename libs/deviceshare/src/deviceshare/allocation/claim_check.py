@@ -19,7 +19,7 @@ from deviceshare.families import (
 from deviceshare.model import Card, Claim, ContainerGrant, PodRequest
 from deviceshare.state import CardShare, shares_by_card
 
-MOST_REQUESTS = 4096
+MAX_REQUESTS = 4096
 """Requests that are kept as they were read; the least recently used one is read again."""
 _NOTHING_EXPECTED = ExpectedDemand()
 
@@ -103,7 +103,7 @@ class ClaimCheck:
         if pod_class is None:
             pod_class = self._classes[request] = PodClass(request)
             pod_class.read(self._conf, 0)
-            if len(self._classes) > MOST_REQUESTS:
+            if len(self._classes) > MAX_REQUESTS:
                 self._classes.popitem(last=False)
         return pod_class
 

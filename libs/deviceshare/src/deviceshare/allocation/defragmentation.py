@@ -14,11 +14,11 @@ from deviceshare.kernels import CARD
 from deviceshare.model import ContainerGrant, PodRequest
 from deviceshare.state import Holding
 
-LEAST_GAIN = 100.0
+MIN_GAIN = 100.0
 """Thousandths of a card that each moved pod gains at least: a restart costs more than a smaller gain is worth."""
-MOST_MOVED = 8
+MAX_MOVED = 8
 """The most pods that are moved together, which share a card: plans for more of them would rarely be worth it."""
-MOST_TRIED = 1024
+MAX_TRIED = 1024
 """The most sets of pods that are tried for one step of a plan, those on cards with the fewest pods first."""
 NO_GAIN = 0.0
 
@@ -114,8 +114,8 @@ class _Planner:
     def best(self, most: int) -> list[Move]:
         """Return the set of at most ``most`` moves that gains most for each pod, none without a sufficient one."""
         best: list[Move] = []
-        gain = LEAST_GAIN
-        for pods in self._sets(min(most, MOST_MOVED)):
+        gain = MIN_GAIN
+        for pods in self._sets(min(most, MAX_MOVED)):
             moves = self._tried(pods)
             if moves and moves[0].gain > gain:
                 best, gain = moves, moves[0].gain
@@ -154,7 +154,7 @@ class _Planner:
                 for each in (*singles, names) if len(names) == len(uids) <= most else singles:
                     found[each] = min(found.get(each, card), card)
         order = sorted(found, key=lambda names: (found[names], len(names), names))
-        yield from (tuple(self._pods[name] for name in names) for names in order[:MOST_TRIED])
+        yield from (tuple(self._pods[name] for name in names) for names in order[:MAX_TRIED])
 
     def _tried(self, pods: Sequence[Movable]) -> list[Move]:
         """Return the moves of a set of pods of one node, each with its part of the gain; none if one of them fails."""

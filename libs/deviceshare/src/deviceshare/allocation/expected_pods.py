@@ -22,11 +22,11 @@ from deviceshare.kernels import CARD, KIND, Arrivals, Changes, NodeFragmentation
 from deviceshare.model import INIT, NodeFact
 from deviceshare.state import Bools, CardTable, Ints, ResourceTable
 
-MOST_RULES = 256
+MAX_RULES = 256
 """The most different node selectors (rules) of expected pods; pods with others count as admitted by every node."""
-MOST_TYPICAL = 1024
+MAX_TYPICAL = 1024
 """The most different sets of typical pods; cards beyond do not count."""
-MOST_COMPARED = 65_536
+MAX_COMPARED = 65_536
 """The most pairs of a rule and a node that are evaluated to order requests: decisions wait meanwhile."""
 SUPPLY_CHANGE = 0.05
 """The part of all cards on nodes that change until supplies are calculated again, and the part by which one of the
@@ -181,7 +181,7 @@ class ExpectedPods:
             return
         self._version = cluster.cards.version
         rules = dict.fromkeys(request.rule for request, _ in self._frequent if request.rule is not None)
-        self._filters = [self._node_filter(rule) for rule in list(rules)[:MOST_RULES]]
+        self._filters = [self._node_filter(rule) for rule in list(rules)[:MAX_RULES]]
         self._assign_all(conf)
         cluster.changes.touch_all()
 
@@ -285,7 +285,7 @@ class ExpectedPods:
             return -1
         number = self._numbers.get((alike, by_rule))
         if number is None:
-            number = len(self._typical) if len(self._typical) < MOST_TYPICAL else -1
+            number = len(self._typical) if len(self._typical) < MAX_TYPICAL else -1
             self._numbers[alike, by_rule] = number
             if number >= 0:
                 self._typical.append(self._typical_pods(alike, by_rule))
@@ -372,7 +372,7 @@ class ExpectedPods:
     def _order_of_ties(self) -> Callable[[ExpectedRequest], tuple[bytes, str]]:
         """Return the order of equally frequent, equally large requests: by the kinds of cards that pods accept.
 
-        Where the rules are many, those beyond :data:`MOST_COMPARED` count as if they admitted every node.
+        Where the rules are many, those beyond :data:`MAX_COMPARED` count as if they admitted every node.
         """
         kinds, nodes, alike = self._cluster.cards.kinds, len(self._cluster.nodes), self._alike()
         first = sorted(set(alike.values()), key=lambda kind: (kinds.types.names[kinds.type[kind]], kind))
@@ -382,7 +382,7 @@ class ExpectedPods:
         def order(request: ExpectedRequest) -> tuple[bytes, str]:
             rule, admits = request.rule, every
             if rule is not None:
-                if rule not in admitting and (len(admitting) + 1) * nodes <= MOST_COMPARED:
+                if rule not in admitting and (len(admitting) + 1) * nodes <= MAX_COMPARED:
                     admitting[rule] = self._kinds_of(self._node_filter(rule), alike)
                 admits = admitting.get(rule, every)
             return bytes(bool(admits[kind]) and self._accepts(request, kind) for kind in first), _rest(request)

@@ -23,7 +23,7 @@ from deviceshare.allocation.node_scores import counted, node_scores, of_devices,
 from deviceshare.allocation.predicates import Rule
 from deviceshare.allocation.proportions import proportions
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, MOST_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
+from deviceshare.families import FAMILIES, MAX_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
 from deviceshare.kernels import Floats, NodeAmounts, NodeIndex
 from deviceshare.model import (
     FRAGMENTATION,
@@ -146,8 +146,8 @@ class PodClass:
             if demand is None:
                 continue
             most = max((cards.count for cards in demand.cards), default=0)
-            if most > MOST_CARDS:
-                expected = f"at most {MOST_CARDS} of one node: more pods, of a gang"
+            if most > MAX_CARDS:
+                expected = f"at most {MAX_CARDS} of one node: more pods, of a gang"
                 problems.setdefault(answered, Problem("Pod", f"spec: cards of {family.name}", str(most), expected))
                 continue
             if family.flag in conf.families:

@@ -13,7 +13,7 @@ COUNTED_BYTES = 1 << 29
 
 The class in use keeps its own, whatever its size.
 """
-MOST_RANKED = 4096
+MAX_RANKED = 4096
 """Pod classes that keep their ranking; beyond, the least recently used class loses it.
 
 A ranking takes some 10 bytes a node; in addition, a class with volumes takes a byte a node for each reason of its
@@ -29,7 +29,7 @@ class PodClasses:
     used last. Only these have a ranking.
     """
 
-    def __init__(self, conf: SchedulerConf, most: int = MOST_RANKED) -> None:
+    def __init__(self, conf: SchedulerConf, most: int = MAX_RANKED) -> None:
         self._conf = conf
         self._generation = 0
         """The number of configurations before this one."""

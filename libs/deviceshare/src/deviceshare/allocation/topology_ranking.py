@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from deviceshare.allocation.node_ranking import NodeRanking
-from deviceshare.kernels import MOST_LEVELS, Changes, TopologyIndex, TopologyTerm
+from deviceshare.kernels import MAX_LEVELS, Changes, TopologyIndex, TopologyTerm
 from deviceshare.model import HOSTNAME
 from deviceshare.state import Ints
 from deviceshare.topology import CountedConstraint, DomainCount, Domains, PlacedPods, PodAffinity, TopologySpread
@@ -89,7 +89,7 @@ class TopologyRanking:
             index.refresh(self._changes)
             while index is not None and index.overflow:
                 more = 2 * index.levels
-                index = self._index = self._build(ranking, more) if more <= MOST_LEVELS else None
+                index = self._index = self._build(ranking, more) if more <= MAX_LEVELS else None
                 if index is not None:
                     index.refresh(self._changes)
         if index is None:

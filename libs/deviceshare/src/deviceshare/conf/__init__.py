@@ -7,7 +7,7 @@ in effect, from facts).
 
 from deviceshare.conf.device_model import (
     BUILT_IN,
-    MOST_INSTANCES,
+    MAX_INSTANCES,
     DevicesConf,
     HamiConf,
     MigGroup,
@@ -45,7 +45,7 @@ __all__ = [
     "DEVICES_NAME",
     "EVALUATED_PLUGINS",
     "FIRST_FIT",
-    "MOST_INSTANCES",
+    "MAX_INSTANCES",
     "NODEORDER",
     "PLUGINS",
     "SCHEDULER",

@@ -6,7 +6,7 @@ MiB of device memory.
 
 import msgspec
 
-MOST_INSTANCES = 62
+MAX_INSTANCES = 62
 """The most instances of a group of a MIG geometry: a 64-bit number per card records which instances are in use."""
 
 

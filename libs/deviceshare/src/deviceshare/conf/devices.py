@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from deviceshare.conf.device_model import (
-    MOST_INSTANCES,
+    MAX_INSTANCES,
     DevicesConf,
     HamiConf,
     MigGroup,
@@ -167,9 +167,9 @@ def _group(field: ConfField, factor: int) -> MigGroup:
     name, geometries = _name(entry["group"], _GROUP, expected), entry["geometries"]
     instances = tuple(_instance(each, factor) for each in geometries.some_items("a list of instances, at least one"))
     total = sum(instance.count for instance in instances)
-    if total > MOST_INSTANCES:
+    if total > MAX_INSTANCES:
         shown = geometries.holding(f"{total} instances in {name}")
-        raise shown.error(f"at most {MOST_INSTANCES} instances in a group")
+        raise shown.error(f"at most {MAX_INSTANCES} instances in a group")
     sizes = Counter(name for name, _ in {(instance.name, instance.memory) for instance in instances})
     for instance, different in sizes.items():
         if different > 1:
@@ -182,7 +182,7 @@ def _instance(field: ConfField, factor: int) -> MigInstance:
     return MigInstance(
         _name(entry["name"], _NAME, "the name of a MIG profile, such as 1g.10gb"),
         entry["memory"].number(factor),
-        entry["count"].number(1, MOST_INSTANCES),
+        entry["count"].number(1, MAX_INSTANCES),
     )
 
 

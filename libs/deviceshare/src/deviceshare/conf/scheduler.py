@@ -31,7 +31,7 @@ _USUAL = tiers("priority gang conformance", "drf predicates proportion")
 _DEVICESHARE = "deviceshare"
 _EXPECTED = f"actions and tiers of plugins, a list of plugins, or a ConfigMap with the key {KEY}"
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_LEAST_FACTOR, _USUAL_FACTOR = 1.0, 1.2
+_MIN_FACTOR, _USUAL_FACTOR = 1.0, 1.2
 _RULES = "a list of rules, each the labels and their values that a pod has, such as [{workloadType: training}]"
 
 
@@ -210,8 +210,8 @@ class _Reader:
             factor = float(as_text(field.value))
         except ValueError:
             factor = 0.0
-        if not _LEAST_FACTOR <= factor < LARGEST_WEIGHT:
-            raise field.error(f"a number from {_LEAST_FACTOR:g}, such as {_USUAL_FACTOR}")
+        if not _MIN_FACTOR <= factor < LARGEST_WEIGHT:
+            raise field.error(f"a number from {_MIN_FACTOR:g}, such as {_USUAL_FACTOR}")
         return factor
 
     def object_name(self, argument: str, default: str, what: str) -> str:

@@ -8,7 +8,7 @@ YAML_ERRORS = (yaml.YAMLError, ValueError, LookupError, AttributeError, Recursio
 """Errors of PyYAML, and of values that do not match a tag such as ``!!float``."""
 DEEPEST = 200
 """Levels of lists and mappings in a document."""
-MOST_ALIASED = 100_000
+MAX_ALIASED = 100_000
 """Values that the aliases of a document may repeat."""
 
 
@@ -16,7 +16,7 @@ class YamlLoader(yaml.CSafeLoader):
     """Reads YAML.
 
     Errors with a position, because later steps fail on them: a number of more than 4300 digits, more than
-    :data:`DEEPEST` levels, aliases that repeat more than :data:`MOST_ALIASED` values. Likewise a key that occurs twice
+    :data:`DEEPEST` levels, aliases that repeat more than :data:`MAX_ALIASED` values. Likewise a key that occurs twice
     in a mapping, as in kubectl's strict decoding.
     """
 
@@ -75,8 +75,8 @@ def _check_aliases(document: yaml.Node, *, recursive: bool) -> None:
     inner = _measure(document, sizes, set())
     if inner is not None and not recursive:
         raise yaml.constructor.ConstructorError(None, None, "an anchor contains its own alias", inner.start_mark)
-    if sizes[document] - len(sizes) > MOST_ALIASED:
-        problem = f"aliases repeat more than {MOST_ALIASED} values"
+    if sizes[document] - len(sizes) > MAX_ALIASED:
+        problem = f"aliases repeat more than {MAX_ALIASED} values"
         raise yaml.constructor.ConstructorError(None, None, problem, document.start_mark)
 
 

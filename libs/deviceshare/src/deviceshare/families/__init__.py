@@ -18,7 +18,7 @@ from deviceshare.families.hardware import Hardware
 from deviceshare.families.mindcluster import MindCluster
 from deviceshare.families.placed import explain_claim, gang_line, placed_on
 from deviceshare.families.protocol import (
-    MOST_CARDS,
+    MAX_CARDS,
     CardCount,
     CardDemand,
     CardNames,
@@ -42,7 +42,7 @@ from deviceshare.families.vgpu import HamiCore, Mig, Mps
 __all__ = [
     "BY_NAME",
     "FAMILIES",
-    "MOST_CARDS",
+    "MAX_CARDS",
     "SERVED",
     "WISHES",
     "CardCount",

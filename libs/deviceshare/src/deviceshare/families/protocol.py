@@ -19,7 +19,7 @@ from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, Labels, PodRequest, Resources
 from deviceshare.state import CardShare, CardView, Codes, Counted, Usage
 
-MOST_CARDS = 128
+MAX_CARDS = 128
 """The most cards of one request, more than any node has. A larger number is refused before arrays are allocated."""
 
 

@@ -20,7 +20,7 @@ from deviceshare.state import Bools, CardView, Codes
 WISHES = frozenset({vgpu.USE_TYPE, vgpu.NOUSE_TYPE, gpu_share.INDEX, gpu_share.UNHEALTHY})
 """Annotations of a pod that restrict its GPUs, in all families."""
 
-_MOST_TYPES = 4
+_MAX_TYPES = 4
 _WORD = re.compile(r"[A-Z0-9]+")
 
 
@@ -117,15 +117,15 @@ def types_asked(use: Sequence[str], nouse: Sequence[str]) -> str:
 
 def first_of(wanted: Sequence[str]) -> str:
     """Return a list for a short text, as the user wrote it: at most four items, and the number of the others."""
-    more = f" and {len(wanted) - _MOST_TYPES} more" if len(wanted) > _MOST_TYPES else ""
-    return ",".join(wanted[:_MOST_TYPES]) + more
+    more = f" and {len(wanted) - _MAX_TYPES} more" if len(wanted) > _MAX_TYPES else ""
+    return ",".join(wanted[:_MAX_TYPES]) + more
 
 
 def listed(types: Iterable[str]) -> str:
     """Return types of cards for a short text: the first four by name, and the number of the others."""
     names = sorted(types)
-    more = f" and {len(names) - _MOST_TYPES} more" if len(names) > _MOST_TYPES else ""
-    return ", ".join(names[:_MOST_TYPES]) + more
+    more = f" and {len(names) - _MAX_TYPES} more" if len(names) > _MAX_TYPES else ""
+    return ", ".join(names[:_MAX_TYPES]) + more
 
 
 def id_allowed(demand: Demand, view: CardView) -> Bools | None:

@@ -27,7 +27,7 @@ from deviceshare.model import (
 _FIELD = "metadata.annotations"
 
 
-MOST_DEMANDS = 2048
+MAX_DEMANDS = 2048
 """Demands that :class:`Demands` keeps."""
 _Left = tuple[tuple[CardDemand, int], ...]
 
@@ -57,7 +57,7 @@ class Demands:
         """Return what a pod requests of the families with an answer."""
         found = self._known.get((answer, id(ask)))
         if found is None:
-            if len(self._known) >= MOST_DEMANDS:
+            if len(self._known) >= MAX_DEMANDS:
                 self._known.clear()
             families = [family for family in FAMILIES if answer in (family.answers, family.name)]
             found = self._known[answer, id(ask)] = (ask, _demanded(families, ask, self._conf))

@@ -25,7 +25,7 @@ ASSIGNED = "volcano.sh/gpu-assigned"
 
 MODE = "gpu-share"
 CARD_CORES = 100
-MOST_CARDS = 1024
+MAX_CARDS = 1024
 """Upper limit of cards per node: a larger number is an error."""
 
 
@@ -39,16 +39,16 @@ def read_cards(capacity: Resources, node: str, model: str = "") -> tuple[Card, .
         model: the model of all its cards, or ''.
 
     Raises:
-        FormatError: memory without a number of cards, or more than ``MOST_CARDS`` cards.
+        FormatError: memory without a number of cards, or more than ``MAX_CARDS`` cards.
     """
     memory, number = capacity.get(MEMORY, 0), capacity.get(NUMBER, 0)
-    if number > MOST_CARDS or (memory and not number):
+    if number > MAX_CARDS or (memory and not number):
         shown = str(number) if NUMBER in capacity else ""
         raise FormatError(
             f"Node {node}",
             f"status.capacity[{NUMBER}]",
             shown,
-            f"the number of cards that share {memory} MiB, from 1 to {MOST_CARDS}",
+            f"the number of cards that share {memory} MiB, from 1 to {MAX_CARDS}",
         )
     if not number:
         return ()

@@ -33,7 +33,7 @@ How to write a kernel:
 """
 
 from deviceshare.kernels.arrays import Floats, Mask
-from deviceshare.kernels.arrivals import MOST_EXPECTED, Arrivals
+from deviceshare.kernels.arrivals import MAX_EXPECTED, Arrivals
 from deviceshare.kernels.best import Best, TieOrder
 from deviceshare.kernels.card_selector import CardSelector
 from deviceshare.kernels.changes import Changes
@@ -54,7 +54,7 @@ from deviceshare.kernels.node_index import NodeIndex, weighted_score
 from deviceshare.kernels.row_scan import RowScan
 from deviceshare.kernels.scores import NodeScores, NormalizedScore, balance, free_part, full_part
 from deviceshare.kernels.shared import SharedCardSelector
-from deviceshare.kernels.topology_index import MOST_LEVELS, TopologyIndex
+from deviceshare.kernels.topology_index import MAX_LEVELS, TopologyIndex
 from deviceshare.kernels.topology_term import TopologyTerm
 from deviceshare.kernels.typical import CARD, Typical, TypicalPod, expected_weight
 from deviceshare.kernels.unregistered import UnregisteredSelector
@@ -65,9 +65,9 @@ __all__ = [
     "CUT_BITS",
     "FIELDS",
     "KIND",
+    "MAX_EXPECTED",
+    "MAX_LEVELS",
     "MEMORY_USED",
-    "MOST_EXPECTED",
-    "MOST_LEVELS",
     "NEVER",
     "SLOTS_USED",
     "UNPARTITIONED",

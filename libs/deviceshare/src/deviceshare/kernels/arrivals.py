@@ -6,9 +6,9 @@ from typing import Any, Generic, TypeVar
 
 HALF_LIFE = 40_000
 """After this many arrivals a pod has half of its weight."""
-MOST_EXPECTED = 256
+MAX_EXPECTED = 256
 """The most requests that are expected: the most frequent ones."""
-MOST_COUNTED = 4096
+MAX_COUNTED = 4096
 """The requests that are kept from one update to the next: the most frequent ones."""
 _FIRST, _FACTOR, _SELDOM = 8, 4, 2048
 """Arrivals between two updates: first, by how much the number grows each time, and at most."""
@@ -41,7 +41,7 @@ class Arrivals(Generic[K]):
         """Count an arrival, None: of a pod that is not to be expected; return whether :meth:`frequent` is due."""
         if request is not None:
             weight = self._weights.get(request, 0.0)
-            if weight or len(self._weights) < 2 * MOST_COUNTED:
+            if weight or len(self._weights) < 2 * MAX_COUNTED:
                 self._weights[request] = weight + 1.0
         self._arrived += 1
         return self.due
@@ -67,9 +67,9 @@ class Arrivals(Generic[K]):
         if tie is not None:
             runs = groupby(found, key=lambda item: (item[1], order(item[0])))
             found = [item for _, run in runs for item in _sorted(list(run), tie)]
-        found = found[:MOST_COUNTED]
+        found = found[:MAX_COUNTED]
         self._weights = {request: weight * left for request, weight in found}
-        found = found[:MOST_EXPECTED]
+        found = found[:MAX_EXPECTED]
         # Weights become 0 if no pod to be expected arrives for long enough.
         total = sum(weight for _, weight in found) or 1.0
         shares = {request: weight / total for request, weight in found}

@@ -3,7 +3,7 @@ cimport cython
 from deviceshare.kernels.card_selector cimport CardSelector
 from deviceshare.kernels.geometry_tables cimport GeometryTables
 
-cdef long long _UNITS, CARD, CORES_USED, CUT_BITS, UNPARTITIONED, KIND, MEMORY_USED, INFEASIBLE, SLOTS_USED, _MOST_WASTE, _MOST_ORDER
+cdef long long _UNITS, CARD, CORES_USED, CUT_BITS, UNPARTITIONED, KIND, MEMORY_USED, INFEASIBLE, SLOTS_USED, _MAX_WASTE, _MAX_ORDER
 
 
 cdef class InstanceSelector(CardSelector):

@@ -11,8 +11,8 @@ from deviceshare.kernels.typical import CARD
 
 _UNITS = 64
 """Under the policy fragmentation waste counts in such parts of the largest card, each as much as this card free."""
-_MOST_WASTE = 1 << 20
-_MOST_ORDER = 1 << 37
+_MAX_WASTE = 1 << 20
+_MAX_ORDER = 1 << 37
 """Greater differences between cards are not distinguished, so that a key fits into 64 bits."""
 _NO_CARDS: Ints = np.zeros((0, 0), dtype=np.int64)
 
@@ -118,10 +118,10 @@ class InstanceSelector(CardSelector):
             elif self.emptiest_first:
                 key = column + self.cards.block[row, SLOTS_USED, column] * width
             if self.careful:
-                loss = 2 * min(self.lost, _MOST_WASTE)
+                loss = 2 * min(self.lost, _MAX_WASTE)
                 if detail >= UNPARTITIONED and not self.emptiest_first:
                     loss += 1
-                key = 2 * _MOST_ORDER * loss + max(1 - _MOST_ORDER, min(key, _MOST_ORDER - 1))
+                key = 2 * _MAX_ORDER * loss + max(1 - _MAX_ORDER, min(key, _MAX_ORDER - 1))
             if self.reused:
                 key -= 1 << 61
             self.keys[column] = key

@@ -19,7 +19,7 @@ from deviceshare.kernels.topology_term import TopologyTerm
 
 _BITS = 6
 """A block has up to 64 rows of one group."""
-MOST_LEVELS = 32
+MAX_LEVELS = 32
 
 
 class TopologyIndex:
@@ -29,7 +29,7 @@ class TopologyIndex:
         best: the scores of the ranking, and how ties break.
         of_row: int64[rows], the group of each row.
         groups: the number of groups.
-        levels: how many levels are allocated, at most :data:`MOST_LEVELS`.
+        levels: how many levels are allocated, at most :data:`MAX_LEVELS`.
         filters: the terms that make rows infeasible.
         nearby: the terms of the score of inter-pod affinity; ``nearby_weight`` is its weight.
         spread: likewise of topology spread.

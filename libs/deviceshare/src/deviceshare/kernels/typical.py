@@ -10,11 +10,11 @@ from deviceshare.kernels.arrays import Floats, Ints, Mask
 
 CARD = 1000
 """A whole card: parts of cards are counted in thousandths."""
-LEAST_SHARE = 0.04
+MIN_SHARE = 0.04
 """The share of all weights from which on an amount counts in ``usable``: parts are not kept free for less."""
 SIZE_POWER, SUPPLY_POWER = 0.45, 0.25
 """How much the size of a request, and how much the supply of cards for it, count in :func:`expected_weight`."""
-LEAST_SUPPLY = 0.01
+MIN_SUPPLY = 0.01
 """The least share of all cards that counts as the supply of a request; with none at all its weight is 0."""
 
 
@@ -46,7 +46,7 @@ def expected_weight(pods: float, amount: int, supply: float) -> float:
     """
     if supply <= 0.0:
         return 0.0
-    weight: float = pods * (amount / CARD) ** SIZE_POWER / max(supply, LEAST_SUPPLY) ** SUPPLY_POWER
+    weight: float = pods * (amount / CARD) ** SIZE_POWER / max(supply, MIN_SUPPLY) ** SUPPLY_POWER
     return weight
 
 
@@ -78,11 +78,11 @@ class Typical:
         for pod in pods:
             if pod.cards and pod.allowed[0]:
                 by_amount[pod.amount] += pod.share
-        amounts = [0, *sorted(amount for amount, share in by_amount.items() if share >= LEAST_SHARE)]
+        amounts = [0, *sorted(amount for amount, share in by_amount.items() if share >= MIN_SHARE)]
         self.usable: Ints = np.array(amounts, dtype=np.int64)[
             np.searchsorted(amounts, np.arange(CARD + 1), side="right") - 1
         ]
-        spread = np.array([pod.share / max(pod.supply, LEAST_SUPPLY) if pod.cards else 0.0 for pod in pods])
+        spread = np.array([pod.share / max(pod.supply, MIN_SUPPLY) if pod.cards else 0.0 for pod in pods])
         demand = np.sum(spread[:, np.newaxis] * self.allowed, axis=0, dtype=np.float64)
         self.unwanted: Floats = 1.0 - np.minimum(demand, 1.0)
         cpu = sum(pod.share * pod.cpu for pod in pods if pod.cards)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 FENCE = "deviceshare.io/fenced-claims"
 """Pod annotation: the fenced claims, comma-separated, the latest last."""
-MOST_FENCED = 16
+MAX_FENCED = 16
 """Claims that the annotation names; beyond this number the oldest are dropped. A binder would have to be behind by as
 many refusals of one pod to bind it for a dropped one."""
 _ENTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -28,10 +28,10 @@ def fenced_claims(annotations: Mapping[str, str]) -> tuple[str, ...]:
     text = annotations.get(FENCE, "")
     if not text:
         return ()
-    return tuple(entry for entry in text.split(",") if _ENTRY.fullmatch(entry))[-MOST_FENCED:]
+    return tuple(entry for entry in text.split(",") if _ENTRY.fullmatch(entry))[-MAX_FENCED:]
 
 
 def with_fence(annotations: Mapping[str, str], claim: str) -> str | None:
     """Return the annotation's value with a claim added, None if it names the claim already."""
     fenced, entry = fenced_claims(annotations), fence_entry(claim)
-    return None if entry in fenced else ",".join((*fenced, entry)[-MOST_FENCED:])
+    return None if entry in fenced else ",".join((*fenced, entry)[-MAX_FENCED:])

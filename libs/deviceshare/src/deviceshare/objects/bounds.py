@@ -13,40 +13,40 @@ from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Affinity, PodSpec, View
 
 SMALL_BYTES = 1 << 14
-"""JSON of this size has no long texts: its texts are not compared with :data:`MOST_CHARACTERS`."""
-MOST_CHARACTERS = 1024
+"""JSON of this size has no long texts: its texts are not compared with :data:`MAX_CHARACTERS`."""
+MAX_CHARACTERS = 1024
 """Characters of a text that is no annotation, such as a name, an address or a value of an expression."""
-MOST_CONTAINERS = 256
+MAX_CONTAINERS = 256
 """Containers of a pod, and init containers; the amounts of further ones are added up."""
-MOST_RESOURCES = 64
+MAX_RESOURCES = 64
 """Resources that the containers of a pod, or ``minResources`` of a PodGroup, name."""
-MOST_HOST_PORTS = 256
+MAX_HOST_PORTS = 256
 """Host ports of a pod."""
-MOST_SELECTED = 128
+MAX_SELECTED = 128
 """Labels of ``nodeSelector``."""
-MOST_TOLERATIONS = 128
-MOST_GATES = 64
+MAX_TOLERATIONS = 128
+MAX_GATES = 64
 """Scheduling gates of a pod."""
-MOST_VOLUMES = 256
-MOST_NODE_TERMS = 128
+MAX_VOLUMES = 256
+MAX_NODE_TERMS = 128
 """Terms of required, and of preferred, node affinity."""
-MOST_POD_TERMS = 32
+MAX_POD_TERMS = 32
 """Terms of a pod's affinity and anti-affinity to pods, all together: each is counted on every node."""
-MOST_SPREADS = 16
+MAX_SPREADS = 16
 """Topology spread constraints of a pod."""
-MOST_TEXTS = 4096
+MAX_TEXTS = 4096
 """Keys, operators, values and names in ``affinity``, ``topologySpreadConstraints`` or ``volumes``, or in a selector."""
-MOST_TASKS = 1024
+MAX_TASKS = 1024
 """Entries of ``minTaskMember``, and of ``subGroupPolicy``, of a PodGroup."""
-MOST_MODES = 16
+MAX_MODES = 16
 """Access modes of a PersistentVolumeClaim or PersistentVolume."""
 
 _AFFINITY = "spec.affinity"
 _LISTS = (
-    ("node_selector", "spec.nodeSelector", MOST_SELECTED),
-    ("tolerations", "spec.tolerations", MOST_TOLERATIONS),
-    ("topology_spread_constraints", "spec.topologySpreadConstraints", MOST_SPREADS),
-    ("volumes", "spec.volumes", MOST_VOLUMES),
+    ("node_selector", "spec.nodeSelector", MAX_SELECTED),
+    ("tolerations", "spec.tolerations", MAX_TOLERATIONS),
+    ("topology_spread_constraints", "spec.topologySpreadConstraints", MAX_SPREADS),
+    ("volumes", "spec.volumes", MAX_VOLUMES),
 )
 """Fields of :class:`PodSpec` that are part of the request of a pod, with their bounds."""
 
@@ -71,9 +71,9 @@ def _bound_affinity(affinity: Affinity, problems: Problems) -> Affinity | None:
     if node is not None:
         if (required := node.required_during_scheduling_ignored_during_execution) is not None:
             field = f"{_AFFINITY}.nodeAffinity.required.nodeSelectorTerms"
-            required.node_selector_terms = cut(required.node_selector_terms or [], MOST_NODE_TERMS, field, problems)
+            required.node_selector_terms = cut(required.node_selector_terms or [], MAX_NODE_TERMS, field, problems)
         preferred = node.preferred_during_scheduling_ignored_during_execution or []
-        preferred = cut(preferred, MOST_NODE_TERMS, f"{_AFFINITY}.nodeAffinity.preferred", problems)
+        preferred = cut(preferred, MAX_NODE_TERMS, f"{_AFFINITY}.nodeAffinity.preferred", problems)
         node.preferred_during_scheduling_ignored_during_execution = preferred
     of_pods = [each for each in (affinity.pod_affinity, affinity.pod_anti_affinity) if each is not None]
     terms = sum(
@@ -81,19 +81,19 @@ def _bound_affinity(affinity: Affinity, problems: Problems) -> Affinity | None:
         + len(each.preferred_during_scheduling_ignored_during_execution or ())
         for each in of_pods
     )
-    if terms > MOST_POD_TERMS:
+    if terms > MAX_POD_TERMS:
         field = f"{_AFFINITY}.podAffinity and podAntiAffinity"
-        problems.add(field, f"{terms} terms", f"at most {MOST_POD_TERMS} terms")
+        problems.add(field, f"{terms} terms", f"at most {MAX_POD_TERMS} terms")
         affinity.pod_affinity = affinity.pod_anti_affinity = None
     return None if has_many_texts(affinity, _AFFINITY, problems) else affinity
 
 
 def has_many_texts(view: Any, field: str, problems: Problems) -> bool:
-    """Return whether a part of an object has more than :data:`MOST_TEXTS` texts, which is a problem."""
+    """Return whether a part of an object has more than :data:`MAX_TEXTS` texts, which is a problem."""
     texts = _texts(view)
-    if texts > MOST_TEXTS:
-        problems.add(field, f"{texts} keys, values and names", f"at most {MOST_TEXTS}")
-    return texts > MOST_TEXTS
+    if texts > MAX_TEXTS:
+        problems.add(field, f"{texts} keys, values and names", f"at most {MAX_TEXTS}")
+    return texts > MAX_TEXTS
 
 
 def _texts(view: Any) -> int:
@@ -115,11 +115,11 @@ def cut(given: Any, most: int, field: str, problems: Problems) -> Any:
 
 
 def cut_texts(view: Any, problems: Problems, path: str = "") -> None:
-    """Remove the texts of a view that are longer than :data:`MOST_CHARACTERS`, except values of annotations."""
+    """Remove the texts of a view that are longer than :data:`MAX_CHARACTERS`, except values of annotations."""
     names = zip(view.__struct_fields__, view.__struct_encode_fields__, strict=True)
     for name, encoded in names:
         value, field = getattr(view, name), f"{path}.{encoded}" if path else encoded
-        if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        if isinstance(value, str) and len(value) > MAX_CHARACTERS:
             _report_long(field, value, problems)
             setattr(view, name, None)
         elif isinstance(value, View):
@@ -135,7 +135,7 @@ def _short_items(items: list[Any], field: str, problems: Problems) -> list[Any]:
     for index, item in enumerate(items):
         if isinstance(item, View):
             cut_texts(item, problems, f"{field}[{index}]")
-        elif isinstance(item, str) and len(item) > MOST_CHARACTERS:
+        elif isinstance(item, str) and len(item) > MAX_CHARACTERS:
             _report_long(f"{field}[{index}]", item, problems)
             continue
         kept.append(item)
@@ -146,7 +146,7 @@ def _short_entries(entries: Mapping[str, Any], field: str, problems: Problems) -
     kept = {}
     for key, value in entries.items():
         long = max(key, value if isinstance(value, str) and field != "metadata.annotations" else "", key=len)
-        if len(long) > MOST_CHARACTERS:
+        if len(long) > MAX_CHARACTERS:
             _report_long(f"{field}[{key}]", long, problems)
         else:
             kept[key] = value
@@ -154,4 +154,4 @@ def _short_entries(entries: Mapping[str, Any], field: str, problems: Problems) -
 
 
 def _report_long(field: str, value: str, problems: Problems) -> None:
-    problems.add(field, value, f"at most {MOST_CHARACTERS} characters, not {len(value)}")
+    problems.add(field, value, f"at most {MAX_CHARACTERS} characters, not {len(value)}")

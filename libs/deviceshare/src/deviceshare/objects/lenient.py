@@ -15,7 +15,7 @@ from deviceshare.objects.views import ConfigMapObject, NodeObject, Object
 V = TypeVar("V", bound=Object)
 Path = list[str | int]
 
-MOST_REPAIRS = 32
+MAX_REPAIRS = 32
 """With this many fields of a wrong type, only the identity of an object is kept."""
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
@@ -77,7 +77,7 @@ def repair(tree: Any, view_type: type[V], kind: str, problems: list[Problem], si
         FormatError: it is no object with metadata.
     """
     root = Field(Source(_subject(kind, tree), FormatError, absent="null"), tree)
-    for _ in range(MOST_REPAIRS):
+    for _ in range(MAX_REPAIRS):
         try:
             return msgspec.convert(tree, view_type)
         except msgspec.ValidationError as error:
@@ -85,7 +85,7 @@ def repair(tree: Any, view_type: type[V], kind: str, problems: list[Problem], si
             if path in ([], ["metadata"], ["metadata", "name"]):
                 raise _follow(root, path).error(expected) from error
             problems.extend(_cut(root, path, expected, view_type, _DECODED_AGAIN // max(size, 1)))
-    problems.append(root.holding("…").error(f"fewer than {MOST_REPAIRS} fields of a wrong type").problem)
+    problems.append(root.holding("…").error(f"fewer than {MAX_REPAIRS} fields of a wrong type").problem)
     return msgspec.convert({"metadata": _identity(tree)}, view_type)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from deviceshare.objects.bounds import MOST_CHARACTERS, cut
+from deviceshare.objects.bounds import MAX_CHARACTERS, cut
 from deviceshare.objects.pod_request import annotations_read
 from deviceshare.objects.problems import Problems
 
@@ -26,12 +26,12 @@ def bounded_annotations(annotations: dict[str, str] | None, names: Iterable[str]
 
     ``names``: those whose value is a name. The devices of bound pods count up to their requests.
     """
-    if not annotations or max(map(len, annotations.values())) <= MOST_CHARACTERS:
+    if not annotations or max(map(len, annotations.values())) <= MAX_CHARACTERS:
         return annotations or {}
     kept = dict(annotations)
     for name in names:
-        if len(value := kept.get(name, "")) > MOST_CHARACTERS:
-            problems.add(f"metadata.annotations[{name}]", value, f"at most {MOST_CHARACTERS} characters")
+        if len(value := kept.get(name, "")) > MAX_CHARACTERS:
+            problems.add(f"metadata.annotations[{name}]", value, f"at most {MAX_CHARACTERS} characters")
             del kept[name]
     read = dict(annotations_read(kept))
     entries = {name: 1 + sum(map(value.count, _SEPARATORS)) for name, value in read.items()}

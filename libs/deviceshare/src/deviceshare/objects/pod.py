@@ -16,7 +16,7 @@ from deviceshare.model import (
     fenced_claims,
     limited,
 )
-from deviceshare.objects.bounds import MOST_GATES, SMALL_BYTES, cut
+from deviceshare.objects.bounds import MAX_GATES, SMALL_BYTES, cut
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.metadata import bounded_annotations, bounded_labels
@@ -79,7 +79,7 @@ def _bounded(metadata: Metadata, spec: PodSpec | TemplateSpec, found: list[Probl
     metadata.annotations = bounded_annotations(metadata.annotations, _NAMES, problems)
     metadata.labels = bounded_labels(metadata.labels, problems)
     if spec.scheduling_gates:
-        spec.scheduling_gates = cut(spec.scheduling_gates, MOST_GATES, "spec.schedulingGates", problems)
+        spec.scheduling_gates = cut(spec.scheduling_gates, MAX_GATES, "spec.schedulingGates", problems)
     return problems
 
 

@@ -23,7 +23,7 @@ from deviceshare.model import (
     is_native,
 )
 from deviceshare.objects.affinity import preferences, required_terms
-from deviceshare.objects.bounds import MOST_CONTAINERS, MOST_RESOURCES, bound_spec
+from deviceshare.objects.bounds import MAX_CONTAINERS, MAX_RESOURCES, bound_spec
 from deviceshare.objects.pod_topology import constrains, pod_topology
 from deviceshare.objects.pod_volumes import disks, pod_volumes
 from deviceshare.objects.policies import POLICY_ANNOTATIONS, read_policies
@@ -122,30 +122,30 @@ def _containers(views: list[Container] | None, field: str, problems: Problems) -
         )
         for view in views or ()
     )
-    if len(found) <= MOST_CONTAINERS:
+    if len(found) <= MAX_CONTAINERS:
         return found
-    problems.add(f"spec.{field}", f"{len(found)} entries", f"at most {MOST_CONTAINERS} entries")
+    problems.add(f"spec.{field}", f"{len(found)} entries", f"at most {MAX_CONTAINERS} entries")
     # On a node, where another scheduler bound it, the pod uses all of these amounts.
     rest = Counter[str]()
-    for container in found[MOST_CONTAINERS - 1 :]:
+    for container in found[MAX_CONTAINERS - 1 :]:
         rest.update(dict(container.resources))
-    return (*found[: MOST_CONTAINERS - 1], ContainerRequest("…", tuple(sorted(rest.items())), field != "containers"))
+    return (*found[: MAX_CONTAINERS - 1], ContainerRequest("…", tuple(sorted(rest.items())), field != "containers"))
 
 
 def _with_few_resources(
     parts: tuple[tuple[ContainerRequest, ...], ...], problems: Problems
 ) -> tuple[tuple[ContainerRequest, ...], ...]:
-    """Return containers, and init containers, that name at most :data:`MOST_RESOURCES` resources.
+    """Return containers, and init containers, that name at most :data:`MAX_RESOURCES` resources.
 
     Of too many, which are a problem, those stay that Kubernetes and device families define.
     """
     names = {name for containers in parts for container in containers for name, _ in container.resources}
-    if len(names) <= MOST_RESOURCES:
+    if len(names) <= MAX_RESOURCES:
         return parts
-    problems.add("spec.containers[].resources", f"{len(names)} resources", f"at most {MOST_RESOURCES} resources")
+    problems.add("spec.containers[].resources", f"{len(names)} resources", f"at most {MAX_RESOURCES} resources")
     conf = default_conf()
     known = frozenset[str]().union(*(family.resources(conf) for family in FAMILIES))
-    kept = set(sorted(names, key=lambda name: (not is_native(name), name not in known, name))[:MOST_RESOURCES])
+    kept = set(sorted(names, key=lambda name: (not is_native(name), name not in known, name))[:MAX_RESOURCES])
     return tuple(
         tuple(
             replace(container, resources=tuple(pair for pair in container.resources if pair[0] in kept))

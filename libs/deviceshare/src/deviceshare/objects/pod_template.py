@@ -16,7 +16,7 @@ from deviceshare.objects.pod_request import annotations_needed, labels_read, pod
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import PodSpec, TemplateSpec
 
-MOST_TEMPLATES = 2048
+MAX_TEMPLATES = 2048
 """Requests that are kept, the latest used: some megabytes."""
 
 
@@ -49,7 +49,7 @@ def shared_request(
     return _request(tuple(map(bytes, _PARTS(spec))), annotations_needed(annotations), read, scope)
 
 
-@lru_cache(maxsize=MOST_TEMPLATES)
+@lru_cache(maxsize=MAX_TEMPLATES)
 def _request(
     parts: tuple[bytes, ...], annotations: tuple[tuple[str, str], ...], labels: Labels, namespace: str
 ) -> PodRequest | None:

@@ -16,7 +16,7 @@ from deviceshare.model import (
     limited,
 )
 from deviceshare.objects.amounts import counted_amounts
-from deviceshare.objects.bounds import MOST_RESOURCES, MOST_TASKS, cut
+from deviceshare.objects.bounds import MAX_RESOURCES, MAX_TASKS, cut
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.policies import read_policies
 from deviceshare.objects.problems import Problems
@@ -48,7 +48,7 @@ def decode_podgroup(raw: bytes, keys: Sequence[bytes] = ()) -> PodGroupFact:
         problems.add("spec.minMember", str(min_member), _EXPECTED)
         min_member = 1
     min_task_member = {}
-    for task, number in cut(spec.min_task_member or {}, MOST_TASKS, "spec.minTaskMember", problems).items():
+    for task, number in cut(spec.min_task_member or {}, MAX_TASKS, "spec.minTaskMember", problems).items():
         if number < 0:
             problems.add(f"spec.minTaskMember[{task}]", str(number), _EXPECTED)
         else:
@@ -83,7 +83,7 @@ def decode_podgroup(raw: bytes, keys: Sequence[bytes] = ()) -> PodGroupFact:
 def _min_resources(given: Quantities | None, problems: Problems) -> Resources | None:
     if given is None:
         return None
-    amounts = counted_amounts(cut(given, MOST_RESOURCES, "spec.minResources", problems), "spec.minResources", problems)
+    amounts = counted_amounts(cut(given, MAX_RESOURCES, "spec.minResources", problems), "spec.minResources", problems)
     # Volcano never compares pods (ignoredScalarResources of pkg/scheduler/api/resource_info.go).
     amounts.pop(PODS, None)
     return amounts

@@ -1,7 +1,7 @@
 """Decoding of host ports, as the API server and kube-scheduler interpret them."""
 
 from deviceshare.model import HostPort
-from deviceshare.objects.bounds import MOST_HOST_PORTS
+from deviceshare.objects.bounds import MAX_HOST_PORTS
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import PodSpec
 from deviceshare.state import ANY_ADDRESS
@@ -32,6 +32,6 @@ def host_ports(spec: PodSpec, problems: Problems) -> tuple[HostPort, ...]:
                     problems.add(f"{field}.protocol", protocol, f"one of {', '.join(_PROTOCOLS)}")
                 elif number:
                     found.add(HostPort(port.host_ip or ANY_ADDRESS, protocol, number))
-    if len(found) > MOST_HOST_PORTS:
-        problems.add("spec.containers[].ports", f"{len(found)} host ports", f"at most {MOST_HOST_PORTS} host ports")
-    return tuple(sorted(found)[:MOST_HOST_PORTS])
+    if len(found) > MAX_HOST_PORTS:
+        problems.add("spec.containers[].ports", f"{len(found)} host ports", f"at most {MAX_HOST_PORTS} host ports")
+    return tuple(sorted(found)[:MAX_HOST_PORTS])

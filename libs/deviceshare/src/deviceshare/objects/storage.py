@@ -17,7 +17,7 @@ from deviceshare.model import (
     parse_quantity,
 )
 from deviceshare.objects.affinity import selector_terms
-from deviceshare.objects.bounds import MOST_MODES, cut, has_many_texts
+from deviceshare.objects.bounds import MAX_MODES, cut, has_many_texts
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.metadata import bounded_annotations
 from deviceshare.objects.pod_topology import label_selector
@@ -136,7 +136,7 @@ def _storage_class(annotations: Mapping[str, str], name: str | None) -> str:
 
 
 def _access_modes(modes: list[str] | None, problems: Problems) -> tuple[str, ...]:
-    return tuple(sorted(set(cut(modes or [], MOST_MODES, "spec.accessModes", problems))))
+    return tuple(sorted(set(cut(modes or [], MAX_MODES, "spec.accessModes", problems))))
 
 
 def _storage(amounts: Quantities | None, field: str, problems: Problems) -> int:

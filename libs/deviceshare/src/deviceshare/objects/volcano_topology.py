@@ -9,7 +9,7 @@ pkg/controllers/podgroup (parseNetworkTopologyFromPod), and the schema of its Po
 
 from collections.abc import Iterator, Mapping
 
-from deviceshare.objects.bounds import MOST_TASKS, cut
+from deviceshare.objects.bounds import MAX_TASKS, cut
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import NetworkTopology, PodGroupSpec
 
@@ -54,7 +54,7 @@ def check_group(spec: PodGroupSpec, problems: Problems) -> tuple[str, ...]:
 def _topologies(spec: PodGroupSpec, problems: Problems) -> Iterator[tuple[str, NetworkTopology]]:
     if spec.network_topology is not None:
         yield "spec.networkTopology", spec.network_topology
-    policies = cut(spec.sub_group_policy or [], MOST_TASKS, "spec.subGroupPolicy", problems)
+    policies = cut(spec.sub_group_policy or [], MAX_TASKS, "spec.subGroupPolicy", problems)
     for index, policy in enumerate(policies):
         if policy.network_topology is not None:
             yield f"spec.subGroupPolicy[{index}].networkTopology", policy.network_topology

@@ -26,7 +26,7 @@ from deviceshare.state import PODS
 
 _SEARCHES = 30
 """The most searches for one queue within the time after which a job has waited too long."""
-MOST_WORK = 500
+MAX_WORK = 500
 """Units of work (see :meth:`.node_search.NodeSearch.run`) of one round."""
 _LISTED_PER_UNIT = 20
 """Nodes that are listed and sorted for one unit of work."""
@@ -114,7 +114,7 @@ class Reservations:
 
     def begin_round(self, jobs: Collection[GroupKey]) -> None:
         """Begin a round for these jobs; a search for any other job ends without a result."""
-        self._work_left = MOST_WORK
+        self._work_left = MAX_WORK
         if self.searching not in jobs:
             self._search = None
 

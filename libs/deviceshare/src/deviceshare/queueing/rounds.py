@@ -13,7 +13,7 @@ from deviceshare.queueing.proportion import Claimant
 ScaledAmounts = dict[str, float]
 """Amounts by resource name, in Volcano's units."""
 
-_MOST_ROUNDS = 1000
+_MAX_ROUNDS = 1000
 _NOTHING = 0.1
 """Amounts below this count as 0, in Volcano's units."""
 _IN_UNITS = ("cpu", "memory", "pods")
@@ -37,7 +37,7 @@ def deserved_by_rounds(
     guarantees = [_scaled(queue.guarantee, names) for queue in queues]
     found: list[ScaledAmounts] = [dict.fromkeys(names, 0.0) for _ in queues]
     remaining, open_queues = dict(has), dict.fromkeys(range(len(queues)))
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         weights = sum(queues[at].weight for at in open_queues)
         if not weights:
             break

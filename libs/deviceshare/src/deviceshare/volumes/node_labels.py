@@ -12,9 +12,9 @@ from deviceshare.volumes.reasons import Bools
 
 Ints = NDArray[np.int64]
 
-MOST_LABELS = 64
+MAX_LABELS = 64
 """Labels whose values are kept; beyond, the one that was used least recently is read again."""
-MOST_ROWS = 4_000_000
+MAX_ROWS = 4_000_000
 """Rows that are kept for the terms of volumes, 8 bytes each; beyond, all are computed again."""
 _NAME_FIELD = "metadata.name"
 _MISSING = 0
@@ -95,7 +95,7 @@ class NodeLabels:
         """
         if terms is None:
             return self.every_row(self.rows)
-        if self._matching_at != self._facts.now or self._kept_rows > MOST_ROWS:
+        if self._matching_at != self._facts.now or self._kept_rows > MAX_ROWS:
             self._matching.clear()
             self._matching_at, self._kept_rows = self._facts.now, 0
         found = self._matching.get(terms)
@@ -142,13 +142,13 @@ class NodeLabels:
         column = self._columns.get(at)
         if column is None:
             column = self._columns[at] = _Column()
-            if len(self._columns) > MOST_LABELS:
+            if len(self._columns) > MAX_LABELS:
                 self._columns.popitem(last=False)
         else:
             self._columns.move_to_end(at)
         if column.seen == facts.now:
             return column
-        if len(column.numbers) > 2 * facts.rows + MOST_LABELS:  # values of nodes that are gone
+        if len(column.numbers) > 2 * facts.rows + MAX_LABELS:  # values of nodes that are gone
             column.numbers, column.seen = {}, -1
         if len(column.codes) < facts.rows:
             column.codes = np.pad(column.codes, (0, facts.rows - len(column.codes)))

@@ -13,7 +13,7 @@ from deviceshare_binder.core.commands import Annotate, RecordEvent, SetPodCondit
 
 IN_FLIGHT = 100
 """Writes that may be in flight."""
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 """Failed writes that wait for their next attempt; beyond this number the oldest are dropped."""
 RetriedWrite = Annotate | SetPodCondition | RecordEvent | SetStatus
 Target = tuple[str, str, str]
@@ -140,7 +140,7 @@ class ClusterWrites:
         )
         heapq.heappush(self._timers, (now + pause, token))
         self._waiting[token] = None
-        return [self._drop(next(iter(self._waiting)))] if len(self._waiting) > MOST_WAITING else []
+        return [self._drop(next(iter(self._waiting)))] if len(self._waiting) > MAX_WAITING else []
 
     def _may_begin(self, token: int) -> bool:
         """Return whether no other write of the same condition or status is in flight; else the write follows it."""

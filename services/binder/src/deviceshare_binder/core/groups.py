@@ -18,7 +18,7 @@ from deviceshare_binder.core.views import PodGroupView, PodView, QueueView
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 NOT_ENOUGH = "NotEnoughResources"
-MOST_UNKNOWN = 10_000
+MAX_UNKNOWN = 10_000
 """Admitted PodGroups that are kept before they are known; most of them are gone, their explanations stay for a day."""
 _WAITS, _BOUND, _RUNS, _SUCCEEDED, _FAILED = "waits", "bound", "runs", "succeeded", "failed"
 
@@ -186,7 +186,7 @@ class Groups:
                 return  # it is gone, or placement decides again when it is known
             group = self._groups[key] = _Group()
             self._unknown[key] = None
-            if len(self._unknown) > MOST_UNKNOWN:
+            if len(self._unknown) > MAX_UNKNOWN:
                 oldest = next(iter(self._unknown))
                 del self._unknown[oldest], self._groups[oldest]
         group.admitted = explanation.uid if explanation.decision == ADMITTED else ""

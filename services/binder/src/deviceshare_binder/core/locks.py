@@ -23,7 +23,7 @@ LOCK_SECONDS = 300.0
 """The age at which Volcano and HAMi ignore a lock; HAMi unless ``HAMI_NODELOCK_EXPIRE`` sets another one."""
 LINGER = 1.0
 """Seconds that a device plugin has to release a lock of ours after it served the pod."""
-MOST_OTHERS = 10_000
+MAX_OTHERS = 10_000
 """Locks of other schedulers that are remembered."""
 UNKNOWN_SECONDS = 10.0
 """Seconds after which a lock is ignored whose pod is not known: a new pod may not be known yet."""
@@ -110,7 +110,7 @@ class Locks:
         if known is None or known.value != value:
             known = _Other(value, now.monotonic, now.monotonic + min(read(value)[0] - now.wall, LOCK_SECONDS))
         self._others[node, annotation] = known
-        if len(self._others) > MOST_OTHERS:
+        if len(self._others) > MAX_OTHERS:
             del self._others[next(iter(self._others))]
         if not (holder := read(value)[1]):
             return known.expires

@@ -7,7 +7,7 @@ from deviceshare.model import Card
 
 from deviceshare_binder.core.views import NodeView
 
-MOST_GONE = 10_000
+MAX_GONE = 10_000
 """Deleted nodes that are remembered, to refuse late claims on them at once."""
 
 
@@ -30,7 +30,7 @@ class Nodes:
         self._gone.pop(name, None)
         if view is None:
             self._gone[name] = None
-            if len(self._gone) > MOST_GONE:
+            if len(self._gone) > MAX_GONE:
                 oldest = next(iter(self._gone))
                 del self._gone[oldest], self.views[oldest]
 

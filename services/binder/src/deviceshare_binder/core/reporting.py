@@ -14,7 +14,7 @@ REPORT_INTERVAL = 0.05
 """Seconds between two portions of reports about pods."""
 BUSY_SHARE = 4
 """While bindings are in flight a portion of reports is smaller by this factor: bindings have precedence."""
-MOST_LAST = 1000
+MAX_LAST = 1000
 """Events that are still written when the binder stops; further ones are dropped and counted."""
 STATUS_INTERVAL = 0.5
 """Seconds between two portions of statuses."""
@@ -88,8 +88,8 @@ class Reporting:
         for each in self._reports.take(self._reports.events, now.wall, waits=False):
             self._writes.add(each)
         events = self._writes.take_events()
-        dropped = len(events[MOST_LAST:])
-        return [*events[:MOST_LAST], *([Count("cluster_writes_dropped", dropped)] if dropped else [])]
+        dropped = len(events[MAX_LAST:])
+        return [*events[:MAX_LAST], *([Count("cluster_writes_dropped", dropped)] if dropped else [])]
 
     def _begin(self, portions: Portions, commands: Sequence[RetriedWrite]) -> None:
         tokens = [self._writes.add(command) for command in commands]

@@ -20,11 +20,11 @@ FAILED_SCHEDULING = "FailedScheduling"
 """Reason of Events about pods that wait, and about pods whose binding the API server does not permit."""
 UNSCHEDULABLE = "Unschedulable"
 GATED = "SchedulingGated"
-MOST_UNKNOWN = 10_000
+MAX_UNKNOWN = 10_000
 """Explanations of unknown pods that are kept: most of these pods are gone, their explanations stay for a day."""
-MOST_REPEATED = 100
+MAX_REPEATED = 100
 """Events that the former replica may have recorded already and that are recorded again, at most."""
-MOST_SCHEDULED = 10_000
+MAX_SCHEDULED = 10_000
 """Events of bound pods that wait to be written; beyond this number the oldest are dropped."""
 
 
@@ -79,7 +79,7 @@ class Reports:
         self._waits.pop(uid, None)
         if uid not in self._pods:
             self._unknown[uid] = (explanation.message, event)
-            if len(self._unknown) > MOST_UNKNOWN:
+            if len(self._unknown) > MAX_UNKNOWN:
                 self._unknown.popitem(last=False)
         elif self._reported.get(uid) != explanation.message:
             self._pending[uid] = (explanation.message, event)
@@ -96,7 +96,7 @@ class Reports:
 
         The former one has recorded the others, or has ended before it could.
         """
-        for uid in list(self._pending)[:-MOST_REPEATED]:
+        for uid in list(self._pending)[:-MAX_REPEATED]:
             self._pending[uid] = (self._pending[uid][0], False)
 
     def claimed(self, before: Set[str], after: Set[str]) -> None:
@@ -190,7 +190,7 @@ class Reports:
         self._scheduled.append(
             EventRecord("Pod", pod.namespace, pod.name, pod.uid, warning, reason, message, at=0.0, once=True)
         )
-        if len(self._scheduled) > MOST_SCHEDULED:
+        if len(self._scheduled) > MAX_SCHEDULED:
             self._scheduled.popleft()
             self._dropped += 1
 

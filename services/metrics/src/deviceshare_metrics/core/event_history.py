@@ -6,18 +6,18 @@ from itertools import islice
 
 from deviceshare_bus.messages import Step
 
-MOST_EVENTS = 50_000
+MAX_EVENTS = 50_000
 """Steps that are kept: some 20 MB."""
 MINUTES = 24 * 60
 """Minutes whose steps are counted."""
-MOST_NAMES = 32
+MAX_NAMES = 32
 """Names of steps that are counted in a minute; the services use a dozen."""
 
 
 class EventHistory:
     """Steps as they arrive; ``number`` is that of the latest, from 1."""
 
-    def __init__(self, most: int = MOST_EVENTS) -> None:
+    def __init__(self, most: int = MAX_EVENTS) -> None:
         self.number = 0
         self._steps: deque[tuple[int, str, Step]] = deque(maxlen=most)
         self._minutes: dict[int, Counter[str]] = {}
@@ -33,7 +33,7 @@ class EventHistory:
                 counts = self._minutes[minute] = Counter()
                 if len(self._minutes) > MINUTES:
                     del self._minutes[min(self._minutes)]
-            if step.name in counts or len(counts) < MOST_NAMES:
+            if step.name in counts or len(counts) < MAX_NAMES:
                 counts[step.name] += 1
 
     def latest(self, before: int = 0) -> list[tuple[int, str, Step]]:

@@ -33,14 +33,14 @@ from deviceshare_metrics.core.events import (
     StepsReceived,
 )
 from deviceshare_metrics.core.facts import PodSeen
-from deviceshare_metrics.core.state_store import MOST_STEPS, PodHistory, PodStep, StateStore
+from deviceshare_metrics.core.state_store import MAX_STEPS, PodHistory, PodStep, StateStore
 from deviceshare_metrics.core.tallies import Tallies
 
 RETENTION = 24 * 3600.0
 """Seconds for which a pod that is gone can be explained, as long as the steps on EVENT are kept."""
-MOST_GONE = 10_000
+MAX_GONE = 10_000
 """Pods that are gone and can be explained: some 60 MB."""
-MOST_UNREAD = 10 * MOST_GONE
+MAX_UNREAD = 10 * MAX_GONE
 """Histories of pods that are gone, or have not been read yet, which are kept until every stream has been read."""
 FORGET_INTERVAL = 60.0
 """Seconds until pods to forget are searched for again, after none was found."""
@@ -48,7 +48,7 @@ FORGET_PAUSE = 1.0
 """The same, after some were found."""
 FORGET_BATCH = 5000
 """Histories that are examined at once, in some milliseconds."""
-MOST_QUARANTINED = 10_000
+MAX_QUARANTINED = 10_000
 """Subjects of undecodable messages that are remembered, to count each message once."""
 _CONFIG = "cluster.config."
 
@@ -62,7 +62,7 @@ class MetricsCore:
     ``store``, ``tallies``, ``changed_nodes`` and ``events`` are for reading only.
     """
 
-    def __init__(self, most_gone: int = MOST_GONE) -> None:
+    def __init__(self, most_gone: int = MAX_GONE) -> None:
         self.store = StateStore()
         self.tallies = Tallies()
         self.changed_nodes = ChangedNodes()
@@ -143,7 +143,7 @@ class MetricsCore:
         if event.stream != Stream.EVENT:
             self._touch_node_of(event.subject)
             self.store.invalid[event.subject] = event.reason
-            if len(self.store.invalid) > MOST_QUARANTINED:
+            if len(self.store.invalid) > MAX_QUARANTINED:
                 del self.store.invalid[next(iter(self.store.invalid))]
 
     def _touch_node_of(self, subject: str) -> None:
@@ -209,7 +209,7 @@ class MetricsCore:
         self.store.histories[step.uid] = PodHistory(
             history.pod,
             history.explanation,
-            (*history.steps[1 - MOST_STEPS :], kept),
+            (*history.steps[1 - MAX_STEPS :], kept),
             seen,
             bound,
             max(history.last, step.at),
@@ -220,7 +220,7 @@ class MetricsCore:
         """Remove and return a pod's history, which is added again at the end; a new one if there is none."""
         histories = self.store.histories
         history = histories.pop(uid, None)
-        if history is None and not self.ready and len(histories) >= len(self.store.pods) + MOST_UNREAD:
+        if history is None and not self.ready and len(histories) >= len(self.store.pods) + MAX_UNREAD:
             # Many at once: to find the first key, a dict steps over all that were removed before it.
             for oldest in list(islice(histories, FORGET_BATCH)):
                 del histories[oldest]
@@ -234,7 +234,7 @@ class MetricsCore:
         if self._counting:
             self.tallies.add_undecodable(message.stream)
         self._quarantined[place] = message.sequence
-        if len(self._quarantined) > MOST_QUARANTINED:
+        if len(self._quarantined) > MAX_QUARANTINED:
             del self._quarantined[next(iter(self._quarantined))]
 
     def _forget(self, now: Now) -> None:
@@ -242,7 +242,7 @@ class MetricsCore:
 
         The histories are in the order of their last changes. Those of existing pods are moved to the end, which
         delays the end of their retention by a day at most. Called when all streams have been read, since a pod may
-        arrive after its explanation; until then :data:`MOST_UNREAD` bounds the histories.
+        arrive after its explanation; until then :data:`MAX_UNREAD` bounds the histories.
         """
         histories, pods = self.store.histories, self.store.pods
         self._forget_due = now.monotonic + FORGET_INTERVAL

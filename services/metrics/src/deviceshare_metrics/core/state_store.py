@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 
 from deviceshare_metrics.core.facts import PodSeen
 
-MOST_STEPS = 100
+MAX_STEPS = 100
 """Steps kept per pod, the latest ones."""
 
 

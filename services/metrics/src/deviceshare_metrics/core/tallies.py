@@ -11,7 +11,7 @@ from deviceshare_bus.messages import ATTEMPTS, Events
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 """Upper bounds in seconds: from one message to a queue that is full for hours."""
-MOST_SERIES = 1000
+MAX_SERIES = 1000
 """Series per counter. Further ones are added up under :data:`OTHER`."""
 OTHER = "other"
 _OTHERS = (OTHER, OTHER)
@@ -86,4 +86,4 @@ def _no_traces(_: str) -> bool:
 
 
 def _increment(counter: Counter[K], key: K, amount: int, other: K) -> None:
-    counter[key if key in counter or len(counter) < MOST_SERIES else other] += amount
+    counter[key if key in counter or len(counter) < MAX_SERIES else other] += amount

@@ -23,7 +23,7 @@ def whole_cards(fact: NodeFact, node: api.Node) -> list[api.Device]:
     for resource, number in sorted(node.allocatable.items()):
         if api.is_whole(resource):
             used = node.used.get(resource, 0)
-            for at in range(min(number, api.MOST_WHOLE)):
+            for at in range(min(number, api.MAX_WHOLE)):
                 in_use = int(at < used)
                 cards.append(
                     api.Device(

@@ -7,7 +7,7 @@ from deviceshare.model import BOUND, Claim, Outcome
 from deviceshare_bus.core import Command, Count, RecordBatch, RecordTrace
 from deviceshare_bus.messages import ATTEMPTS
 
-MOST_OPEN = 100_000
+MAX_OPEN = 100_000
 """Claims without an outcome whose traces are kept; the oldest is dropped first."""
 
 
@@ -39,7 +39,7 @@ class ClaimTraces:
             return
         if self._early.pop(claim.id, None) == claim.uid:
             self._trace(claim, waited)
-        elif self._open.setdefault(claim.id, (claim, waited))[0] is claim and len(self._open) > MOST_OPEN:
+        elif self._open.setdefault(claim.id, (claim, waited))[0] is claim and len(self._open) > MAX_OPEN:
             del self._open[next(iter(self._open))]
 
     def outcomes(self, outcomes: Iterable[Outcome], known: Container[str]) -> None:
@@ -52,7 +52,7 @@ class ClaimTraces:
                 self._trace(*found)
             elif found is None and outcome.claim not in known:
                 self._early[outcome.claim] = outcome.uid
-                if len(self._early) > MOST_OPEN:
+                if len(self._early) > MAX_OPEN:
                     del self._early[next(iter(self._early))]
 
     def take(self) -> list[RecordTrace]:

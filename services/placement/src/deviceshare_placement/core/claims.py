@@ -16,7 +16,7 @@ Every write of a claim that inter-pod constraints or an exclusive volume concern
 this ledger, and thereby expects that no other replica has written such a claim that this one did not know. Claims on
 different nodes conflict in no other way.
 """
-MOST_WRITES = 999
+MAX_WRITES = 999
 """Ledgers that can be written together: the server's limit for an atomic batch is 1,000, the lease included."""
 
 
@@ -56,7 +56,7 @@ def select(decided: Round) -> Selection:
     for decision in decided.decisions:
         nodes = nodes_of(decision)
         if len(nodes) > 1 or INTER_POD in nodes:
-            if len(together | nodes) > MOST_WRITES:
+            if len(together | nodes) > MAX_WRITES:
                 put_back.append(decision)
                 continue
             together |= nodes

@@ -16,9 +16,9 @@ PAUSE = Backoff(0.1, 1.0)
 in the order of the node leaves it for twice as long, and so on."""
 USED = 0.5
 """Seconds for which a node is left to the replica that has written its ledger; likewise."""
-MOST_LEVELS = 4
+MAX_LEVELS = 4
 """Places in the order of replicas that are distinguished."""
-MOST_NODES = 64
+MAX_NODES = 64
 """Nodes that are left to others at the same time: with more there is room elsewhere."""
 
 
@@ -42,12 +42,12 @@ class Contention:
         self._set(node, max(until, now + USED * self._factor(node)), conflicts)
 
     def _factor(self, node: str) -> int:
-        return 1 + min(self._level(node), MOST_LEVELS - 1)
+        return 1 + min(self._level(node), MAX_LEVELS - 1)
 
     def _set(self, node: str, until: float, conflicts: int) -> None:
         self._until.pop(node, None)
         self._until[node] = (until, conflicts)
-        if len(self._until) > MOST_NODES:
+        if len(self._until) > MAX_NODES:
             del self._until[next(iter(self._until))]
 
     def written(self, node: str) -> None:

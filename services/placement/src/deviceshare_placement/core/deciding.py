@@ -23,9 +23,9 @@ from deviceshare_placement.core.readiness import enqueue_obstacle, namespace_obs
 from deviceshare_placement.core.records import GroupRecord
 from deviceshare_placement.core.reporter import Reporter
 
-MOST_PODS = 500
+MAX_PODS = 500
 """Pods that one round places, more or less: the claims of a round are written before the next one begins."""
-EXPECT_INTERVAL, MOST_EXPECTED = 10.0, 100
+EXPECT_INTERVAL, MAX_EXPECTED = 10.0, 100
 """Seconds between two reports to the allocator of the most frequent requests, and how many: they decide how cards
 are partitioned."""
 
@@ -112,7 +112,7 @@ class Deciding:
         cluster = self._cluster
         if now.monotonic >= self._expect_at:
             self._expect_at = now.monotonic + EXPECT_INTERVAL
-            cluster.allocator.expect(cluster.most_frequent_requests(MOST_EXPECTED))
+            cluster.allocator.expect(cluster.most_frequent_requests(MAX_EXPECTED))
         for uid in [uid for uid, due in self.retries.items() if due <= now.monotonic]:
             del self.retries[uid]
             cluster.reconsider_pod(uid)
@@ -125,7 +125,7 @@ class Deciding:
         self._admit(now)
         # Not even the order of jobs depends on the nodes that are left to other replicas.
         paused = self.contention.paused(now.monotonic)
-        turns = cluster.dispatcher.decide(MOST_PODS, now.monotonic, self._steady(now), paused)
+        turns = cluster.dispatcher.decide(MAX_PODS, now.monotonic, self._steady(now), paused)
         for job_class, decision in turns.waiting.values():
             self._report_job_class(job_class, decision, now.wall)
         reported, self._of_groups = self._of_groups, []

@@ -36,7 +36,7 @@ _POD_SUBJECT = subject_of("pod", "")
 EXCLUSION_DELAY = 0.2
 """Seconds for which the first pod with a term of anti-affinity waits if there are other replicas: more than they need
 to read it, and than this one needs to read their claims."""
-MOST_ENDED = 10_000
+MAX_ENDED = 10_000
 """Deleted objects of which it is not known yet which replica reports them; beyond this number the oldest are not
 reported."""
 
@@ -56,7 +56,7 @@ class Facts:
         self._effective = EffectiveConfiguration()
         self._sequence = 0
         """That of the fact that is being applied."""
-        self._ended: deque[tuple[GroupRecord, int, list[Command]]] = deque(maxlen=MOST_ENDED)
+        self._ended: deque[tuple[GroupRecord, int, list[Command]]] = deque(maxlen=MAX_ENDED)
         """What is to be reported of deleted objects as soon as it is known which replica reports it."""
         self._invalid: dict[str, str] = {}
         """Subjects with an invalid message, and its stream: their nodes take no pods, their pods are not decided."""

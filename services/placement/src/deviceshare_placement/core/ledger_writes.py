@@ -14,7 +14,7 @@ from deviceshare_bus.subjects import ledger as subject_of
 
 from deviceshare_placement.core import explaining
 from deviceshare_placement.core.claim_traces import record_round
-from deviceshare_placement.core.claims import MOST_WRITES, Author, NewClaim, claim, nodes_of, select
+from deviceshare_placement.core.claims import MAX_WRITES, Author, NewClaim, claim, nodes_of, select
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding, Round
 from deviceshare_placement.core.ledgers import Ledgers
@@ -167,11 +167,11 @@ class LedgerWrites:
 
     def _put_back(self, decision: Decision, now: float) -> None:
         """Release a gang that spans more nodes than can be written together: with others of this round, or at all."""
-        possible = len(nodes_of(decision)) <= MOST_WRITES
+        possible = len(nodes_of(decision)) <= MAX_WRITES
         for pod, placement in decision.placed:
             self._cluster.charge(placement.node, pod.uid)
             if not possible:
-                spans = f"pod group {decision.group.key} would span more than {MOST_WRITES} nodes"
+                spans = f"pod group {decision.group.key} would span more than {MAX_WRITES} nodes"
                 message = f"{spans}, which cannot be claimed together"
                 self._reporter.put(explaining.pending(pod, message, now, self._instance))
         if possible:

@@ -11,7 +11,7 @@ from deviceshare_placement.core.records import PodRecord
 
 INTERVAL = 1.0
 """Seconds between two explanations of one waiting pod, at least."""
-MOST_REPEATED = 500
+MAX_REPEATED = 500
 """Changed explanations in one interval, at most; the first explanation of a pod is never delayed."""
 
 
@@ -63,5 +63,5 @@ class Reporter:
     def _at(self, record: PodRecord) -> float:
         if not record.reported:
             return 0.0
-        after = max(record.reported_at, self._since) if self._repeated >= MOST_REPEATED else record.reported_at
+        after = max(record.reported_at, self._since) if self._repeated >= MAX_REPEATED else record.reported_at
         return after + INTERVAL

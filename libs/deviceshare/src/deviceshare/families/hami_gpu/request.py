@@ -9,7 +9,7 @@ the number; its scheduler alone ignores such a container).
 from deviceshare.conf import HamiConf, SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.hardware import NVIDIA
-from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
+from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
 from deviceshare.formats import hami_gpu, vgpu
 from deviceshare.formats.card_lists import items
 from deviceshare.model import ContainerRequest, PodRequest, RequestError
@@ -95,8 +95,8 @@ def _card_demand(position: int, container: ContainerRequest, stage: str, names: 
     if not any((number, memory, percentage, cores)):
         return None
     field = f"spec.{'initContainers' if stage else 'containers'}[{container.name}].resources.limits"
-    if not number or number > MOST_CARDS:
-        expected = f"1 to {MOST_CARDS}: kubelet asks HAMi's device plugin for {names.number} only"
+    if not number or number > MAX_CARDS:
+        expected = f"1 to {MAX_CARDS}: kubelet asks HAMi's device plugin for {names.number} only"
         raise RequestError("Pod", f"{field}[{names.number}]", "" if number is None else number, expected)
     for name, amount in ((names.cores, cores), (names.percentage, percentage)):
         if (amount or 0) > 100:

@@ -6,7 +6,7 @@ request for more memory than a chip has is refused, as are 0 devices, and cores 
 
 from deviceshare.conf import SchedulerConf, VnpuChip, VnpuTemplate
 from deviceshare.families import common
-from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
+from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
 from deviceshare.formats import hami_vnpu as wire
 from deviceshare.formats import mindcluster
 from deviceshare.formats.card_lists import items
@@ -163,8 +163,8 @@ class _Asked:
         if self.devices is None and not self.memory:
             raise self.wrong(self.chip.core_resource, self.cores, f"{self.chip.resource} beside it")
         count = 1 if self.devices is None else self.devices
-        if not 1 <= count <= MOST_CARDS:
-            raise self.wrong(self.chip.resource, count, f"1 to {MOST_CARDS} chips, or none of its resources")
+        if not 1 <= count <= MAX_CARDS:
+            raise self.wrong(self.chip.resource, count, f"1 to {MAX_CARDS} chips, or none of its resources")
         if count > 1 and not (whole or self.shared):
             largest = self.chip.templates[-1].memory
             expected = f"more than {largest} MiB or nothing: {count} chips can only be had whole"

@@ -27,7 +27,7 @@ DVPP_TAKEN = {NO: 0, NULL: 1, YES: 2}
 _DVPP_ENDURED = {NO: 2, NULL: 1, YES: 0}
 """The highest DVPP usage of a chip with room for a part of this kind."""
 
-MOST_GROUPS = {1: 4, 2: 3, 4: 2}
+MAX_GROUPS = {1: 4, 2: 3, 4: 2}
 """The most groups of a chip with room for a part, by the AI cores of the part: more groups are smaller ones."""
 
 
@@ -74,7 +74,7 @@ def failures(chips: ChipStates, template: Template) -> dict[str, Bools]:
         "CardInsufficientCore": chips.free_cores < template.cores,
         "CardInsufficientCpu": chips.free_cpus < template.cpus,
         "CardDvppTaken": chips.dvpp > _DVPP_ENDURED[template.dvpp],
-        "CardGroupsTooSmall": chips.groups > MOST_GROUPS[template.cores],
+        "CardGroupsTooSmall": chips.groups > MAX_GROUPS[template.cores],
         "CardPartsUnmade": chips.unmade,
     }
     return {code: found & chips.healthy for code, found in failed.items()}
@@ -88,7 +88,7 @@ def largest_part(free_cores: int, state: Mapping[str, int]) -> int:
         if template.cores <= free_cores
         and template.cpus <= CHIP_CPUS - state[CPUS]
         and state[DVPP] <= _DVPP_ENDURED[template.dvpp]
-        and state[GROUPS] <= MOST_GROUPS[template.cores]
+        and state[GROUPS] <= MAX_GROUPS[template.cores]
         and not state[UNMADE]
     )
     return max(fitting, default=0)

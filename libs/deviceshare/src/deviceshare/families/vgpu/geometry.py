@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from deviceshare.conf import MOST_INSTANCES, MigModel, VgpuConf
+from deviceshare.conf import MAX_INSTANCES, MigModel, VgpuConf
 
 UNUSED, MIXED_UP = 0, -1
 """The states of an unpartitioned card, and of a card whose pods hold inconsistent instances: it is not used."""
@@ -45,7 +45,7 @@ class Geometries:
         self.all = tuple(
             Geometry(
                 group.name,
-                tuple(each.memory // factor for each in group.instances for _ in range(each.count))[:MOST_INSTANCES],
+                tuple(each.memory // factor for each in group.instances for _ in range(each.count))[:MAX_INSTANCES],
             )
             for group in model.groups
         )
@@ -77,7 +77,7 @@ class Geometries:
         if found is not None:
             return found
         name, _, digits = detail.rpartition("-")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) <= len(str(MOST_INSTANCES))):
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= len(str(MAX_INSTANCES))):
             return None
         return self._instances.get(f"{name}-{int(digits)}")
 

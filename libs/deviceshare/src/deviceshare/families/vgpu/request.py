@@ -5,7 +5,7 @@
 
 from deviceshare.conf import SchedulerConf, VgpuConf
 from deviceshare.families import common, selection
-from deviceshare.families.protocol import MOST_CARDS, CardDemand, Demand
+from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
 from deviceshare.formats import vgpu
 from deviceshare.formats.card_lists import items
 from deviceshare.model import ContainerRequest, PodRequest, RequestError
@@ -69,8 +69,8 @@ def _card_demand(position: int, container: ContainerRequest, stage: str, names: 
     if not any((number, memory, percentage, cores)):
         return None
     field = f"spec.{'initContainers' if stage else 'containers'}[{container.name}].resources.limits"
-    if number is not None and not 0 < number <= MOST_CARDS:
-        expected = f"1 to {MOST_CARDS}, or no vGPU resources at all"
+    if number is not None and not 0 < number <= MAX_CARDS:
+        expected = f"1 to {MAX_CARDS}, or no vGPU resources at all"
         raise RequestError("Pod", f"{field}[{names.number}]", number, expected)
     if (cores or 0) > ALL_CORES:
         raise RequestError("Pod", f"{field}[{names.cores}]", cores, "0 to 100 (percent of each card)")
