@@ -34,6 +34,8 @@ NAMES = frozenset(
 """Identifiers that the glossary replaced. Hypothesis' ``draw`` and variables called ``line`` are something else."""
 WORDS = frozenset(["nobodys", "tell", "tells", "told"])
 """Words that no identifier has between its underscores, beside those of PROSE."""
+PREFIXES = ("MOST_", "LEAST_")
+"""Beginnings of constants: a bound begins with MAX_ or MIN_."""
 MODULES = frozenset(["handover", "outlook", "outlooks", "pickers", "refusing", "shapes", "teller", "telling", "world"])
 """Modules that the glossary renamed, also after ``test_``."""
 OTHER_MEANING = {
@@ -76,6 +78,8 @@ def is_replaced(name: str, file: str) -> bool:
     if name in OTHER_MEANING.get(file, ()):
         return False
     words = name.lower().split("_")
+    if name.lstrip("_").startswith(PREFIXES):
+        return True
     return name in NAMES or not WORDS.isdisjoint(words) or PROSE.search(" ".join(words)) is not None
 
 

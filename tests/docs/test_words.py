@@ -19,6 +19,7 @@ import check_words  # noqa: E402
         ("libs/a.py", "x = 1\npod_ask = 2\n", (2, "pod_ask")),
         ("libs/a.py", "def what_became_of_it() -> None: ...\n", (1, "what_became_of_it")),
         ("libs/a.py", "def tell_it() -> None: ...\n", (1, "tell_it")),
+        ("libs/a.py", "_MOST_PODS = 1\n", (1, "_MOST_PODS")),
         ("libs/a.py", "# it is put aside\n", (1, "put aside")),
         ("libs/a.py", 'x = f"for {y} nobody waits"\n', (1, "nobody")),
         ("libs/test_teller.py", "", (1, "test_teller")),
