@@ -107,6 +107,9 @@ def test_ctrl_c_ends_make_run_with_the_last_table_and_no_error(tmp_path: Path) -
     assert "NAMESPACE" in last
     assert "gpu-pod1" in last
     assert "***" not in last
+    # The table is redrawn in place, by the terminal's own sequences.
+    assert "\x1b[" in terminal.output
+    assert "\\u001b" not in terminal.output
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 

@@ -44,7 +44,13 @@ class Live:
 
     def __init__(self, *, stays: bool) -> None:
         self._console = Console()
-        self._live = rich.live.Live(console=self._console, auto_refresh=False, transient=not stays)
+        self._live = rich.live.Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=not stays,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
         self._keys = Keys()
         self.settled = False
 

@@ -77,7 +77,8 @@ def aligned(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[s
 class VisibleStream:
     """A text stream of a process that shows characters which are not printable as escapes.
 
-    Own sequences for the terminal go around it: rich's consoles, which write them, use :attr:`rich_proxied_file`.
+    Own sequences for the terminal go around it: rich's consoles, which write them, use :attr:`rich_proxied_file`. They
+    look through one proxy only, so that a live display must not redirect the stream, which is another one.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from deviceshare.model import visible, visible_lines
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -29,7 +30,7 @@ class Reporter:
         self._progress: Progress | None = None
         if sys.stdout.isatty():
             columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-            self._progress = Progress(*columns, console=Console())
+            self._progress = Progress(*columns, console=Console(), redirect_stdout=False, redirect_stderr=False)
             self._task = self._progress.add_task("starting", total=faults or seconds)
             self._progress.start()
 
@@ -54,7 +55,7 @@ class Reporter:
         if self._progress is None:
             print(shown, flush=True)
             return
-        self._progress.console.print(escape(shown), soft_wrap=True)
+        self._progress.console.print(escape(visible(shown)), soft_wrap=True)
         done = self.count if self._faults is not None else self.elapsed
         self._progress.update(self._task, completed=done, description=f"{self.count} faults")
 
@@ -98,7 +99,7 @@ class Reporter:
         if self._progress is None:
             print(text, flush=True)
         else:
-            self._progress.console.print(escape(text), soft_wrap=True)
+            self._progress.console.print(escape(visible_lines(text)), soft_wrap=True)
 
     def end(self) -> None:
         """Print the summary as the last line."""

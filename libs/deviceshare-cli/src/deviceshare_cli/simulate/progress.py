@@ -19,6 +19,7 @@ def progress_bar(total: int, description: str) -> Iterator[Progressed]:
         yield lambda _done, _description: None
         return
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
         task = progress.add_task(description, total=total)
         yield lambda done, text: progress.update(task, completed=done, description=text)
