@@ -22,12 +22,12 @@ $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PA
 		$(wildcard libs/*/setup.py lab/setup.py $(COMPILED:%=%/*.py) $(COMPILED:%=%/*.pxd))
 	$(if $(wildcard $(BIN)/python)$(PYTHON_FITS),,$(error Python 3.11 or later is required, $(PYTHON) is \
 		$(or $(shell $(PYTHON) --version 2> /dev/null),not installed): name another one, such as `make $(MAKECMDGOALS) PYTHON=python3.12`))
-	@echo "Setting up .venv/, once, in about a minute: 1/3 the installer" >&2
+	@echo "Setting up .venv/, once, in some minutes: 1/3 the installer" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@echo "2/3 packages, nats-server among them" >&2
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
-	@echo "3/3 deviceshare, with its compiled modules" >&2
+	@echo "3/3 deviceshare; compiling its modules takes most of the time" >&2
 	@rm -rf $(COMPILED:%=%/*.so) libs/*/build lab/build
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(PACKAGES:%=-e %)
 	@touch $@

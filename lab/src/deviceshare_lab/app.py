@@ -8,7 +8,9 @@ from deviceshare_lab.conformance.app import app as conformance_app
 from deviceshare_lab.studies.app import app as studies_app
 
 app = typer.Typer(
-    help="Measure and check deviceshare: speed, faults, recorded answers, policies.", no_args_is_help=True
+    help="Measure and check deviceshare: speed, faults, recorded answers, policies.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(bench_app, name="bench")
 app.add_typer(studies_app, name="study")
