@@ -79,7 +79,7 @@ def test_no_workflow_has_more_permissions_than_it_needs() -> None:
 
 def test_the_version_of_a_release_is_that_of_all_packages() -> None:
     check = script("check_version")
-    assert len(check.versions()) == 10
+    assert len(check.versions()) == 12
     assert len(set(check.versions().values())) == 1
     changelog = (
         "# Changelog\n\n## [Unreleased]\n\nnew\n\n## [1.2.3] - 2026-01-01\n\n### Added\n\n- x\n\n## [1.2.2]\n\nold\n"

@@ -82,7 +82,7 @@ def test_the_doubles_publish_and_read_the_messages_of_the_run() -> None:
         ("CLUSTER", 20), ("LEDGER", 4), ("OUTCOME", 5),
     ]  # fmt: skip
     assert ("EVENT", 3) in [(one.stream, one.messages) for one in work["metrics"].read]
-    assert [one.messages for one in work["lab", "bench"].publish] == [10]
+    assert [one.messages for one in work["bench"].publish] == [10]
     assert [one.count for one in work["binder"].gets] == [10]
 
 
@@ -190,6 +190,7 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path))
     command = [
         str(Path(sys.executable).parent / "deviceshare"),
+        "lab",
         "bench",
         "bus",
         "--nodes",

@@ -13,6 +13,7 @@ from support import apiserver
 def test_the_system_and_the_bare_client_bind_all_pods(tmp_path: Path) -> None:
     command = [
         str(Path(sys.executable).parent / "deviceshare"),
+        "lab",
         "bench",
         "kube",
         "--nodes",
