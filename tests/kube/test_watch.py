@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
+from deviceshare.model import Backoff
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed
-from deviceshare_cluster.kube import KubeCluster
+from deviceshare_cluster.kube import KubeCluster, follow
 from deviceshare_cluster.kube import client as kube_client
 from deviceshare_cluster.kube.client import KubeClient
 from deviceshare_cluster.kube.follow import PATIENCE, ObjectWatch, Patience
@@ -132,6 +133,16 @@ async def test_a_silent_watch_is_begun_anew_and_nothing_is_missed(cluster, proxy
     _, *again = proxy.of("nodes")
     assert again
     assert all("sendInitialEvents" not in query for query in again), "it goes on from where it was"
+
+
+async def test_a_watch_is_begun_anew_after_each_silence_without_a_pause(cluster, proxy, tmp_path, monkeypatch):
+    monkeypatch.setattr(follow, "RETRY", Backoff(3600.0, 3600.0))
+    await cluster.create(node("a"))
+    async with through(proxy, tmp_path, Patience(silence=0.5)) as ours, watching(ours, "Node") as seen:
+        await seen.until("a")
+        async with asyncio.timeout(60):
+            while len(proxy.of("nodes")) < 4:
+                await asyncio.sleep(0.05)
 
 
 async def test_deletions_before_a_compacted_revision_are_delivered(apiserver, cluster, proxy, tmp_path):
