@@ -5,8 +5,10 @@ What dies is started again, as kubelet would.
 
 import asyncio
 import os
+import re
 import signal
 import sys
+import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,6 +24,8 @@ from support.mounted import Installation
 SYSTEM = "deviceshare-system"
 SERVICES = ("setup", "placement", "binder", "metrics", "inventory")
 BUS = "bus"
+NUMBERS = tuple(f"deviceshare_{name}" for name in ("service_ready", "service_open", "service_counts", "bus_"))
+"""Beginnings of the metrics that show whether a service is stuck, and where."""
 
 
 class Deployed:
@@ -62,8 +66,11 @@ class Deployed:
 
     @property
     def log(self) -> str:
-        """What was said of processes that died, and the end of what each said itself."""
-        ends = [f"== {name}\n{(self._directory / f'{name}.log').read_text()[-3000:]}" for name in SERVICES]
+        """What was said of processes that died, and of each the numbers of its work and the end of what it said."""
+        texts = {name: (self._directory / f"{name}.log").read_text() for name in SERVICES}
+        ends = [
+            f"== {name}\n{self._numbers(text)}\n{_without_rare_kinds(text)[-4000:]}" for name, text in texts.items()
+        ]
         return "\n".join([*self._said, *ends])
 
     def kill(self, name: str) -> None:
@@ -83,3 +90,23 @@ class Deployed:
             variables["KUBECONFIG"] = through
         command = (sys.executable, "-m", *service.arguments, *self._options.get(name, ()))
         return Program(name, command, self._directory / f"{name}.log", variables)
+
+    def _numbers(self, text: str) -> str:
+        """Return the metrics about the work of a service, from the address that its log names last."""
+        addresses = re.findall(r'"serving health and metrics","addresses":\["([^"]+)"', text)
+        if not addresses:
+            return ""
+        secret = (self._directory / "credentials" / "http" / "secret").read_text().strip()
+        request = urllib.request.Request(f"{addresses[-1]}/metrics", headers={"Authorization": f"Bearer {secret}"})
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:
+                lines = answer.read().decode().splitlines()
+        except OSError as error:
+            return f"no metrics: {error}"
+        return "\n".join(line for line in lines if line.startswith(NUMBERS))
+
+
+def _without_rare_kinds(text: str) -> str:
+    """Return a log without what inventory says of silent watches, except that of pods."""
+    silent = '"the watch of /'
+    return "\n".join(line for line in text.splitlines() if silent not in line or f"{silent}api/v1/pods " in line)
