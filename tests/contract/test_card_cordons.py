@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from deviceshare.formats import card_cordons
+from deviceshare.families import card_cordons
 from deviceshare.objects import decode_node
 from deviceshare_cli import cordon
 from deviceshare_cli.errors import CommandError

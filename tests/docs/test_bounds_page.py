@@ -26,7 +26,7 @@ NO_BUFFERS = {
     "deviceshare.conf.yaml_loader.MAX_ALIASED": "a limit of one object",
     "deviceshare.families.protocol.MAX_CARDS": "a limit of one object",
     "deviceshare.families.selection._MAX_TYPES": "names in a message",
-    "deviceshare.formats.gpu_share.MAX_CARDS": "a limit of one object",
+    "deviceshare.families.volcano_gpu.wire.MAX_CARDS": "a limit of one object",
     "deviceshare.model.quantities.LARGEST": "the largest number",
     "deviceshare.objects.lenient.MAX_REPAIRS": "a limit of one object",
     "deviceshare_bus.web.settings.MAX_CHARACTERS": "a limit of one token",

@@ -14,7 +14,7 @@ import yaml
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES
-from deviceshare.formats.vgpu import PODGROUP_POLICY
+from deviceshare.families.vgpu.wire import PODGROUP_POLICY
 from deviceshare.model import claims, facts, pod_topology, storage_facts, volumes
 from deviceshare.model import explanations as explain
 from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 from deviceshare.conf import parse_conf, parse_devices
-from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
+from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
+from deviceshare.families.mindcluster import wire as mindcluster_wire
+from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 from deviceshare.model import AnyFact, ConfigError, ContainerGrant, Fact, FormatError, InputError, to_amount
 from deviceshare.model.quantities import parse_quantity
 from deviceshare.objects import (
@@ -71,21 +74,21 @@ def _fact(decode: Callable[[bytes], Fact]) -> Callable[[bytes], object]:
 
 
 def _gpu_share_cards(capacity: Mapping[str, int], unhealthy: str) -> None:
-    for card in gpu_share.read_cards(dict(capacity), "n"):
+    for card in gpu_share_wire.read_cards(dict(capacity), "n"):
         assert card.memory >= 0
 
 
 def _ids(text: str) -> None:
-    slots = vgpu.read_ids(text, "ns/p")
+    slots = vgpu_wire.read_ids(text, "ns/p")
     grants = [ContainerGrant("c", at, "hami-core", tuple(devices)) for at, devices in enumerate(slots)]
     if any(slots):
         # What we write we read.
-        assert vgpu.read_ids(vgpu.write_ids(grants, len(slots)), "ns/p") == slots
+        assert vgpu_wire.read_ids(vgpu_wire.write_ids(grants, len(slots)), "ns/p") == slots
 
 
 def _mindcluster_devices(namespace: str, name: str, data: Mapping[str, str]) -> None:
-    if mindcluster.describes_devices(namespace, name):
-        mindcluster.read_devices(namespace, name, {"mx-consumer-volcano": "true"}, data)
+    if mindcluster_wire.describes_devices(namespace, name):
+        mindcluster_wire.read_devices(namespace, name, {"mx-consumer-volcano": "true"}, data)
 
 
 def _data(key: str) -> st.SearchStrategy[dict[str, str]]:
@@ -138,25 +141,29 @@ TARGETS: dict[str, Target] = {
         (FormatError,),
     ),
     "vgpu-register": Target(
-        st.tuples(texts(*corpus.REGISTER), st.just("n")), _spread(vgpu.read_register), (FormatError,)
+        st.tuples(texts(*corpus.REGISTER), st.just("n")), _spread(vgpu_wire.read_register), (FormatError,)
     ),
     "vgpu-ids": Target(texts(*corpus.IDS), _ids, (FormatError,)),
     "gpu-share-cards": Target(
         st.tuples(
-            st.fixed_dictionaries({}, optional={gpu_share.MEMORY: _AMOUNTS, gpu_share.NUMBER: _AMOUNTS}),
+            st.fixed_dictionaries({}, optional={gpu_share_wire.MEMORY: _AMOUNTS, gpu_share_wire.NUMBER: _AMOUNTS}),
             texts("0,3", "GPU-xxxx-1234"),
         ),
         _spread(_gpu_share_cards),
         (FormatError,),
     ),
-    "gpu-index": Target(st.tuples(texts("0,2", "0"), st.just("ns/p")), _spread(gpu_share.read_index), (FormatError,)),
-    "hami-registers": Target(st.tuples(_HAMI_NODE, st.just("n")), _spread(hami_vnpu.read_registers), (FormatError,)),
+    "gpu-index": Target(
+        st.tuples(texts("0,2", "0"), st.just("ns/p")), _spread(gpu_share_wire.read_index), (FormatError,)
+    ),
+    "hami-registers": Target(
+        st.tuples(_HAMI_NODE, st.just("n")), _spread(hami_vnpu_wire.read_registers), (FormatError,)
+    ),
     "hami-slots": Target(
-        st.tuples(_HAMI_POD, st.just("Ascend910A"), st.just("ns/p")), _spread(hami_vnpu.read_slots), (FormatError,)
+        st.tuples(_HAMI_POD, st.just("Ascend910A"), st.just("ns/p")), _spread(hami_vnpu_wire.read_slots), (FormatError,)
     ),
     "mindcluster-chips": Target(
         st.tuples(_LABELS, st.none() | texts(*corpus.BASE_INFO), st.none() | device_lists(), st.just("n")),
-        _spread(mindcluster.read_chips),
+        _spread(mindcluster_wire.read_chips),
         (FormatError,),
     ),
     "mindcluster-devices": Target(
@@ -166,9 +173,9 @@ TARGETS: dict[str, Target] = {
         (FormatError,),
     ),
     "mindcluster-given": Target(
-        st.tuples(texts(*corpus.GIVEN), st.just("ns/p")), _spread(mindcluster.read_given), (FormatError,)
+        st.tuples(texts(*corpus.GIVEN), st.just("ns/p")), _spread(mindcluster_wire.read_given), (FormatError,)
     ),
-    "mindcluster-real": Target(texts(*corpus.REAL), mindcluster.groups_of),
+    "mindcluster-real": Target(texts(*corpus.REAL), mindcluster_wire.groups_of),
     "volcano-scheduler.conf": Target(
         texts(*corpus.texts_of(".conf"), corpus.EXCLUSIVE_RULES, *corpus.TRICKY_YAML),
         _configuration(parse_conf),

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 import yaml
 from deviceshare.families.device_plugin import SERVED
-from deviceshare.formats import gpu_share, hami_gpu, hami_vnpu, mindcluster, vgpu
+from deviceshare.families.hami_gpu import wire as hami_gpu_wire
+from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
+from deviceshare.families.mindcluster import wire as mindcluster_wire
+from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 from deviceshare.model import FENCE
 from deviceshare.model.signatures import SIGNATURE
 from support import charts, deploy
@@ -119,11 +123,25 @@ def tenant(server: ApiServer) -> Send:
 
 
 def test_all_that_our_code_writes_of_pods_is_reserved():
-    written = {vgpu.NODE, vgpu.TIME, vgpu.IDS, vgpu.INIT_IDS, vgpu.TO_ALLOCATE, vgpu.BIND_PHASE, vgpu.BIND_TIME}
-    written |= {gpu_share.PREDICATE_TIME, gpu_share.ASSIGNED, SERVED, SIGNATURE, FENCE}
-    written |= {mindcluster.CORES, mindcluster.PREDICATE_TIME, mindcluster.REAL}
-    written |= {hami_vnpu.NODE, hami_vnpu.TIME, hami_vnpu.BIND_PHASE, hami_vnpu.BIND_TIME, hami_vnpu.PREDICATE_TIME}
-    written |= {hami_gpu.TO_ALLOCATE, hami_gpu.ALLOCATED}
+    written = {
+        vgpu_wire.NODE,
+        vgpu_wire.TIME,
+        vgpu_wire.IDS,
+        vgpu_wire.INIT_IDS,
+        vgpu_wire.TO_ALLOCATE,
+        vgpu_wire.BIND_PHASE,
+        vgpu_wire.BIND_TIME,
+    }
+    written |= {gpu_share_wire.PREDICATE_TIME, gpu_share_wire.ASSIGNED, SERVED, SIGNATURE, FENCE}
+    written |= {mindcluster_wire.CORES, mindcluster_wire.PREDICATE_TIME, mindcluster_wire.REAL}
+    written |= {
+        hami_vnpu_wire.NODE,
+        hami_vnpu_wire.TIME,
+        hami_vnpu_wire.BIND_PHASE,
+        hami_vnpu_wire.BIND_TIME,
+        hami_vnpu_wire.PREDICATE_TIME,
+    }
+    written |= {hami_gpu_wire.TO_ALLOCATE, hami_gpu_wire.ALLOCATED}
     assert not {name for name in written if not any(fnmatch(name, pattern) for pattern in LIST["reserved"])}
     assert written.isdisjoint(LIST["users"])
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from deviceshare.formats import card_cordons
+from deviceshare.families import card_cordons
 from deviceshare.model import CardCordon, FormatError, NodeFact
 from deviceshare.objects import decode_node
 from hypothesis import given

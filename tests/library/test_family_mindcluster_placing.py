@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from deviceshare.families.mindcluster.chips import STATE
-from deviceshare.formats.mindcluster import TEMPLATES
+from deviceshare.families.mindcluster.wire import TEMPLATES
 from deviceshare.state import CardTable
 from msgspec.structs import replace
 from support.builders import cluster, codes, conf, node, take

@@ -3,7 +3,7 @@
 import pytest
 from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf
-from deviceshare.formats.mindcluster import TEMPLATES
+from deviceshare.families.mindcluster.wire import TEMPLATES
 from msgspec.structs import replace
 from support.builders import ask, cluster, conf, container, take
 from support.mindcluster import (

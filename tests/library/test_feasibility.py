@@ -18,8 +18,8 @@ from deviceshare.families import BY_NAME, Check, HamiVnpu, Mig
 from deviceshare.families.base import OneByOne
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.placing import ChipChooser
+from deviceshare.families.mindcluster.wire import chip_id
 from deviceshare.families.vgpu.cutting import Cutting
-from deviceshare.formats.mindcluster import chip_id
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, NodeFact, PodRequest, Tenant
 from deviceshare.state import PODS
 from hypothesis import given, settings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from deviceshare.families import BY_NAME
-from deviceshare.formats import hami_vnpu
+from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
 from deviceshare.model import Claim, ContainerGrant, DeviceGrant, to_amount
 from deviceshare.objects import decode_node
 from support.builders import ask, container
@@ -79,6 +79,6 @@ def test_the_annotations_that_the_plugin_read_are_written_today(pod):
         list(pod["init_limits"]),
     )
     # The plugin has erased the devices to allocate, and marked the pod as served.
-    left = {"hami.io/vgpu-devices-to-allocate": ";", hami_vnpu.BIND_PHASE: hami_vnpu.SUCCESS}
+    left = {"hami.io/vgpu-devices-to-allocate": ";", hami_vnpu_wire.BIND_PHASE: hami_vnpu_wire.SUCCESS}
     assert written | left == noted
     assert written["hami.io/vgpu-devices-to-allocate"] == noted["hami.io/vgpu-devices-allocated"]

@@ -2,8 +2,8 @@
 
 import pytest
 from deviceshare.conf import DevicesConf, MigGroup, MigInstance, MigModel, VgpuConf
+from deviceshare.families.card_lists import items
 from deviceshare.families.selection import type_matches
-from deviceshare.formats.card_lists import items
 from msgspec.structs import replace
 from support.builders import (
     ask,

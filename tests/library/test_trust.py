@@ -4,7 +4,10 @@ import json
 
 import pytest
 from deviceshare.families import BY_NAME, Demands, clamp_to_request
-from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
+from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
+from deviceshare.families.mindcluster import wire as mindcluster_wire
+from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 from deviceshare.model import Card, Claim, read_keys, sign
 from deviceshare.model.signatures import SIGNATURE
 from deviceshare.objects import decode_pod
@@ -46,7 +49,7 @@ def counts(what, annotations, cards=CARDS, settings=None):
 
 def ids(*slots):
     text = ";".join("".join(f"{card},NVIDIA,{memory},{cores}:" for card, memory, cores in slot) for slot in slots)
-    return {vgpu.IDS: text}
+    return {vgpu_wire.IDS: text}
 
 
 def test_what_is_requested_counts_whole_and_nothing_is_said():
@@ -69,10 +72,10 @@ def test_more_memory_and_cores_than_requested_do_not_count():
 
 @pytest.mark.parametrize("annotations", [
     ids([("GPU-0", 32000, 100)]),
-    {gpu_share.INDEX: "0,1,2,3"},
-    {vgpu.INIT_IDS: "GPU-0,NVIDIA,1,1:"},
-    {hami_vnpu.allocated("Ascend310P"): "A,Ascend310P,8000,0:;"},
-    {mindcluster.CORES: "0,1,2"},
+    {gpu_share_wire.INDEX: "0,1,2,3"},
+    {vgpu_wire.INIT_IDS: "GPU-0,NVIDIA,1,1:"},
+    {hami_vnpu_wire.allocated("Ascend310P"): "A,Ascend310P,8000,0:;"},
+    {mindcluster_wire.CORES: "0,1,2"},
 ])  # fmt: skip
 def test_a_pod_that_requests_no_device_holds_none_whatever_it_names(annotations):
     assert devices(counts(ask(container(cpu=1000)), annotations)[0]) == []
@@ -94,15 +97,15 @@ def test_a_slot_without_its_container_counts_for_one_that_requests():
 
 def test_invalid_requests_count_by_their_number():
     """Another scheduler bound it: the pod has devices, though we would not have given it any."""
-    what = asks_vgpu(1, 3000, annotations={vgpu.MODE: "unheard-of"})
+    what = asks_vgpu(1, 3000, annotations={vgpu_wire.MODE: "unheard-of"})
     assert devices(counts(what, ids([("GPU-0", 3000, 0), ("GPU-1", 3000, 0)]))[0]) == [("GPU-0", 3000, 0)]
 
 
 def test_gpu_share_has_the_one_card_and_its_own_amount():
     cards = {str(at): Card(str(at), at, 1, 8000, 100, mode="gpu-share") for at in range(4)}
-    held, _ = counts(ask(container(**{SHARE: 1000})), {gpu_share.INDEX: "0,1,2,3"}, cards)
+    held, _ = counts(ask(container(**{SHARE: 1000})), {gpu_share_wire.INDEX: "0,1,2,3"}, cards)
     assert devices(held) == [("0", 1000, 0)]
-    held, _ = counts(ask(container(**{WHOLE_CARDS: 2})), {gpu_share.INDEX: "0,1,2,3"}, cards)
+    held, _ = counts(ask(container(**{WHOLE_CARDS: 2})), {gpu_share_wire.INDEX: "0,1,2,3"}, cards)
     assert [device.id for grant in held for device in grant.devices] == ["0", "1"]
 
 
@@ -130,9 +133,9 @@ def bound(annotations, *, uid="u", on="n1", what=None):
 
 WRITTEN = {
     **ids([("GPU-0", 3000, 0)]),
-    vgpu.TO_ALLOCATE: "GPU-0,NVIDIA,3000,0:",
-    vgpu.TIME: "1",
-    vgpu.BIND_PHASE: "allocating",
+    vgpu_wire.TO_ALLOCATE: "GPU-0,NVIDIA,3000,0:",
+    vgpu_wire.TIME: "1",
+    vgpu_wire.BIND_PHASE: "allocating",
 }
 
 
@@ -144,7 +147,12 @@ def signed_by(key, uid="u", on="n1", written=None):
 def test_our_signature_holds_whatever_the_device_plugin_does():
     annotations = signed_by(KEY)
     assert decode_pod(bound(annotations), [KEY]).signed
-    served = annotations | {vgpu.TO_ALLOCATE: "", vgpu.TIME: str(2**64 - 1), vgpu.BIND_PHASE: "success", "note": "x"}
+    served = annotations | {
+        vgpu_wire.TO_ALLOCATE: "",
+        vgpu_wire.TIME: str(2**64 - 1),
+        vgpu_wire.BIND_PHASE: "success",
+        "note": "x",
+    }
     fact = decode_pod(bound(served), [KEY])
     assert fact.signed
     assert devices(fact.held) == [("GPU-0", 3000, 0)]
@@ -170,7 +178,7 @@ def test_a_signature_of_something_else_is_none(forged):
 
 
 def test_what_a_signature_does_not_cover_does_not_count_beside_it():
-    annotations = signed_by(KEY) | {vgpu.INIT_IDS: "GPU-2,NVIDIA,3000,0:", gpu_share.INDEX: "3"}
+    annotations = signed_by(KEY) | {vgpu_wire.INIT_IDS: "GPU-2,NVIDIA,3000,0:", gpu_share_wire.INDEX: "3"}
     fact = decode_pod(bound(annotations), [KEY])
     assert (fact.signed, devices(fact.held)) == (True, [("GPU-0", 3000, 0)])
 
@@ -186,8 +194,8 @@ def test_a_template_is_the_one_that_is_requested():
     small, large = chip.templates[0], chip.templates[-1]
     what = ask(container(**{chip.resource: 1, chip.memory_resource: small.memory}))
     annotations = {
-        hami_vnpu.allocated(chip.word): f"A,{chip.word},{large.memory},0:;",
-        hami_vnpu.runtime(chip.word): json.dumps([{"UUID": "A", "temp": large.name}]),
+        hami_vnpu_wire.allocated(chip.word): f"A,{chip.word},{large.memory},0:;",
+        hami_vnpu_wire.runtime(chip.word): json.dumps([{"UUID": "A", "temp": large.name}]),
     }
     held, (problem,) = counts(what, annotations)
     ((device,),) = [grant.devices for grant in held]

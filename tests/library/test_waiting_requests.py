@@ -5,7 +5,7 @@ import random
 import pytest
 from deviceshare.allocation import Allocator, waiting_requests
 from deviceshare.conf import default_conf
-from deviceshare.formats import vgpu as annotations
+from deviceshare.families.vgpu import wire as annotations
 from deviceshare.model import Requirement
 from msgspec.structs import replace
 from support.builders import ask, card, container, node, vgpu

@@ -138,6 +138,7 @@ GROUPS = (
         "families",
         (f"{_LIBRARY}/families",),
         (
+            "tests/library/test_wire_*.py",
             "tests/library/test_family_*.py",
             "tests/library/test_mig*.py",
             "tests/library/test_selection.py",
@@ -187,10 +188,9 @@ GROUPS = (
     ),
     Group("traces", ("lab/src/deviceshare_lab/traces",), ("tests/library/test_traces.py",), compiled=False),
     Group(
-        "formats and objects",
-        (f"{_LIBRARY}/formats", f"{_LIBRARY}/objects", f"{_LIBRARY}/model"),
+        "objects",
+        (f"{_LIBRARY}/objects", f"{_LIBRARY}/model"),
         (
-            "tests/library/test_formats_*.py",
             "tests/library/test_objects_*.py",
             "tests/library/test_quantity.py",
             "tests/library/test_fields.py",

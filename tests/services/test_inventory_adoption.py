@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import ContainerGrant, DeviceGrant, Gone, PodFact, sign
 from deviceshare_bus.subjects import fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
@@ -16,7 +16,7 @@ REGISTER = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-cor
 
 
 def node(name="n1", revision=1, register=REGISTER):
-    metadata = {"name": name, "uid": name, "annotations": {vgpu.REGISTER: register}}
+    metadata = {"name": name, "uid": name, "annotations": {vgpu_wire.REGISTER: register}}
     status = {"allocatable": {"volcano.sh/vgpu-number": "20"}, "conditions": [{"type": "Ready", "status": "True"}]}
     return Change(
         ChangeType.APPLIED, "Node", "", name, revision, json.dumps({"metadata": metadata, "status": status}).encode()
@@ -25,7 +25,7 @@ def node(name="n1", revision=1, register=REGISTER):
 
 def pod(ids=None, revision=2, node="n1", phase="Running", limits=None, uid="u1", **annotations):
     limits = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000} if limits is None else limits
-    named = {} if ids is None else {vgpu.IDS: ids}
+    named = {} if ids is None else {vgpu_wire.IDS: ids}
     metadata = {"name": "a", "namespace": "default", "uid": uid, "resourceVersion": str(revision)}
     spec = {"schedulerName": "other", "containers": [{"name": "c", "resources": {"limits": limits}}]}
     raw = {
@@ -111,7 +111,12 @@ def test_a_pod_that_requests_no_devices_holds_none():
 
 def waits_for(named, **asks):
     """Return the unserved devices of the fact of a pod that names these cards."""
-    waiting = {vgpu.TO_ALLOCATE: named, vgpu.NODE: "n1", vgpu.TIME: "1", vgpu.BIND_PHASE: vgpu.ALLOCATING}
+    waiting = {
+        vgpu_wire.TO_ALLOCATE: named,
+        vgpu_wire.NODE: "n1",
+        vgpu_wire.TIME: "1",
+        vgpu_wire.BIND_PHASE: vgpu_wire.ALLOCATING,
+    }
     _, bus, _ = started([node(), pod(named, phase="Pending", **asks, **waiting)], 3)
     return [key for _, key in bus.fact(fact("pod", "u1")).unserved]
 
@@ -159,7 +164,7 @@ def test_a_share_of_a_card_goes_by_the_card():
 
 
 def test_signed_devices_count_in_full_also_after_the_signature_is_removed():
-    ids = {vgpu.IDS: one("GPU-0", 8000)}
+    ids = {vgpu_wire.IDS: one("GPU-0", 8000)}
     ours = pod(one("GPU-0", 8000), **sign([KEY], "u1", "n1", ids))
     core, bus, _ = started([node(), ours], 3, keys=[KEY])
     assert held(bus) == [("GPU-0", 8000, 0)]

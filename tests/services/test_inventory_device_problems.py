@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from deviceshare.formats import hami_vnpu, vgpu
+from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
+from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import Gone
 from deviceshare_bus.core import Now
 from deviceshare_bus.subjects import fact
@@ -13,12 +14,12 @@ from support.inventory import gone, started, work_off
 
 BOTH = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-core:"
 ONE = "GPU-1,10,32000,V100,true,hami-core:"
-NPUS = {f"{hami_vnpu.REGISTER}Ascend910B3": '[{"id":"npu","count":10,"devmem":65536,"devcore":20,"health":true}]'}
+NPUS = {f"{hami_vnpu_wire.REGISTER}Ascend910B3": '[{"id":"npu","count":10,"devmem":65536,"devcore":20,"health":true}]'}
 SICK = BOTH.replace("V100,true", "V100,false", 1)
 
 
 def node(revision=1, register=BOTH, offered=20, **annotations):
-    metadata = {"name": "n1", "uid": "n", "annotations": {vgpu.REGISTER: register, **annotations}}
+    metadata = {"name": "n1", "uid": "n", "annotations": {vgpu_wire.REGISTER: register, **annotations}}
     allocatable = {"volcano.sh/vgpu-number": str(offered)}
     status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
     raw = json.dumps({"metadata": metadata, "status": status}).encode()
@@ -29,7 +30,7 @@ def pod(revision=2, ids="GPU-0,NVIDIA,3000,0:", phase="Running", node="n1", limi
     limits = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000} if limits is None else limits
     metadata = {"name": "a", "namespace": "default", "uid": "u1", "resourceVersion": str(revision)}
     raw = {
-        "metadata": metadata | ({"annotations": {vgpu.IDS: ids}} if ids else {}),
+        "metadata": metadata | ({"annotations": {vgpu_wire.IDS: ids}} if ids else {}),
         "spec": {
             "schedulerName": "x",
             "nodeName": node,

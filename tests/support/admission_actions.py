@@ -2,7 +2,10 @@
 
 from typing import Any, NamedTuple
 
-from deviceshare.formats import gpu_share, hami_vnpu, mindcluster, vgpu
+from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
+from deviceshare.families.mindcluster import wire as mindcluster_wire
+from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 from deviceshare.model import FENCE
 from deviceshare.model.signatures import SIGNATURE
 
@@ -330,24 +333,24 @@ DENIED = [
     Action("unknown plugin", "write devices", ANNOTATIONS, "PATCH", POD, annotated("hami.io/bind-phase", "success")),
 ]
 WRITTEN = [
-    vgpu.NODE,
-    vgpu.TIME,
-    vgpu.IDS,
-    vgpu.INIT_IDS,
-    vgpu.TO_ALLOCATE,
-    vgpu.BIND_PHASE,
-    vgpu.BIND_TIME,
-    gpu_share.INDEX,
-    gpu_share.PREDICATE_TIME,
-    gpu_share.ASSIGNED,
-    mindcluster.CORES,
-    mindcluster.PREDICATE_TIME,
-    mindcluster.REAL,
-    hami_vnpu.NODE,
-    hami_vnpu.TIME,
-    hami_vnpu.BIND_PHASE,
-    hami_vnpu.BIND_TIME,
-    hami_vnpu.PREDICATE_TIME,
+    vgpu_wire.NODE,
+    vgpu_wire.TIME,
+    vgpu_wire.IDS,
+    vgpu_wire.INIT_IDS,
+    vgpu_wire.TO_ALLOCATE,
+    vgpu_wire.BIND_PHASE,
+    vgpu_wire.BIND_TIME,
+    gpu_share_wire.INDEX,
+    gpu_share_wire.PREDICATE_TIME,
+    gpu_share_wire.ASSIGNED,
+    mindcluster_wire.CORES,
+    mindcluster_wire.PREDICATE_TIME,
+    mindcluster_wire.REAL,
+    hami_vnpu_wire.NODE,
+    hami_vnpu_wire.TIME,
+    hami_vnpu_wire.BIND_PHASE,
+    hami_vnpu_wire.BIND_TIME,
+    hami_vnpu_wire.PREDICATE_TIME,
     SIGNATURE,
     FENCE,
     "hami.io/Ascend910B3-devices-allocated",

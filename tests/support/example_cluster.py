@@ -14,7 +14,7 @@ from typing import Any
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import SchedulerConf, parse_conf, parse_devices
 from deviceshare.families import BY_NAME, explain_claim
-from deviceshare.formats.mindcluster import describes_devices
+from deviceshare.families.mindcluster.wire import describes_devices
 from deviceshare.model import Claim, NodeFact, PodFact, Problem
 from deviceshare.objects import decode_device_info, decode_node, decode_pod
 from deviceshare.queueing import Decision, Group, decide

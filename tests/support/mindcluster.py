@@ -2,7 +2,7 @@
 
 from deviceshare.families import BY_NAME
 from deviceshare.families.mindcluster.chips import CPUS
-from deviceshare.formats.mindcluster import chip_id
+from deviceshare.families.mindcluster.wire import chip_id
 from deviceshare.model import UNMADE, Card, Claim
 from support.builders import ask, container, node
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.formats import card_cordons, hami_gpu
+from deviceshare.families import card_cordons
+from deviceshare.families.hami_gpu import wire as hami_gpu_wire
 from deviceshare.model import Card, CardCordon, FormatError
 from deviceshare.objects import decode_node
 from deviceshare_bus.plugins import load_families
@@ -136,8 +137,10 @@ def _cards(node: Object) -> tuple[Card, ...]:
 
 def _check_others(annotations: Mapping[str, str], node: str, identity: str, cards: Sequence[Card]) -> None:
     """Raise CommandError if another annotation keeps an uncordoned card cordoned."""
-    if identity in hami_gpu.cordoned(annotations) and any(card.id == identity for card in cards):
-        raise CommandError(f"{node}/{identity} stays cordoned: the annotation {hami_gpu.CORDON} of the node names it")
+    if identity in hami_gpu_wire.cordoned(annotations) and any(card.id == identity for card in cards):
+        raise CommandError(
+            f"{node}/{identity} stays cordoned: the annotation {hami_gpu_wire.CORDON} of the node names it"
+        )
 
 
 def _identity(node: Object, name: str, card: str, cordons: Sequence[CardCordon], wanted: Change) -> str:

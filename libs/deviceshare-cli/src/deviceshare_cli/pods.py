@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import ContainerGrant, not_served
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics.api import Pod, PodDevice, PodState
@@ -173,7 +173,7 @@ def devices_of(grants: Iterable[ContainerGrant]) -> tuple[PodDevice, ...]:
     return tuple(
         PodDevice(
             container=grant.container,
-            id=vgpu.device_id(device) if grant.family == vgpu.MIG else device.id,
+            id=vgpu_wire.device_id(device) if grant.family == vgpu_wire.MIG else device.id,
             memory=device.memory,
             cores=device.cores,
         )

@@ -7,9 +7,8 @@ Packages, bottom up; each imports only from packages on lower layers, and from t
 
 1. :mod:`deviceshare.model`: the data types that travel between services. :mod:`deviceshare.kernels`: compiled loops
    over nodes and cards.
-2. :mod:`deviceshare.conf`: Volcano's configuration. :mod:`deviceshare.formats`: the annotation formats of device
-   plugins. :mod:`deviceshare.state`: the cluster's state as arrays.
-3. :mod:`deviceshare.families`: the device families.
+2. :mod:`deviceshare.conf`: Volcano's configuration. :mod:`deviceshare.state`: the cluster's state as arrays.
+3. :mod:`deviceshare.families`: the device families, with the annotation formats of their device plugins.
 4. :mod:`deviceshare.objects`: Kubernetes objects to facts. :mod:`deviceshare.allocation`: a node and devices for one
    pod, or the reasons why there are none.
 5. :mod:`deviceshare.queueing`: queues, jobs and gangs: which pod is decided next.

@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from typing import Generic, Literal, TypeVar, get_args
 
 import msgspec
-from deviceshare.formats import hami_gpu
-from deviceshare.formats.card_cordons import cordon_text
+from deviceshare.families.card_cordons import cordon_text
+from deviceshare.families.hami_gpu import wire as hami_gpu_wire
 from deviceshare.model import CardCordon, ContainerGrant, Explanation, Resources
 
 PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended", "OtherScheduler"]
@@ -217,7 +217,7 @@ def whole_cards(resources: Iterable[tuple[str, int]], grants: Iterable[Container
 
     With ``grants`` of HAMi's cards the number is that of shares, which are listed by themselves.
     """
-    if any(grant.family == hami_gpu.SHARED for grant in grants):
+    if any(grant.family == hami_gpu_wire.SHARED for grant in grants):
         return ()
     return tuple(
         PodDevice(container="", id=resource, memory=0, cores=100)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import wire as vgpu_wire
 
 from deviceshare_metrics.api import Device
 from deviceshare_metrics.core import Snapshot
@@ -47,7 +47,7 @@ def _volcano(snapshot: Snapshot) -> Iterator[Gauge]:
 
     Names, labels and meaning: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go.
     """
-    cards = [device for device in snapshot.devices if device.mode in vgpu.MODES]
+    cards = [device for device in snapshot.devices if device.mode in vgpu_wire.MODES]
     labels = Labels(("NodeName", "devID"), [(device.node, device.id) for device in cards])
     for name, text, values in (
         ("shared_number", "Number of vGPU pods that share this card.", [len(card.pods) for card in cards]),

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare.conf import VnpuChip
-from deviceshare.formats import gpu_share, hami_vnpu, vgpu
+from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
+from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 
 
 class CardKind(NamedTuple):
@@ -31,17 +33,17 @@ class Vgpu(NamedTuple):
         """Return a register annotation with one item per card."""
         register = "".join(f"{each},{kind.slots},{kind.memory},{kind.model},true,{self.mode}:" for each in ids)
         amounts = {"number": kind.slots, "memory": kind.memory, "cores": kind.cores}
-        return {vgpu.REGISTER: register}, {
+        return {vgpu_wire.REGISTER: register}, {
             f"volcano.sh/vgpu-{name}": str(len(ids) * amount) for name, amount in amounts.items()
         }
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return the annotation of one container."""
-        return {vgpu.IDS: value}, {"volcano.sh/vgpu-number": "1"}
+        return {vgpu_wire.IDS: value}, {"volcano.sh/vgpu-number": "1"}
 
     def value(self, annotations: Mapping[str, str]) -> str:
         """Return the annotation without the empty slots of containers without a request."""
-        return ";".join(slot for slot in annotations[vgpu.IDS].split(";") if slot)
+        return ";".join(slot for slot in annotations[vgpu_wire.IDS].split(";") if slot)
 
 
 class HamiVnpu(NamedTuple):
@@ -66,7 +68,7 @@ class HamiVnpu(NamedTuple):
             for index, each in enumerate(ids)
         ]
         allocatable = {self.chip.resource: str(len(ids) * kind.slots)}
-        return {f"{hami_vnpu.REGISTER}{self.chip.word}": json.dumps(cards)}, allocatable
+        return {f"{hami_vnpu_wire.REGISTER}{self.chip.word}": json.dumps(cards)}, allocatable
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return the annotations; the template follows from the memory, none for a whole chip."""
@@ -78,15 +80,15 @@ class HamiVnpu(NamedTuple):
                 template = templates.get(int(memory))
                 given.append({"UUID": uuid} | ({"temp": template} if template else {}))
         annotations = {
-            hami_vnpu.allocated(self.chip.word): value,
-            hami_vnpu.to_allocate(self.chip.word): value,
-            hami_vnpu.runtime(self.chip.word): json.dumps(given),
+            hami_vnpu_wire.allocated(self.chip.word): value,
+            hami_vnpu_wire.to_allocate(self.chip.word): value,
+            hami_vnpu_wire.runtime(self.chip.word): json.dumps(given),
         }
         return annotations, {self.chip.resource: str(len(given))}
 
     def value(self, annotations: Mapping[str, str]) -> str:
         """Return the annotation unchanged."""
-        return annotations[hami_vnpu.allocated(self.chip.word)]
+        return annotations[hami_vnpu_wire.allocated(self.chip.word)]
 
 
 class GpuShare(NamedTuple):
@@ -94,16 +96,16 @@ class GpuShare(NamedTuple):
 
     def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
         """Return the number of cards and their memory as resources."""
-        return {}, {gpu_share.NUMBER: str(len(ids)), gpu_share.MEMORY: str(len(ids) * kind.memory)}
+        return {}, {gpu_share_wire.NUMBER: str(len(ids)), gpu_share_wire.MEMORY: str(len(ids) * kind.memory)}
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return the annotation and limit of one card."""
         index, _, memory = value.partition(":")
-        return {gpu_share.INDEX: index}, {gpu_share.MEMORY: memory}
+        return {gpu_share_wire.INDEX: index}, {gpu_share_wire.MEMORY: memory}
 
     def value(self, annotations: Mapping[str, str]) -> str:
         """Return the index."""
-        return annotations[gpu_share.INDEX]
+        return annotations[gpu_share_wire.INDEX]
 
 
 Form = Vgpu | HamiVnpu | GpuShare

@@ -1,7 +1,7 @@
 """Deviations of gpu-share and gpu-number."""
 
 from deviceshare.families import GpuNumber
-from deviceshare.formats import gpu_share
+from deviceshare.families.volcano_gpu import wire
 from msgspec.structs import replace
 
 from deviceshare_lab.conformance.cases import Container, Pod
@@ -13,7 +13,7 @@ ENDED = ("Succeeded", "Failed")
 
 def _without_policy(scene: Scene) -> Scene:
     pod = scene.pod
-    if pod is None or not any(gpu_share.MEMORY in each.limits for each in (*pod.containers, *pod.init_containers)):
+    if pod is None or not any(wire.MEMORY in each.limits for each in (*pod.containers, *pod.init_containers)):
         return scene
     return replace(scene, conf=replace(scene.conf, policy=""))
 
@@ -31,7 +31,7 @@ def _memory_alone(scene: Scene) -> Scene:
 
     def read(container: Container) -> Container:
         limits = container.limits
-        return replace(container, limits=without(limits, gpu_share.NUMBER)) if gpu_share.MEMORY in limits else container
+        return replace(container, limits=without(limits, wire.NUMBER)) if wire.MEMORY in limits else container
 
     def read_pod(pod: Pod) -> Pod:
         containers, init_containers = (tuple(map(read, each)) for each in (pod.containers, pod.init_containers))
@@ -43,9 +43,9 @@ def _memory_alone(scene: Scene) -> Scene:
 
 def _with_memory(scene: Scene) -> Scene:
     node = scene.node
-    if gpu_share.MEMORY in node.capacity:
+    if wire.MEMORY in node.capacity:
         return scene
-    return replace(scene, node=replace(node, capacity=without(node.capacity, gpu_share.NUMBER)))
+    return replace(scene, node=replace(node, capacity=without(node.capacity, wire.NUMBER)))
 
 
 GPU_SHARE = (

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 from deviceshare.conf import VnpuChip
-from deviceshare.formats import hami_vnpu
+from deviceshare.families.hami_vnpu import wire
 from msgspec.structs import replace
 
 from deviceshare_lab.conformance.cases import Pod
@@ -15,7 +15,7 @@ from deviceshare_lab.conformance.scene import Scene
 def _unhealthy_given(scene: Scene) -> Scene:
     annotations = dict(scene.node.annotations)
     for key, text in annotations.items():
-        if key.startswith(hami_vnpu.REGISTER):
+        if key.startswith(wire.REGISTER):
             try:
                 chips = msgspec.json.decode(text, type=list[dict[str, Any]])
             except msgspec.DecodeError:
@@ -37,7 +37,7 @@ def _by_memory_alone(scene: Scene) -> Scene:
 def _first_containers(scene: Scene) -> Scene:
     existing = {}
     for ref, pod in scene.existing.items():
-        for key in map(hami_vnpu.allocated, hami_vnpu.words_held(pod.annotations)):
+        for key in map(wire.allocated, wire.words_held(pod.annotations)):
             # Volcano reads the ; before the first device of a later container as part of the device's id.
             first, *others = pod.annotations[key].split(";")
             known = ";".join([first, *(":".join(slot.split(":")[1:]) for slot in others)])
@@ -76,8 +76,8 @@ def _without_init_containers(scene: Scene, pod: Pod) -> Pod:
 
 @of_pod
 def _any_mode(_: Scene, pod: Pod) -> Pod:
-    known = pod.annotations.get(hami_vnpu.MODE, hami_vnpu.HAMI_CORE) == hami_vnpu.HAMI_CORE
-    return pod if known else without_annotations(pod, hami_vnpu.MODE)
+    known = pod.annotations.get(wire.MODE, wire.HAMI_CORE) == wire.HAMI_CORE
+    return pod if known else without_annotations(pod, wire.MODE)
 
 
 HAMI_VNPU = (

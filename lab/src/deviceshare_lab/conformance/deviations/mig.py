@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from deviceshare.conf import MigGroup, MigInstance, MigModel
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import wire as vgpu_wire
 from msgspec.structs import replace
 
 from deviceshare_lab.conformance.deviations.base import Deviation
@@ -14,7 +14,7 @@ NO_MEMORY = MigInstance("", 0, 1)
 
 
 def _whole_by_size(scene: Scene) -> Scene:
-    if scene.pod is None or all(card.mode != vgpu.MIG for card in cards_of(scene)):
+    if scene.pod is None or all(card.mode != vgpu_wire.MIG for card in cards_of(scene)):
         return scene
     # With an additional instance without memory, no instance is a geometry by itself.
     geometries = [
@@ -32,9 +32,9 @@ def _shared_by_software(scene: Scene) -> Scene:
     cards = cards_of(scene)
     named = [name for model in scene.conf.devices.vgpu.geometries for name in model.models]
     # Volcano reads a node's mode from its last card.
-    if not cards or cards[-1].mode != vgpu.MIG or any(name in cards[-1].type for name in named):
+    if not cards or cards[-1].mode != vgpu_wire.MIG or any(name in cards[-1].type for name in named):
         return scene
-    return with_register(scene, (registered(card, card.type, vgpu.HAMI_CORE) for card in cards))
+    return with_register(scene, (registered(card, card.type, vgpu_wire.HAMI_CORE) for card in cards))
 
 
 def _used_kinds(scene: Scene) -> Scene:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 from deviceshare.families.mindcluster.request import cores_asked
-from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_NAME, CORES, DVPP, NULL, SERVER_TYPE
-from deviceshare.formats.numbers import whole
+from deviceshare.families.mindcluster.wire import CHIP_CORES, CHIP_NAME, CORES, DVPP, NULL, SERVER_TYPE
+from deviceshare.families.numbers import whole
 from msgspec.structs import replace
 
 from deviceshare_lab.conformance.cases import Pod

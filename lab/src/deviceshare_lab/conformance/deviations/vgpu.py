@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from deviceshare.conf import VgpuConf
-from deviceshare.formats import vgpu
-from deviceshare.formats.card_lists import items
-from deviceshare.formats.numbers import whole
+from deviceshare.families.card_lists import items
+from deviceshare.families.numbers import whole
+from deviceshare.families.vgpu import wire
 from deviceshare.model import Card, FormatError
 from msgspec.structs import replace
 
@@ -23,15 +23,15 @@ def _without_cards(scene: Scene) -> Scene:
     node = scene.node
     if all(str(node.allocatable.get(name, "0")) != "0" for name in (USUAL.number, USUAL.memory, USUAL.cores)):
         return scene
-    return replace(scene, node=replace(node, annotations=without(node.annotations, vgpu.REGISTER)))
+    return replace(scene, node=replace(node, annotations=without(node.annotations, wire.REGISTER)))
 
 
 def _once_a_card(scene: Scene) -> Scene:
     existing = dict(scene.existing)
     for ref, pod in existing.items():
-        if ref in scene.counted and vgpu.IDS in pod.annotations:
-            ids = _first_on_each_card(pod.annotations[vgpu.IDS])
-            existing[ref] = replace(pod, annotations=pod.annotations | {vgpu.IDS: ids})
+        if ref in scene.counted and wire.IDS in pod.annotations:
+            ids = _first_on_each_card(pod.annotations[wire.IDS])
+            existing[ref] = replace(pod, annotations=pod.annotations | {wire.IDS: ids})
     return replace(scene, existing=existing)
 
 
@@ -51,23 +51,23 @@ def _first_on_each_card(ids: str) -> str:
 
 @of_pod
 def _only_one_list(_: Scene, pod: Pod) -> Pod:
-    both = {vgpu.USE_TYPE, vgpu.NOUSE_TYPE} <= pod.annotations.keys()
-    return without_annotations(pod, vgpu.NOUSE_TYPE) if both else pod
+    both = {wire.USE_TYPE, wire.NOUSE_TYPE} <= pod.annotations.keys()
+    return without_annotations(pod, wire.NOUSE_TYPE) if both else pod
 
 
 @of_pod
 def _empty_items(_: Scene, pod: Pod) -> Pod:
-    if "" in pod.annotations.get(vgpu.USE_TYPE, "any").split(","):
-        return without_annotations(pod, vgpu.USE_TYPE)
-    if "" in pod.annotations.get(vgpu.NOUSE_TYPE, "none").split(","):
-        return _of_cards(without_annotations(pod, vgpu.NOUSE_TYPE), ())
+    if "" in pod.annotations.get(wire.USE_TYPE, "any").split(","):
+        return without_annotations(pod, wire.USE_TYPE)
+    if "" in pod.annotations.get(wire.NOUSE_TYPE, "none").split(","):
+        return _of_cards(without_annotations(pod, wire.NOUSE_TYPE), ())
     return pod
 
 
 @of_pod
 def _parts_of_words(scene: Scene, pod: Pod) -> Pod:
     use, nouse = (
-        [part for part in pod.annotations.get(key, "").split(",") if part] for key in (vgpu.USE_TYPE, vgpu.NOUSE_TYPE)
+        [part for part in pod.annotations.get(key, "").split(",") if part] for key in (wire.USE_TYPE, wire.NOUSE_TYPE)
     )
     if not use and not nouse:
         return pod
@@ -76,7 +76,7 @@ def _parts_of_words(scene: Scene, pod: Pod) -> Pod:
         for card in cards_of(scene)
         if (not use or _has_part(card.type, use)) and not _has_part(card.type, nouse)
     ]
-    return _of_cards(without_annotations(pod, vgpu.USE_TYPE, vgpu.NOUSE_TYPE), allowed)
+    return _of_cards(without_annotations(pod, wire.USE_TYPE, wire.NOUSE_TYPE), allowed)
 
 
 @of_pod
@@ -106,8 +106,8 @@ def with_vgpu_conf(scene: Scene, **changes: object) -> Scene:
 
 @of_pod
 def _any_policy(_: Scene, pod: Pod) -> Pod:
-    known = pod.annotations.get(vgpu.PODGROUP_POLICY, vgpu.SPREAD) == vgpu.SPREAD
-    return pod if known else without_annotations(pod, vgpu.PODGROUP_POLICY)
+    known = pod.annotations.get(wire.PODGROUP_POLICY, wire.SPREAD) == wire.SPREAD
+    return pod if known else without_annotations(pod, wire.PODGROUP_POLICY)
 
 
 @of_pod
@@ -124,7 +124,7 @@ def _shared_by_hami_core(scene: Scene) -> Scene:
     return with_register(
         scene,
         (
-            card.removesuffix(vgpu.MPS) + vgpu.HAMI_CORE if card.endswith(f",{vgpu.MPS}") else card
+            card.removesuffix(wire.MPS) + wire.HAMI_CORE if card.endswith(f",{wire.MPS}") else card
             for card in _register_of(scene)
         ),
     )
@@ -132,16 +132,16 @@ def _shared_by_hami_core(scene: Scene) -> Scene:
 
 def _register_of(scene: Scene) -> Sequence[str]:
     """Return the parts of the node's register annotation, each of which ends with a colon."""
-    return scene.node.annotations.get(vgpu.REGISTER, "").split(":")[:-1]
+    return scene.node.annotations.get(wire.REGISTER, "").split(":")[:-1]
 
 
 def with_register(scene: Scene, cards: Iterable[str]) -> Scene:
     """Return the scene with these parts of the node's register annotation, if it has one."""
     node = scene.node
-    if vgpu.REGISTER not in node.annotations:
+    if wire.REGISTER not in node.annotations:
         return scene
     register = "".join(f"{card}:" for card in cards)
-    return replace(scene, node=replace(node, annotations=node.annotations | {vgpu.REGISTER: register}))
+    return replace(scene, node=replace(node, annotations=node.annotations | {wire.REGISTER: register}))
 
 
 def registered(card: Card, model: str, mode: str) -> str:
@@ -155,15 +155,15 @@ def _has_part(name: str, parts: Iterable[str]) -> bool:
 
 def _of_cards(pod: Pod, ids: Iterable[str]) -> Pod:
     """Return the pod restricted to these cards."""
-    wanted = items(pod.annotations.get(vgpu.USE_ID))
+    wanted = items(pod.annotations.get(wire.USE_ID))
     allowed = [card for card in ids if not wanted or card in wanted]
-    return replace(pod, annotations=pod.annotations | {vgpu.USE_ID: ",".join(allowed) or "none"})
+    return replace(pod, annotations=pod.annotations | {wire.USE_ID: ",".join(allowed) or "none"})
 
 
 def cards_of(scene: Scene) -> tuple[Card, ...]:
     """Return the vGPU cards of the node's register annotation."""
     try:
-        return vgpu.read_register(scene.node.annotations.get(vgpu.REGISTER, ""), scene.node.name)
+        return wire.read_register(scene.node.annotations.get(wire.REGISTER, ""), scene.node.name)
     except FormatError:
         return ()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from deviceshare.formats import gpu_share
+from deviceshare.families.volcano_gpu import wire
 from deviceshare.model import Card
 from deviceshare.state import Usage
 
@@ -19,11 +19,11 @@ class GpuMemory(Form):
 
     def has(self, case: Case, card: Card) -> bool:
         """Return whether gpu-share allocates the card."""
-        return card.mode == gpu_share.MODE
+        return card.mode == wire.MODE
 
     def choice(self, case: Case) -> str:
         """Return ``gpu-index``."""
-        return gpu_share.INDEX
+        return wire.INDEX
 
     def is_scored(self, case: Case) -> bool:
         """Return whether no policy is set: with a policy Volcano scores these nodes 0, we score by the policy."""
@@ -56,7 +56,7 @@ class GpuNumber(GpuMemory):
 
     def memory(self, taken: Usage) -> int:
         """Return 0 for a card that is allocated whole: Volcano counts only its pod."""
-        return 0 if taken.cores >= gpu_share.CARD_CORES else taken.memory
+        return 0 if taken.cores >= wire.CARD_CORES else taken.memory
 
     def shown(self, case: Case, row: Sequence[Value]) -> list[Value]:
         """Return all values."""

@@ -1,6 +1,6 @@
 """Ascend vNPU, HAMi mode: state ``[[pods, MiB, cores], …]`` of the chips of the case's kind, by their index."""
 
-from deviceshare.formats import hami_vnpu
+from deviceshare.families.hami_vnpu import wire
 from deviceshare.model import Card, NodeFact
 
 from deviceshare_lab.conformance.cases import Case
@@ -12,15 +12,15 @@ class HamiVnpu(Form):
 
     def has(self, case: Case, card: Card) -> bool:
         """Return whether a card is a chip of the case's kind."""
-        return card.mode in hami_vnpu.MODES and card.type == case.kind
+        return card.mode in wire.MODES and card.type == case.kind
 
     def present(self, case: Case, node: NodeFact) -> bool:
         """Return whether the node has chips of the case's kind and its kubelet offers them."""
-        return bool(node.allocatable.get(hami_vnpu.runtime(case.kind))) and super().present(case, node)
+        return bool(node.allocatable.get(wire.runtime(case.kind))) and super().present(case, node)
 
     def choice(self, case: Case) -> str:
         """Return the annotation of the kind that names devices."""
-        return hami_vnpu.allocated(case.kind)
+        return wire.allocated(case.kind)
 
     def bare(self, key: str, value: str) -> str:
         """Drop empty slots: Volcano writes none for a container without a request."""

@@ -7,10 +7,9 @@ node's idle AI cores. Volcano's other records of a node (used templates, downgra
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from deviceshare.families.mindcluster import chips
+from deviceshare.families.mindcluster import chips, wire
 from deviceshare.families.mindcluster.request import cores_asked
-from deviceshare.formats import mindcluster
-from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, NO, NULL, YES
+from deviceshare.families.mindcluster.wire import CHIP_CORES, CHIP_CPUS, NO, NULL, YES
 from deviceshare.model import Card
 
 from deviceshare_lab.conformance.cases import Answered, Case, Release
@@ -28,11 +27,11 @@ class MindCluster(Form):
 
     def has(self, case: Case, card: Card) -> bool:
         """Return whether a card is a chip in MindCluster mode."""
-        return card.mode == mindcluster.MODE
+        return card.mode == wire.MODE
 
     def choice(self, case: Case) -> str:
         """Return ``npu-core``."""
-        return mindcluster.CORES
+        return wire.CORES
 
     def recorded(self, case: Case, step: Answered) -> object:
         """Return the allocation of the chips and the number of idle AI cores."""
@@ -53,7 +52,7 @@ class MindCluster(Form):
             if card.healthy
         ]
         requested = sum(cores_asked(pod.ask) for pod in state.pods.values())
-        idle = node.allocatable.get(mindcluster.CORES, 0) - requested
+        idle = node.allocatable.get(wire.CORES, 0) - requested
         return _shown(case, step, found, idle)
 
 

@@ -6,8 +6,7 @@ For MIG cards also ``[[geometry or -1, [[instance, [used indexes]], …]], …]`
 from collections.abc import Iterable
 
 from deviceshare.conf import MigGroup, VgpuConf
-from deviceshare.families.vgpu import cutting
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import cutting, wire
 from deviceshare.model import Card
 
 from deviceshare_lab.conformance.cases import Answered, Case, Cut, Initial
@@ -22,15 +21,15 @@ class HamiCore(Form):
 
     def has(self, case: Case, card: Card) -> bool:
         """Return whether a card has vGPUs in any mode."""
-        return card.mode in vgpu.MODES
+        return card.mode in wire.MODES
 
     def choice(self, case: Case) -> str:
         """Return ``vgpu-ids-new``."""
-        return vgpu.IDS
+        return wire.IDS
 
     def bare(self, key: str, value: str) -> str:
         """Drop empty slots: Volcano writes none for a container without a request."""
-        return ";".join(filter(None, value.split(";"))) if key in (vgpu.IDS, vgpu.TO_ALLOCATE) else value
+        return ";".join(filter(None, value.split(";"))) if key in (wire.IDS, wire.TO_ALLOCATE) else value
 
 
 class Mig(HamiCore):
@@ -49,7 +48,7 @@ class Mig(HamiCore):
             if cut > 0
             else (UNCUT, [])
             for card, cut, bits in zip(node.cards, cuts, used, strict=True)
-            if card.mode == vgpu.MIG
+            if card.mode == wire.MIG
         ]
         return _shown(case, step, super().state(case, step, state), instances)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from deviceshare.formats import hami_gpu
+from deviceshare.families.hami_gpu import wire as hami_gpu_wire
 from deviceshare.model import NODE_POLICY, ConfigFact, InputError, NodeFact, PodFact, Problem
 from deviceshare.objects import decode_node, decode_pod, requests_devices
 from deviceshare_cluster.interface import Change, ChangeType
@@ -38,7 +38,7 @@ _EFFECTS = {
 }
 _NO_EFFECT = "it has no effect"
 _NOT_DETERMINED = "the pod waits; whether it has a place without other pods is not determined: too many requests differ"
-_NODE_POLICIES = {NODE_POLICY, hami_gpu.NODE_POLICY}
+_NODE_POLICIES = {NODE_POLICY, hami_gpu_wire.NODE_POLICY}
 _UNREAD = "no device family of this version reads it: its cards are not seen"
 _REGISTER = re.compile(r"(?:[\w-]+\.)*(?:volcano\.sh|hami\.io|huawei\.com|4pd\.io)/.*regist", re.IGNORECASE)
 """Annotations of nodes in which device plugins register cards."""

@@ -1,7 +1,7 @@
 """The GPU models that a pod with whole GPUs accepts.
 
 Whole GPUs are a resource of the node, and kubelet chooses the GPU: the accepted models restrict the nodes, by the label
-that GPU feature discovery writes (:data:`deviceshare.formats.nvidia.PRODUCT`). A node without the label matches no
+that GPU feature discovery writes (:data:`deviceshare.families.nvidia.PRODUCT`). A node without the label matches no
 requested and no excluded model.
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from deviceshare.conf import TYPE_PARTS
-from deviceshare.families import parts_of_words, shares_whole, types_accepted, types_asked
-from deviceshare.formats import nvidia, vgpu
-from deviceshare.formats.card_lists import items
+from deviceshare.families import nvidia, parts_of_words, shares_whole, types_accepted, types_asked
+from deviceshare.families.card_lists import items
+from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import NodeFact, PodRequest, mebibytes_hint
 from deviceshare.state import Bools
 
@@ -41,7 +41,7 @@ class ModelWish(msgspec.Struct, frozen=True):
 
 def model_wish(ask: PodRequest, resources: Iterable[tuple[str, int]], *, parts: bool) -> ModelWish | None:
     """Return the models that a pod with these node resources accepts; None without whole GPUs or restrictions."""
-    wish = ModelWish(items(ask.annotation(vgpu.USE_TYPE)), items(ask.annotation(vgpu.NOUSE_TYPE)), parts)
+    wish = ModelWish(items(ask.annotation(vgpu_wire.USE_TYPE)), items(ask.annotation(vgpu_wire.NOUSE_TYPE)), parts)
     whole = any(name.startswith(nvidia.PREFIX) for name, _ in resources)
     return wish if whole and (wish.use or wish.nouse) else None
 
@@ -54,7 +54,7 @@ def type_caveats(ask: PodRequest, names: Sequence[str], *, parts: bool) -> tuple
     read = "it was read as" if parts else f"without {TYPE_PARTS} it matches nothing. It is"
     return tuple(
         f"{annotation} {wanted} is no whole word of any model here: {read} a part of {', '.join(meant)}"
-        for annotation in (vgpu.USE_TYPE, vgpu.NOUSE_TYPE)
+        for annotation in (vgpu_wire.USE_TYPE, vgpu_wire.NOUSE_TYPE)
         for wanted in items(ask.annotation(annotation))
         if (meant := parts_of_words(wanted, names))
     )

@@ -11,7 +11,7 @@ from deviceshare.allocation.first_failing import only
 from deviceshare.allocation.predicates import Rule, reasons
 from deviceshare.allocation.resource_names import nearest
 from deviceshare.families import Check, listed
-from deviceshare.formats.nvidia import PREFIX, PRODUCT
+from deviceshare.families.nvidia import PREFIX, PRODUCT
 from deviceshare.model import HostPort, NodeFact, unit_of
 from deviceshare.state import PODS, Bools, CardView, HostPorts, Ints, ResourceTable
 

@@ -1,8 +1,9 @@
 """The device families. A new one is a new module; :func:`register` makes it known, here or in another package.
 
 Reading order: :mod:`.protocol` (the protocol ``Family`` and its data types), :mod:`.base` and :mod:`.common` (what most
-families share), :mod:`.gpu_number` (the simplest family), :mod:`.device_plugin` (handoff of pods to device plugins),
-:mod:`.registry`, :mod:`.trust` and :mod:`.usage` (devices of bound pods).
+families share), :mod:`.volcano_gpu.gpu_number` (the simplest family), :mod:`.device_plugin` (handoff of pods to device
+plugins), :mod:`.registry`, :mod:`.trust` and :mod:`.usage` (devices of bound pods). Each family has a package, in which
+``wire`` reads and writes the annotations that its device plugin and others exchange.
 """
 
 from deviceshare.families import common
@@ -10,12 +11,10 @@ from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import SERVED
 from deviceshare.families.errors import FamilyError, UnknownFamilyError, calling
 from deviceshare.families.free_parts import card_parts
-from deviceshare.families.gpu_number import GpuNumber
-from deviceshare.families.gpu_share import GpuShare
-from deviceshare.families.hami_gpu import HamiGpu
-from deviceshare.families.hami_vnpu import HamiVnpu
+from deviceshare.families.hami_gpu.family import HamiGpu
+from deviceshare.families.hami_vnpu.family import HamiVnpu
 from deviceshare.families.hardware import Hardware
-from deviceshare.families.mindcluster import MindCluster
+from deviceshare.families.mindcluster.family import MindCluster
 from deviceshare.families.placed import explain_claim, gang_line, placed_on
 from deviceshare.families.protocol import (
     MAX_CARDS,
@@ -37,7 +36,10 @@ from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_nam
 from deviceshare.families.selection import WISHES, listed, parts_of_words, types_accepted, types_asked
 from deviceshare.families.trust import Demands, clamp_to_request
 from deviceshare.families.usage import CardCounter, counting_families, device_resources, shares_whole
-from deviceshare.families.vgpu import HamiCore, Mig, Mps
+from deviceshare.families.vgpu.mig import Mig
+from deviceshare.families.vgpu.software import HamiCore, Mps
+from deviceshare.families.volcano_gpu.gpu_number import GpuNumber
+from deviceshare.families.volcano_gpu.gpu_share import GpuShare
 
 __all__ = [
     "BY_NAME",

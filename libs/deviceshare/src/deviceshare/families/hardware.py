@@ -2,7 +2,8 @@
 
 import msgspec
 
-from deviceshare.formats import gpu_share, nvidia
+from deviceshare.families import nvidia
+from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 
 
 class Hardware(msgspec.Struct, frozen=True):
@@ -22,5 +23,5 @@ class Hardware(msgspec.Struct, frozen=True):
         return resource == self.whole or bool(self.whole_prefix and resource.startswith(self.whole_prefix))
 
 
-NVIDIA = Hardware("NVIDIA GPUs", whole=nvidia.GPU, unhealthy=gpu_share.UNHEALTHY)
+NVIDIA = Hardware("NVIDIA GPUs", whole=nvidia.GPU, unhealthy=gpu_share_wire.UNHEALTHY)
 ASCEND = Hardware("Ascend NPUs", whole_prefix="huawei.com/Ascend")

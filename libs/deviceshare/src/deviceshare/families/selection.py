@@ -1,6 +1,6 @@
 """Restricting GPUs by model, index and id, as pod annotations request it.
 
-Annotations: Volcano's user guides; :mod:`deviceshare.formats.gpu_share` and :mod:`deviceshare.formats.vgpu` name them.
+Annotations: Volcano's user guides; :mod:`.volcano_gpu.wire` and :mod:`.vgpu.wire` name them.
 """
 
 import re
@@ -11,13 +11,14 @@ import numpy as np
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
+from deviceshare.families.card_lists import indexes_among, items
 from deviceshare.families.protocol import Check, Demand
-from deviceshare.formats import gpu_share, vgpu
-from deviceshare.formats.card_lists import indexes_among, items
+from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 from deviceshare.model import FormatError, PodRequest, RequestError
 from deviceshare.state import Bools, CardView, Codes
 
-WISHES = frozenset({vgpu.USE_TYPE, vgpu.NOUSE_TYPE, gpu_share.INDEX, gpu_share.UNHEALTHY})
+WISHES = frozenset({vgpu_wire.USE_TYPE, vgpu_wire.NOUSE_TYPE, gpu_share_wire.INDEX, gpu_share_wire.UNHEALTHY})
 """Annotations of a pod that restrict its GPUs, in all families."""
 
 _MAX_TYPES = 4
@@ -41,16 +42,16 @@ def wishes(ask: PodRequest, conf: SchedulerConf) -> Wishes:
     Raises :class:`~deviceshare.model.RequestError` for invalid indexes.
     """
     try:
-        indexes = gpu_share.read_index(ask.annotation(gpu_share.INDEX) or "", "")
+        indexes = gpu_share_wire.read_index(ask.annotation(gpu_share_wire.INDEX) or "", "")
     except FormatError as error:
         wrong = error.problem
         raise RequestError("Pod", wrong.field, wrong.value, wrong.expected) from None
     return Wishes(
-        use_types=items(ask.annotation(vgpu.USE_TYPE)),
-        nouse_types=items(ask.annotation(vgpu.NOUSE_TYPE)),
+        use_types=items(ask.annotation(vgpu_wire.USE_TYPE)),
+        nouse_types=items(ask.annotation(vgpu_wire.NOUSE_TYPE)),
         type_parts=conf.type_parts,
         use_indexes=indexes,
-        nouse_ids=items(ask.annotation(gpu_share.UNHEALTHY)),
+        nouse_ids=items(ask.annotation(gpu_share_wire.UNHEALTHY)),
     )
 
 
@@ -111,7 +112,7 @@ def usable_kinds(demand: Demand, mode: str, codes: Codes) -> Bools:
 
 def types_asked(use: Sequence[str], nouse: Sequence[str]) -> str:
     """Return the annotations that restrict models, as the user wrote them."""
-    lists = ((vgpu.USE_TYPE, use), (vgpu.NOUSE_TYPE, nouse))
+    lists = ((vgpu_wire.USE_TYPE, use), (vgpu_wire.NOUSE_TYPE, nouse))
     return " and ".join(f"{name} {first_of(wanted)}" for name, wanted in lists if wanted)
 
 
@@ -157,7 +158,7 @@ def _with_indexes(indexes: Collection[int], view: CardView) -> Bools:
     return found
 
 
-def checks(demand: Demand, view: CardView, cards: Bools, use_ids: str = vgpu.USE_ID) -> list[Check]:
+def checks(demand: Demand, view: CardView, cards: Bools, use_ids: str = vgpu_wire.USE_ID) -> list[Check]:
     """Return the checks for cards among these (bool[R, D]) that the pod's own restrictions exclude.
 
     ``use_ids``: the annotation by which the pod selects ids.
@@ -176,7 +177,7 @@ def checks(demand: Demand, view: CardView, cards: Bools, use_ids: str = vgpu.USE
         text = f"node(s) had cards other than {use_ids} {first_of(demand.use_ids)}"
         found.append(common.card_check("CardUuidMismatch", text, cards & ~view.with_ids(demand.use_ids)))
     if demand.use_indexes:
-        text = f"node(s) had cards other than {gpu_share.INDEX} {first_of([*map(str, demand.use_indexes)])}"
+        text = f"node(s) had cards other than {gpu_share_wire.INDEX} {first_of([*map(str, demand.use_indexes)])}"
         found.append(common.card_check("CardUuidMismatch", text, cards & ~_with_indexes(demand.use_indexes, view)))
     if demand.nouse_ids:
         text = f"node(s) had cards that the pod excludes: {first_of(demand.nouse_ids)}"

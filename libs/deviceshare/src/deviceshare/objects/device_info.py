@@ -2,7 +2,7 @@
 
 import msgspec
 
-from deviceshare.formats.mindcluster import DevicesByNode, read_devices
+from deviceshare.families.mindcluster.wire import DevicesByNode, read_devices
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.views import ConfigMapObject
 
@@ -10,7 +10,7 @@ _DECODER = msgspec.json.Decoder(ConfigMapObject)
 
 
 def decode_device_info(raw: bytes) -> DevicesByNode:
-    """Decode a ConfigMap in JSON for which :func:`deviceshare.formats.mindcluster.describes_devices` is true.
+    """Decode a ConfigMap in JSON for which :func:`deviceshare.families.mindcluster.wire.describes_devices` is true.
 
     Raises:
         FormatError: the ConfigMap as a whole is malformed.

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, Family, Hardware, NodeView
-from deviceshare.formats import card_cordons, hami_gpu
-from deviceshare.formats.card_lists import mark_unhealthy, unknown_items
+from deviceshare.families import FAMILIES, Family, Hardware, NodeView, card_cordons
+from deviceshare.families.card_lists import mark_unhealthy, unknown_items
+from deviceshare.families.hami_gpu import wire as hami_gpu_wire
 from deviceshare.model import Card, CardCordon, FormatError, NodeFact, Taint, limited
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.problems import Problems
@@ -58,9 +58,9 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
             if not any(hardware.offers_whole(resource) for hardware in hidden)
         }
     cordons: tuple[CardCordon, ...] = ()
-    if card_cordons.ANNOTATION in node.annotations or hami_gpu.CORDON in node.annotations:
+    if card_cordons.ANNOTATION in node.annotations or hami_gpu_wire.CORDON in node.annotations:
         cards, cordons = _cordon(cards, node, problems)
-    for key in hami_gpu.other_registers(node.annotations):
+    for key in hami_gpu_wire.other_registers(node.annotations):
         problems.add(
             f"metadata.annotations[{key}]", node.annotations[key], "cards of NVIDIA or Ascend: no others of HAMi"
         )
@@ -119,7 +119,7 @@ def _cards(node: NodeView, problems: Problems) -> tuple[tuple[Card, ...], tuple[
             if family.whole_modes:
                 hidden.add(family.hardware)
             # A deleted registration that HAMi left behind does not contest the cards of another device plugin.
-            if not (_shares_whole_gpus(family) and hami_gpu.is_deleted(node.annotations)):
+            if not (_shares_whole_gpus(family) and hami_gpu_wire.is_deleted(node.annotations)):
                 found[family] = ()
             continue
         if cards:
@@ -149,7 +149,9 @@ def _cordon(
         cordons = ()
     # HAMi's list names cards by their ids, and may name cards that are gone.
     ids = {card.id for card in cards}
-    theirs = tuple(CardCordon(name, by=hami_gpu.CORDON) for name in hami_gpu.cordoned(node.annotations) if name in ids)
+    theirs = tuple(
+        CardCordon(name, by=hami_gpu_wire.CORDON) for name in hami_gpu_wire.cordoned(node.annotations) if name in ids
+    )
     marked, resolved, unknown = card_cordons.resolve((*cordons, *theirs), cards)
     for name in unknown:
         expected = f"the id or index of one of its {len(cards)} cards"
@@ -178,10 +180,12 @@ def _drop_left_behind(found: _Registered, node: NodeView, problems: Problems) ->
             del found[family]
     for family in [family for family in found if _shares_whole_gpus(family) and len(found) > 1]:
         offered = node.allocatable.get(family.hardware.whole)
-        if offered == 0 or (offered is None and hami_gpu.is_deleted(node.annotations)):
+        if offered == 0 or (offered is None and hami_gpu_wire.is_deleted(node.annotations)):
             del found[family]
             expected = "nothing: its device plugin is gone, and another one registers the cards"
-            problems.add(f"metadata.annotations[{hami_gpu.REGISTER}]", node.annotations[hami_gpu.REGISTER], expected)
+            problems.add(
+                f"metadata.annotations[{hami_gpu_wire.REGISTER}]", node.annotations[hami_gpu_wire.REGISTER], expected
+            )
 
 
 def _shares_whole_gpus(family: Family) -> bool:

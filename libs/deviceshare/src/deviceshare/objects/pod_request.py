@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from deviceshare.conf import default_conf
 from deviceshare.families import FAMILIES, WISHES, Family
-from deviceshare.formats.vgpu import PODGROUP_POLICY, SPREAD
+from deviceshare.families.vgpu.wire import PODGROUP_POLICY, SPREAD
 from deviceshare.model import (
     VOLUMES,
     ContainerRequest,

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 import msgspec
 
-from deviceshare.formats.vgpu import PODGROUP_POLICY
+from deviceshare.families.vgpu.wire import PODGROUP_POLICY
 from deviceshare.model import Labels, PodRequest, Problem
 from deviceshare.objects.pod_request import annotations_needed, labels_read, pod_request
 from deviceshare.objects.problems import Problems

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from deviceshare.formats import hami_gpu
+from deviceshare.families.hami_gpu import wire as hami_gpu_wire
 from deviceshare.model import CARD_POLICY, NO_POLICIES, NODE_POLICY, POLICIES, Policies
 from deviceshare.objects.problems import Problems
 
-POLICY_ANNOTATIONS = frozenset({NODE_POLICY, CARD_POLICY, hami_gpu.NODE_POLICY, hami_gpu.GPU_POLICY})
+POLICY_ANNOTATIONS = frozenset({NODE_POLICY, CARD_POLICY, hami_gpu_wire.NODE_POLICY, hami_gpu_wire.GPU_POLICY})
 
 
 def read_policies(annotations: Mapping[str, str] | None, problems: Problems) -> Policies:
@@ -17,8 +17,8 @@ def read_policies(annotations: Mapping[str, str] | None, problems: Problems) -> 
     if not annotations or POLICY_ANNOTATIONS.isdisjoint(annotations):
         return NO_POLICIES
     node, card = _policy(annotations, NODE_POLICY, problems), _policy(annotations, CARD_POLICY, problems)
-    hami_node = _policy_of_hami(annotations, hami_gpu.NODE_POLICY, problems)
-    hami_card = _policy_of_hami(annotations, hami_gpu.GPU_POLICY, problems)
+    hami_node = _policy_of_hami(annotations, hami_gpu_wire.NODE_POLICY, problems)
+    hami_card = _policy_of_hami(annotations, hami_gpu_wire.GPU_POLICY, problems)
     return Policies(node or hami_node, card or hami_card)
 
 
@@ -32,8 +32,8 @@ def _policy(annotations: Mapping[str, str], key: str, problems: Problems) -> str
 
 def _policy_of_hami(annotations: Mapping[str, str], key: str, problems: Problems) -> str:
     text = annotations.get(key)
-    policy = hami_gpu.policy(text)
+    policy = hami_gpu_wire.policy(text)
     if policy is None:
-        expected = f"{hami_gpu.BINPACK} or {hami_gpu.SPREAD}: other policies of HAMi are not supported"
+        expected = f"{hami_gpu_wire.BINPACK} or {hami_gpu_wire.SPREAD}: other policies of HAMi are not supported"
         problems.add(f"metadata.annotations[{key}]", text or "", expected)
     return policy or ""

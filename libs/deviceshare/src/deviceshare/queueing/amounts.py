@@ -25,7 +25,7 @@ from deviceshare.families import (
     device_resources,
     types_accepted,
 )
-from deviceshare.formats.vgpu import MIG
+from deviceshare.families.vgpu.wire import MIG
 from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest, ResourceAmounts
 from deviceshare.state import PODS, pod_resources
 

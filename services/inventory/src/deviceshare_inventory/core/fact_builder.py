@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
-from deviceshare.formats.mindcluster import describes_devices
+from deviceshare.families.mindcluster.wire import describes_devices
 from deviceshare.model import (
     ConfigFact,
     Fact,

@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from deviceshare.formats import mindcluster, vgpu
+from deviceshare.families.mindcluster import wire as mindcluster_wire
+from deviceshare.families.vgpu import wire as vgpu_wire
 
 from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import CardCell, CardKind, NodeCards
@@ -13,7 +14,7 @@ from deviceshare_metrics.core.states import node_state
 from deviceshare_metrics.core.usage import Cards, holdings
 from deviceshare_metrics.core.whole_cards import whole_cards
 
-_SLICED = frozenset({vgpu.MIG, mindcluster.MODE, "vnpu"})
+_SLICED = frozenset({vgpu_wire.MIG, mindcluster_wire.MODE, "vnpu"})
 
 
 def card_rows(store: StateStore) -> Iterator[NodeCards]:

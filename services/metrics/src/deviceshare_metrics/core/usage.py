@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 from deviceshare.families import FAMILIES, CardCount, CardCounter, Family, device_resources
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
 from deviceshare.state import CardShare, pod_resources, shares_by_card
 from deviceshare_bus.validation import UNDECODABLE
@@ -111,7 +111,7 @@ class Cards:
 
     def mebibytes(self, card: Card, amount: int) -> int:
         """Return an amount of a card's memory in MiB."""
-        return amount * self._factor if card.mode in vgpu.MODES else amount
+        return amount * self._factor if card.mode in vgpu_wire.MODES else amount
 
     def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
         """Return the MiB that a device alone takes of its card: the size of the MIG instance or of the template."""
@@ -133,7 +133,7 @@ class Cards:
             if count is None:
                 continue
             used = count.usage
-            memory = used.memory // self._factor if card.mode in vgpu.MODES else used.memory
+            memory = used.memory // self._factor if card.mode in vgpu_wire.MODES else used.memory
             counted: dict[str, int] = {}
             for family in self._families[card.mode]:
                 names = family.card_names(card, self._conf)

@@ -8,7 +8,8 @@ all of them. Source: Project-HAMi/HAMi (pkg/util/util.go GetPendingPod, pkg/devi
 from collections.abc import Mapping, Sequence
 
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.formats import hami_gpu, hami_vnpu
+from deviceshare.families.hami_gpu import wire
+from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
 from deviceshare.model import ContainerGrant
 
 
@@ -16,10 +17,10 @@ class HamiGpuPlugin(DevicePlugin):
     """The plugin of the family ``hami-gpu``."""
 
     name = "HAMi's NVIDIA device plugin"
-    locks = (hami_vnpu.LOCK,)
+    locks = (hami_vnpu_wire.LOCK,)
     needs_lock = True
     pending_only = True
-    passing = frozenset({hami_vnpu.TIME, hami_vnpu.BIND_TIME, hami_vnpu.BIND_PHASE, hami_gpu.TO_ALLOCATE})
+    passing = frozenset({hami_vnpu_wire.TIME, hami_vnpu_wire.BIND_TIME, hami_vnpu_wire.BIND_PHASE, wire.TO_ALLOCATE})
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return the same key for all pods: a node has one lock."""
@@ -27,11 +28,11 @@ class HamiGpuPlugin(DevicePlugin):
 
     def served(self, annotations: Mapping[str, str]) -> bool:
         """Return whether the plugin has served all containers, or reported a failure."""
-        return annotations.get(hami_vnpu.BIND_PHASE, "") != hami_vnpu.ALLOCATING
+        return annotations.get(hami_vnpu_wire.BIND_PHASE, "") != hami_vnpu_wire.ALLOCATING
 
     def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Erase the devices left to hand out."""
         if self.served(annotations):
             return {}
-        erased = ";" * annotations.get(hami_gpu.TO_ALLOCATE, "").count(";")
-        return {hami_gpu.TO_ALLOCATE: erased, hami_vnpu.BIND_PHASE: hami_vnpu.SUCCESS}
+        erased = ";" * annotations.get(wire.TO_ALLOCATE, "").count(";")
+        return {wire.TO_ALLOCATE: erased, hami_vnpu_wire.BIND_PHASE: hami_vnpu_wire.SUCCESS}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from deviceshare.families import common
-from deviceshare.formats import hami_gpu as wire
+from deviceshare.families.hami_gpu import wire
 from deviceshare.model import ContainerGrant, ContainerRequest, DeviceGrant, PodRequest
 
 

@@ -8,16 +8,22 @@ the number; its scheduler alone ignores such a container).
 
 from deviceshare.conf import HamiConf, SchedulerConf
 from deviceshare.families import common, selection
+from deviceshare.families.card_lists import items
+from deviceshare.families.hami_gpu import wire
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
-from deviceshare.formats import hami_gpu, vgpu
-from deviceshare.formats.card_lists import items
+from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import ContainerRequest, PodRequest, RequestError
 
 FLAG = "deviceshare.HAMiGPUEnable"
-WISHES = selection.WISHES | {hami_gpu.MODE_WISH, hami_gpu.USE_ID, hami_gpu.NOUSE_ID, hami_gpu.NUMA_BIND}
+WISHES = selection.WISHES | {
+    wire.MODE_WISH,
+    wire.USE_ID,
+    wire.NOUSE_ID,
+    wire.NUMA_BIND,
+}
 """Annotations by which a pod restricts cards."""
-_ALL_CORES = hami_gpu.CARD_CORES
+_ALL_CORES = wire.CARD_CORES
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 
 
@@ -57,8 +63,8 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
         return None
     _check_annotations(ask)
     wishes = selection.wishes(ask, conf)
-    use_ids = items(ask.annotation(hami_gpu.USE_ID))
-    nouse_ids = wishes.nouse_ids + items(ask.annotation(hami_gpu.NOUSE_ID))
+    use_ids = items(ask.annotation(wire.USE_ID))
+    nouse_ids = wishes.nouse_ids + items(ask.annotation(wire.NOUSE_ID))
     return Demand(
         family=family,
         cards=tuple(cards),
@@ -77,14 +83,14 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
 
 def _check_annotations(ask: PodRequest) -> None:
     """Refuse what only HAMi's scheduler supports."""
-    mode = ask.annotation(hami_gpu.MODE_WISH)
-    if mode is not None and vgpu.HAMI_CORE not in mode:
-        expected = f"{vgpu.HAMI_CORE}, or nothing: MIG and MPS of HAMi are not supported"
-        raise RequestError("Pod", f"metadata.annotations[{hami_gpu.MODE_WISH}]", mode, expected)
-    numa = (ask.annotation(hami_gpu.NUMA_BIND) or "").strip()
+    mode = ask.annotation(wire.MODE_WISH)
+    if mode is not None and vgpu_wire.HAMI_CORE not in mode:
+        expected = f"{vgpu_wire.HAMI_CORE}, or nothing: MIG and MPS of HAMi are not supported"
+        raise RequestError("Pod", f"metadata.annotations[{wire.MODE_WISH}]", mode, expected)
+    numa = (ask.annotation(wire.NUMA_BIND) or "").strip()
     if numa in _TRUE:
         expected = "false, or nothing: cards of one NUMA node are not supported"
-        raise RequestError("Pod", f"metadata.annotations[{hami_gpu.NUMA_BIND}]", numa, expected)
+        raise RequestError("Pod", f"metadata.annotations[{wire.NUMA_BIND}]", numa, expected)
 
 
 def _card_demand(position: int, container: ContainerRequest, stage: str, names: HamiConf) -> CardDemand | None:

@@ -3,11 +3,11 @@
 import numpy as np
 
 from deviceshare.families import common
+from deviceshare.families.hami_vnpu import wire
 from deviceshare.families.hami_vnpu.demand import ALL_CORES, VnpuCardDemand
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, ChipChooser
 from deviceshare.families.protocol import CardDemand, Check
 from deviceshare.families.selection import id_allowed
-from deviceshare.formats import hami_vnpu as wire
 from deviceshare.state import Bools, Ints
 
 

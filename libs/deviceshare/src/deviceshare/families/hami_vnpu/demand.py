@@ -6,10 +6,10 @@ request for more memory than a chip has is refused, as are 0 devices, and cores 
 
 from deviceshare.conf import SchedulerConf, VnpuChip, VnpuTemplate
 from deviceshare.families import common
+from deviceshare.families.card_lists import items
+from deviceshare.families.hami_vnpu import wire
+from deviceshare.families.mindcluster import wire as mindcluster_wire
 from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
-from deviceshare.formats import hami_vnpu as wire
-from deviceshare.formats import mindcluster
-from deviceshare.formats.card_lists import items
 from deviceshare.model import INIT, SIDECAR, ContainerRequest, PodRequest, RequestError
 
 ALL_CORES = 100
@@ -23,9 +23,9 @@ FLAG = "deviceshare.AscendHAMiVNPUEnable"
 class VnpuCardDemand(CardDemand, frozen=True, kw_only=True):
     """The demand of one container: ``memory`` MiB are charged on each chip, 0 for the whole chip.
 
-    ``cut`` as in :class:`~deviceshare.formats.hami_vnpu.Detail`, with the AI cores and AI CPUs of the template (0 under
-    HAMi-core); ``asked`` are the requested MiB, -1 where they equal the charged MiB. ``number`` is the same for
-    containers of the pod with the same template.
+    ``cut`` as in :class:`.wire.Detail`, with the AI cores and AI CPUs of the template (0 under HAMi-core); ``asked``
+    are the requested MiB, -1 where they equal the charged MiB. ``number`` is the same for containers of the pod with
+    the same template.
     """
 
     cut: str = ""
@@ -107,7 +107,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> VnpuDemand
         nouse_ids=nouse_ids,
         card_type=chip.word,
         # Whole NPUs of Ascend's own plugin have no ids.
-        or_whole=plain and chip.resource in mindcluster.WHOLE_NPUS and not (use_ids or nouse_ids),
+        or_whole=plain and chip.resource in mindcluster_wire.WHOLE_NPUS and not (use_ids or nouse_ids),
         chip=chip,
         shared=shared,
     )

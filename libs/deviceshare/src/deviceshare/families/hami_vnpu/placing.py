@@ -13,10 +13,10 @@ import numpy as np
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
+from deviceshare.families.hami_vnpu import wire
 from deviceshare.families.hami_vnpu.demand import ALL_CORES, VnpuCardDemand, VnpuDemand
 from deviceshare.families.protocol import CardDemand, Demand, Picks, Places
 from deviceshare.families.selection import id_allowed
-from deviceshare.formats import hami_vnpu as wire
 from deviceshare.kernels import ChipSelector
 from deviceshare.model import INIT, SIDECAR
 from deviceshare.state import Bools, CardView, Codes, Ints

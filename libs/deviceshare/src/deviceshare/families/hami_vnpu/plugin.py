@@ -9,7 +9,7 @@ for the second container by name only. Sources: Project-HAMi/ascend-device-plugi
 from collections.abc import Mapping, Sequence
 
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.formats import hami_vnpu as wire
+from deviceshare.families.hami_vnpu import wire
 from deviceshare.model import ContainerGrant
 
 _SEVERAL = "vNPUs in several containers"

@@ -10,7 +10,7 @@ import numpy as np
 
 from deviceshare.families import common
 from deviceshare.families.mindcluster.request import MindClusterDemand
-from deviceshare.formats.mindcluster import CHIP_CORES, CHIP_CPUS, CORES, MODE, NO, NULL, TEMPLATES, YES, Template
+from deviceshare.families.mindcluster.wire import CHIP_CORES, CHIP_CPUS, CORES, MODE, NO, NULL, TEMPLATES, YES, Template
 from deviceshare.state import Bools, CardView, Ints
 
 CPUS, DVPP, GROUPS, UNMADE = STATE = (

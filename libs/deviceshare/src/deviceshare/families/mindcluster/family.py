@@ -16,9 +16,11 @@ from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.mindcluster import chips as state
+from deviceshare.families.mindcluster import wire
 from deviceshare.families.mindcluster.chips import ChipStates, chips_of, choose, failures
 from deviceshare.families.mindcluster.plugin import MindClusterPlugin
 from deviceshare.families.mindcluster.request import MindClusterDemand, asking, chip_demand, cores_asked, deal
+from deviceshare.families.mindcluster.wire import CHIP_CORES, CORES, WHOLE, Template
 from deviceshare.families.protocol import (
     CardCount,
     CardDemand,
@@ -32,8 +34,6 @@ from deviceshare.families.protocol import (
     Picks,
     Places,
 )
-from deviceshare.formats import mindcluster as wire
-from deviceshare.formats.mindcluster import CHIP_CORES, CORES, WHOLE, Template
 from deviceshare.model import UNMADE as UNMADE_PART
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, PodRequest
 from deviceshare.state import CardShare, CardView, Counted, Ints, Usage

@@ -8,7 +8,7 @@ Source: ascend-device-plugin, pkg/server/plugin.go (doWithVolcanoSchedule), pkg/
 from collections.abc import Mapping, Sequence
 
 from deviceshare.families.device_plugin import SERVED_TIME, DevicePlugin
-from deviceshare.formats import mindcluster as wire
+from deviceshare.families.mindcluster import wire
 from deviceshare.model import INIT, ContainerGrant
 
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
+from deviceshare.families.mindcluster import wire
+from deviceshare.families.mindcluster.wire import CHIP_CORES, CORES, NO, NULL, YES, Template
 from deviceshare.families.protocol import CardDemand, ContainerShare, Demand
-from deviceshare.formats import mindcluster as wire
-from deviceshare.formats.mindcluster import CHIP_CORES, CORES, NO, NULL, YES, Template
 from deviceshare.model import INIT, ContainerGrant, DeviceGrant, PodRequest, RequestError
 from deviceshare.state import pod_resources
 

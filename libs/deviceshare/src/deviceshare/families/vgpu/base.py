@@ -7,9 +7,8 @@ from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import CardNames, Demand, NodeView
-from deviceshare.families.vgpu import pod_annotations, request
+from deviceshare.families.vgpu import pod_annotations, request, wire
 from deviceshare.families.vgpu.plugin import VgpuPlugin
-from deviceshare.formats import vgpu
 from deviceshare.model import Card, Claim, ContainerGrant, PodRequest
 
 
@@ -20,7 +19,7 @@ class Vgpu(OneByOne):
     hardware = NVIDIA
     answers = "vgpu"
     pod_annotations = request.WISHES
-    held_annotations = frozenset({vgpu.IDS, vgpu.INIT_IDS})
+    held_annotations = frozenset({wire.IDS, wire.INIT_IDS})
     plugin: DevicePlugin = VgpuPlugin()
 
     def __init__(self, mode: str) -> None:

@@ -7,8 +7,7 @@ import numpy as np
 from deviceshare.conf import VgpuConf, matching
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand
-from deviceshare.families.vgpu import request
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import request, wire
 from deviceshare.model import ContainerGrant, Tenant
 from deviceshare.state import Bools, CardView, Ints
 
@@ -76,7 +75,7 @@ def failures(cards: CardDemand, slots: Ints, slots_used: Ints, cores_used: Ints)
 
 
 def checks_of_cards(
-    demand: Demand, view: CardView, mode: str, modes: Iterable[str] = vgpu.MODES, use_ids: str = vgpu.USE_ID
+    demand: Demand, view: CardView, mode: str, modes: Iterable[str] = wire.MODES, use_ids: str = wire.USE_ID
 ) -> list[Check]:
     """Return the checks of single cards that do not depend on usage.
 
@@ -90,7 +89,7 @@ def checks_of_cards(
     checks += common.health_checks(of_mode, view)
     checks += selection.checks(demand, view, of_mode, use_ids)
     if demand.apart_group:
-        text = f"node(s) had cards with a pod of the same PodGroup ({vgpu.PODGROUP_POLICY} {vgpu.SPREAD})"
+        text = f"node(s) had cards with a pod of the same PodGroup ({wire.PODGROUP_POLICY} {wire.SPREAD})"
         checks.append(common.card_check("CardPodGroupConflict", text, of_mode & _with_mates(demand, view)))
     if demand.apart_rules:
         text = "node(s) had cards with a pod of the same rule (deviceshare.GPUExclusiveRules)"

@@ -8,9 +8,8 @@ from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
-from deviceshare.families.vgpu import request
+from deviceshare.families.vgpu import request, wire
 from deviceshare.families.vgpu.geometry import MIXED_UP, Wanted, first_cut, geometries_of
-from deviceshare.formats import vgpu
 from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardCharges, instances
 from deviceshare.kernels.geometry_tables import GeometryTables
 from deviceshare.model import INIT, SIDECAR
@@ -95,7 +94,7 @@ def selector_of(
     needed, first_fit = kinds.needed(cards, codes), conf.mig_geometry == FIRST_FIT
     later = _later(demand, cards)
     fresh = np.full((2, len(needed)), -1, dtype=np.int64)
-    usable = selection.usable_kinds(demand, vgpu.MIG, codes) & kinds.cuttable
+    usable = selection.usable_kinds(demand, wire.MIG, codes) & kinds.cuttable
     for kind in np.flatnonzero(usable).tolist():
         geometries = kinds.geometries[kind]
         assert geometries is not None
@@ -127,7 +126,7 @@ class Cutting:
     def __init__(self, demand: Demand, view: CardView, conf: SchedulerConf) -> None:
         self._demand, self._view, self._conf = demand, view, conf
         self._kinds = MigKinds(view, conf)
-        self._usable = vgpu_cards.candidates(demand, view, vgpu.MIG)
+        self._usable = vgpu_cards.candidates(demand, view, wire.MIG)
         self._own = np.zeros(view.kind.shape, dtype=np.int64)
         """The positions of the pod on each card so far, a bit each."""
         self._of_sidecars: dict[int, Ints] = {}
@@ -175,7 +174,7 @@ class Cutting:
         largest = vgpu_cards.memory_amount(cards, view, too_large, cuttable, offers.largest, conf.devices.vgpu)
         free = vgpu_cards.memory_amount(cards, view, none & ~too_large, cuttable, offers.free, conf.devices.vgpu)
         return [
-            *vgpu_cards.checks_of_cards(self._demand, view, vgpu.MIG),
+            *vgpu_cards.checks_of_cards(self._demand, view, wire.MIG),
             *self._without_geometry(),
             vgpu_cards.check_of_number(cards, cuttable, conf.devices.vgpu),
             *vgpu_cards.checks_of_room(

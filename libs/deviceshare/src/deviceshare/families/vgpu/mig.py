@@ -13,12 +13,11 @@ from msgspec.structs import replace
 from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.protocol import CardCount, CardDemand, Demand, ExpectedDemand, HeldInPart, Pick
-from deviceshare.families.vgpu import pod_annotations
+from deviceshare.families.vgpu import pod_annotations, wire
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
 from deviceshare.families.vgpu.request import is_whole
-from deviceshare.formats import vgpu
 from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardSelector
 from deviceshare.model import FRAGMENTATION, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import CardShare, CardView, Codes, Counted, Usage, usage_of
@@ -32,7 +31,7 @@ class Mig(Vgpu):
     state: tuple[str, ...] = (CUT, USED)
 
     def __init__(self) -> None:
-        super().__init__(vgpu.MIG)
+        super().__init__(wire.MIG)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Read the request. Exclusion rules do not apply: the hardware isolates instances."""
@@ -121,8 +120,8 @@ class Mig(Vgpu):
         for grant in grants:
             for device in grant.devices:
                 if not _INSTANCE.fullmatch(device.detail):
-                    key = vgpu.INIT_IDS if grant.stage else vgpu.IDS
-                    error = vgpu.ids_error(pod, key, vgpu.device_id(device), "UUID[group-position] for a MIG instance")
+                    key = wire.INIT_IDS if grant.stage else wire.IDS
+                    error = wire.ids_error(pod, key, wire.device_id(device), "UUID[group-position] for a MIG instance")
                     raise HeldInPart(error, grants)
         return grants
 

@@ -8,7 +8,7 @@ volcano-vgpu-device-plugin, pkg/util/util.go (GetPendingPod).
 from collections.abc import Mapping, Sequence
 
 from deviceshare.families.device_plugin import SERVED_TIME, DevicePlugin
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import wire
 from deviceshare.model import ContainerGrant
 
 _NAME_LENGTH = 253
@@ -24,10 +24,10 @@ class VgpuPlugin(DevicePlugin):
 
     name = "the vGPU device plugin"
     locks = ("hamivgpu", "volcano.sh/mutex.lock")
-    given_up: Mapping[str, str] = {vgpu.TO_ALLOCATE: "", vgpu.BIND_PHASE: vgpu.FAILED, vgpu.TIME: SERVED_TIME}
-    selects = vgpu.TO_ALLOCATE
-    decision = frozenset({vgpu.NODE, vgpu.TIME, vgpu.IDS, vgpu.TO_ALLOCATE, vgpu.BIND_PHASE, vgpu.BIND_TIME})
-    passing = frozenset({vgpu.TIME, vgpu.BIND_TIME, vgpu.BIND_PHASE, vgpu.TO_ALLOCATE})
+    given_up: Mapping[str, str] = {wire.TO_ALLOCATE: "", wire.BIND_PHASE: wire.FAILED, wire.TIME: SERVED_TIME}
+    selects = wire.TO_ALLOCATE
+    decision = frozenset({wire.NODE, wire.TIME, wire.IDS, wire.TO_ALLOCATE, wire.BIND_PHASE, wire.BIND_TIME})
+    passing = frozenset({wire.TIME, wire.BIND_TIME, wire.BIND_PHASE, wire.TO_ALLOCATE})
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return the numbers of vGPUs of the pod, by which it is chosen, and of each container, as kubelet requests."""
@@ -37,11 +37,11 @@ class VgpuPlugin(DevicePlugin):
 
     def served(self, annotations: Mapping[str, str]) -> bool:
         """Return whether no devices are left to hand out: the plugin reads no phase, not even its own."""
-        return "," not in annotations.get(vgpu.TO_ALLOCATE, "")
+        return "," not in annotations.get(wire.TO_ALLOCATE, "")
 
     def selectable(self, annotations: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         """Return the node that the pod names, and the number of devices left to hand out."""
-        node, left = annotations.get(vgpu.NODE, ""), annotations.get(vgpu.TO_ALLOCATE, "")
+        node, left = annotations.get(wire.NODE, ""), annotations.get(wire.TO_ALLOCATE, "")
         if len(node) > _NAME_LENGTH:
             return "", ()
         count = sum("," in device for slot in left.split(";") for device in slot.split(":"))
@@ -51,5 +51,5 @@ class VgpuPlugin(DevicePlugin):
         """Erase the devices left to hand out, and make the pod the youngest."""
         if self.served(annotations):
             return {}
-        erased = ";" * annotations[vgpu.TO_ALLOCATE].count(";")
-        return {vgpu.TO_ALLOCATE: erased, vgpu.BIND_PHASE: vgpu.SUCCESS, vgpu.TIME: SERVED_TIME}
+        erased = ";" * annotations[wire.TO_ALLOCATE].count(";")
+        return {wire.TO_ALLOCATE: erased, wire.BIND_PHASE: wire.SUCCESS, wire.TIME: SERVED_TIME}

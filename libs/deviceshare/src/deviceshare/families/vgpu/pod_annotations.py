@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import wire
 from deviceshare.model import INIT, SIDECAR, ContainerGrant, ContainerRequest, PodRequest
 
 _USUAL = ("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory")
@@ -25,18 +25,18 @@ def write(
     """Return the annotations for these grants; ``now`` in unix seconds."""
     mains = [grant for grant in grants if not grant.stage]
     inits = [grant for grant in grants if grant.stage]
-    ids, seconds = vgpu.write_ids(mains, len(containers)), str(int(now))
+    ids, seconds = wire.write_ids(mains, len(containers)), str(int(now))
     annotations = {
-        vgpu.NODE: node,
-        vgpu.TIME: seconds,
-        vgpu.IDS: ids,
-        vgpu.TO_ALLOCATE: ids,
-        vgpu.BIND_PHASE: vgpu.ALLOCATING,
-        vgpu.BIND_TIME: seconds,
+        wire.NODE: node,
+        wire.TIME: seconds,
+        wire.IDS: ids,
+        wire.TO_ALLOCATE: ids,
+        wire.BIND_PHASE: wire.ALLOCATING,
+        wire.BIND_TIME: seconds,
     }
     if inits:
         slots = max(len(init_containers), *(grant.position + 1 for grant in inits))
-        annotations[vgpu.INIT_IDS] = vgpu.write_ids(inits, slots)
+        annotations[wire.INIT_IDS] = wire.write_ids(inits, slots)
     return annotations
 
 
@@ -51,16 +51,16 @@ def read(
     Raises:
         FormatError: an annotation is malformed.
     """
-    ids, init_ids = annotations.get(vgpu.IDS, ""), annotations.get(vgpu.INIT_IDS, "")
+    ids, init_ids = annotations.get(wire.IDS, ""), annotations.get(wire.INIT_IDS, "")
     if is_mig and "[" not in ids and "[" not in init_ids:
         return []  # as for most pods: the other families read the same annotations, and report their errors
     grants = []
-    slots = vgpu.read_ids(ids, pod)
+    slots = wire.read_ids(ids, pod)
     positions = _positions(ask, len(slots))
     for at, devices in enumerate(slots):
         position = positions[at] if at < len(positions) else at
         grants.append(ContainerGrant(_name(ask.containers, position), position, family, tuple(devices)))
-    for position, devices in enumerate(vgpu.read_ids(init_ids, pod, vgpu.INIT_IDS)):
+    for position, devices in enumerate(wire.read_ids(init_ids, pod, wire.INIT_IDS)):
         stays = position < len(ask.init_containers) and ask.init_containers[position].sidecar
         name = _name(ask.init_containers, position)
         grants.append(ContainerGrant(name, position, family, tuple(devices), SIDECAR if stays else INIT))

@@ -5,14 +5,14 @@
 
 from deviceshare.conf import SchedulerConf, VgpuConf
 from deviceshare.families import common, selection
+from deviceshare.families.card_lists import items
 from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
-from deviceshare.formats import vgpu
-from deviceshare.formats.card_lists import items
+from deviceshare.families.vgpu import wire
 from deviceshare.model import ContainerRequest, PodRequest, RequestError
 
-WISHES = selection.WISHES | {vgpu.MODE, vgpu.USE_ID, vgpu.NOUSE_ID}
+WISHES = selection.WISHES | {wire.MODE, wire.USE_ID, wire.NOUSE_ID}
 """Annotations by which a pod restricts vGPU cards."""
-ALL_CORES = vgpu.CARD_CORES
+ALL_CORES = wire.CARD_CORES
 
 
 def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
@@ -21,16 +21,16 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
     Raises:
         RequestError: the request is invalid.
     """
-    mode = (ask.annotation(vgpu.MODE) or "").strip()
-    if mode in vgpu.MODES and mode != family:
+    mode = (ask.annotation(wire.MODE) or "").strip()
+    if mode in wire.MODES and mode != family:
         return None
     names = conf.devices.vgpu
     demands = (_card_demand(position, container, stage, names) for stage, position, container in common.by_stage(ask))
     cards = tuple(demand for demand in demands if demand is not None)
     if not cards:
         return None
-    if mode and mode not in vgpu.MODES:
-        raise RequestError("Pod", f"metadata.annotations[{vgpu.MODE}]", mode, f"one of {', '.join(vgpu.MODES)}")
+    if mode and mode not in wire.MODES:
+        raise RequestError("Pod", f"metadata.annotations[{wire.MODE}]", mode, f"one of {', '.join(wire.MODES)}")
     wishes = selection.wishes(ask, conf)
     return Demand(
         family=family,
@@ -39,9 +39,9 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
         use_types=wishes.use_types,
         nouse_types=wishes.nouse_types,
         type_parts=wishes.type_parts,
-        use_ids=items(ask.annotation(vgpu.USE_ID)),
+        use_ids=items(ask.annotation(wire.USE_ID)),
         use_indexes=wishes.use_indexes,
-        nouse_ids=wishes.nouse_ids + items(ask.annotation(vgpu.NOUSE_ID)),
+        nouse_ids=wishes.nouse_ids + items(ask.annotation(wire.NOUSE_ID)),
         apart_group=ask.apart_group,
         apart_rules=ask.exclusive,
     )

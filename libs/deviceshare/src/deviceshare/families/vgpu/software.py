@@ -13,9 +13,8 @@ from deviceshare.conf import SchedulerConf, VgpuConf
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
-from deviceshare.families.vgpu import pod_annotations, request
+from deviceshare.families.vgpu import pod_annotations, request, wire
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.formats import vgpu
 from deviceshare.kernels import SharedCardSelector
 from deviceshare.model import Card, ContainerGrant, PodRequest
 from deviceshare.state import CardView, Codes, Ints
@@ -82,7 +81,7 @@ class HamiCore(SoftwareVgpu):
     """
 
     def __init__(self) -> None:
-        super().__init__(vgpu.HAMI_CORE)
+        super().__init__(wire.HAMI_CORE)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the cards of the register annotation, whatever their mode.
@@ -91,10 +90,10 @@ class HamiCore(SoftwareVgpu):
         gone, and kubelet rejects pods that request the resource. (Volcano has no cards there.) Resources that the node
         does not have are ignored.
         """
-        register = node.annotations.get(vgpu.REGISTER)
+        register = node.annotations.get(wire.REGISTER)
         if not register:
             return ()
-        cards = vgpu.read_register(register, node.name)
+        cards = wire.read_register(register, node.name)
         if 0 in (node.allocatable.get(name) for name in _OFFERED):
             return tuple(replace(card, healthy=False) for card in cards)
         return cards
@@ -112,4 +111,4 @@ class Mps(SoftwareVgpu):
     """
 
     def __init__(self) -> None:
-        super().__init__(vgpu.MPS)
+        super().__init__(wire.MPS)

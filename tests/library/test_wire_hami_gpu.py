@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from deviceshare.formats import hami_gpu as wire
+from deviceshare.families.hami_gpu import wire
 from deviceshare.model import DeviceGrant, FormatError
 from hypothesis import given
 from hypothesis import strategies as st

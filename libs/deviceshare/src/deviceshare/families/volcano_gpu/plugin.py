@@ -9,7 +9,7 @@ not serve init containers.
 from collections.abc import Mapping, Sequence
 
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.formats import gpu_share
+from deviceshare.families.volcano_gpu import wire
 from deviceshare.model import ContainerGrant
 
 
@@ -19,14 +19,14 @@ class GpuPlugin(DevicePlugin):
     name = "the GPU device plugin"
     locks = ("gpu", "volcano.sh/mutex.lock")
     pending_only = True
-    passing = frozenset({gpu_share.PREDICATE_TIME})
+    passing = frozenset({wire.PREDICATE_TIME})
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
 
     def keys(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return the amounts that the containers request: with equal amounts, pods may get each other's card."""
-        by_memory = self._resource == gpu_share.MEMORY
+        by_memory = self._resource == wire.MEMORY
         amounts = {
             sum(device.memory for device in grant.devices) if by_memory else len(grant.devices) for grant in grants
         }
@@ -34,10 +34,10 @@ class GpuPlugin(DevicePlugin):
 
     def served(self, annotations: Mapping[str, str]) -> bool:
         """Return whether the pod is marked."""
-        return annotations.get(gpu_share.ASSIGNED, "false") != "false"
+        return annotations.get(wire.ASSIGNED, "false") != "false"
 
     def once_served(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Mark the pod."""
-        if gpu_share.PREDICATE_TIME not in annotations or self.served(annotations):
+        if wire.PREDICATE_TIME not in annotations or self.served(annotations):
             return {}
-        return {gpu_share.ASSIGNED: "true"}
+        return {wire.ASSIGNED: "true"}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from deviceshare.formats.numbers import whole
+from deviceshare.families.numbers import whole
 from deviceshare.model import Card
 
 

@@ -1,5 +1,5 @@
 import pytest
-from deviceshare.formats import vgpu
+from deviceshare.families.vgpu import wire
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, FormatError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,19 +9,19 @@ TWO = f"GPU-03f6,10,32768,{V100},true,hami-core:GPU-7aa1,10,32768,{V100},false,m
 
 
 def test_a_register_is_read_card_by_card():
-    assert vgpu.read_register(TWO, "gpu-1") == (
+    assert wire.read_register(TWO, "gpu-1") == (
         Card("GPU-03f6", 0, 10, 32768, 100, V100, True, "hami-core"),
         Card("GPU-7aa1", 1, 10, 32768, 100, V100, False, "mig"),
     )
 
 
 def test_a_plugin_without_cards_registers_none():
-    assert vgpu.read_register("", "gpu-1") == ()
-    assert vgpu.read_register("  ", "gpu-1") == ()
+    assert wire.read_register("", "gpu-1") == ()
+    assert wire.read_register("  ", "gpu-1") == ()
 
 
 def test_more_fields_an_empty_mode_and_blanks_are_accepted():
-    (card,) = vgpu.read_register(" GPU-1 , 10, 100 ,T4,True,,numa0", "n")
+    (card,) = wire.read_register(" GPU-1 , 10, 100 ,T4,True,,numa0", "n")
     assert card == Card("GPU-1", 0, 10, 100, 100, "T4", True, "hami-core")
 
 
@@ -44,10 +44,10 @@ def test_more_fields_an_empty_mode_and_blanks_are_accepted():
 )
 def test_a_malformed_register_names_node_key_value_and_expected_value(text, value, hint):
     with pytest.raises(FormatError) as caught:
-        vgpu.read_register(text, "gpu-1")
+        wire.read_register(text, "gpu-1")
     problem = caught.value.problem
     assert problem.subject == "Node gpu-1"
-    assert vgpu.REGISTER in problem.field
+    assert wire.REGISTER in problem.field
     assert problem.value == value
     assert hint in problem.expected
 
@@ -73,7 +73,7 @@ A, B = DeviceGrant("GPU-a", 0, 3000, 50), DeviceGrant("GPU-b", 1, 1024, 0)
     ],
 )
 def test_each_container_has_its_slot(grants, containers, text):
-    assert vgpu.write_ids(grants, containers) == text
+    assert wire.write_ids(grants, containers) == text
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,17 @@ def test_each_container_has_its_slot(grants, containers, text):
     ],
 )
 def test_other_writers_forms_are_read(text, slots):
-    assert [[device.id for device in slot] for slot in vgpu.read_ids(text, "default/a")] == slots
+    assert [[device.id for device in slot] for slot in wire.read_ids(text, "default/a")] == slots
 
 
 def test_an_id_with_brackets_is_no_whole_card():
-    ((one, two, three),) = vgpu.read_ids("GPU-a[group1-0],NVIDIA,1,0:GPU-b[],NVIDIA,1,0:GPU-c[x,NVIDIA,1,0:", "ns/a")
+    ((one, two, three),) = wire.read_ids("GPU-a[group1-0],NVIDIA,1,0:GPU-b[],NVIDIA,1,0:GPU-c[x,NVIDIA,1,0:", "ns/a")
     assert (one.detail, two.detail, three.detail) == ("group1-0", "[]", "x")
 
 
 def test_the_annotation_of_init_containers_is_named_in_its_errors():
     with pytest.raises(FormatError, match=r"deviceshare\.io/vgpu-init-ids"):
-        vgpu.read_ids("x", "ns/a", vgpu.INIT_IDS)
+        wire.read_ids("x", "ns/a", wire.INIT_IDS)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_the_annotation_of_init_containers_is_named_in_its_errors():
 )
 def test_malformed_ids_name_the_pod(text):
     with pytest.raises(FormatError, match=r"Pod default/a: metadata\.annotations\[volcano\.sh/vgpu-ids-new\]"):
-        vgpu.read_ids(text, "default/a")
+        wire.read_ids(text, "default/a")
 
 
 names = st.text("abcdefGPU0123456789-", min_size=1, max_size=12)
@@ -134,8 +134,8 @@ devices = st.builds(
 @given(st.lists(st.lists(devices, max_size=3), min_size=1, max_size=4))
 def test_what_is_written_is_read_back_slot_for_slot(slots):
     grants = [grant(index, *slot) for index, slot in enumerate(slots) if slot]
-    text = vgpu.write_ids(grants, len(slots))
-    assert vgpu.read_ids(text, "default/a") == (slots if text else [])
+    text = wire.write_ids(grants, len(slots))
+    assert wire.read_ids(text, "default/a") == (slots if text else [])
 
 
 @given(
@@ -147,7 +147,7 @@ def test_any_well_formed_register_is_read(items):
     text = "".join(
         f"{uuid},{slots},{memory},T4,{str(healthy).lower()},hami-core:" for uuid, slots, memory, healthy in items
     )
-    cards = vgpu.read_register(text, "n")
+    cards = wire.read_register(text, "n")
     assert [(card.id, card.slots, card.memory, card.healthy) for card in cards] == items
     assert [card.index for card in cards] == list(range(len(items)))
 
@@ -158,7 +158,7 @@ damaged = st.builds(lambda start, end: TWO[:start] + TWO[end:], positions, posit
 
 @given(st.one_of(st.text(max_size=60), st.text("GPU-1,:;[]0true \u0663²", max_size=60), damaged))
 def test_nothing_but_a_format_error_ever_comes_out(text):
-    for read in (vgpu.read_register, vgpu.read_ids):
+    for read in (wire.read_register, wire.read_ids):
         try:
             read(text, "n")
         except FormatError as error:

@@ -10,8 +10,8 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from deviceshare.formats.card_lists import items
-from deviceshare.formats.numbers import whole
+from deviceshare.families.card_lists import items
+from deviceshare.families.numbers import whole
 from deviceshare.model import Card, CardCordon, FormatError, Problem
 
 ANNOTATION = "deviceshare.io/cordoned-cards"

@@ -8,7 +8,7 @@ volcano-sh/volcano (pkg/scheduler/api/devices/nvidia/vgpu).
 from collections.abc import Sequence
 from sys import intern
 
-from deviceshare.formats.numbers import whole
+from deviceshare.families.numbers import whole
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, FormatError
 
 REGISTER = "volcano.sh/node-vgpu-register"

@@ -8,10 +8,9 @@ by ``volcano.sh/gpu-index``.
 from collections.abc import Iterable, Mapping, Sequence
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import common, selection
+from deviceshare.families import common, nvidia, selection
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
-from deviceshare.families.gpu_plugin import GpuPlugin
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import (
     CardDemand,
@@ -24,7 +23,8 @@ from deviceshare.families.protocol import (
     Pick,
     Picks,
 )
-from deviceshare.formats import gpu_share, nvidia
+from deviceshare.families.volcano_gpu import wire
+from deviceshare.families.volcano_gpu.plugin import GpuPlugin
 from deviceshare.kernels import SharedCardSelector
 from deviceshare.model import INIT, Card, Claim, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import Bools, CardView, Codes
@@ -34,9 +34,9 @@ class PodGpus(OneByOne):
     """The base of the families whose pods request ``resource`` as a whole: the same cards, plugin and annotations."""
 
     hardware = NVIDIA
-    modes = frozenset({gpu_share.MODE})
+    modes = frozenset({wire.MODE})
     pod_annotations = selection.WISHES
-    held_annotations = frozenset({gpu_share.INDEX})
+    held_annotations = frozenset({wire.INDEX})
     resource: str
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
@@ -49,8 +49,8 @@ class PodGpus(OneByOne):
         """Return the annotations for the device plugin: each card once, in the order of the grants, and the time."""
         indexes = [device.index for grant in claim.grants if grant.family == self.name for device in grant.devices]
         return {
-            gpu_share.INDEX: gpu_share.write_index(dict.fromkeys(indexes)),
-            gpu_share.PREDICATE_TIME: gpu_share.write_predicate_time(now),
+            wire.INDEX: wire.write_index(dict.fromkeys(indexes)),
+            wire.PREDICATE_TIME: wire.write_predicate_time(now),
         }
 
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
@@ -63,20 +63,20 @@ class GpuShare(PodGpus):
 
     name = "gpu-share"
     flag = "deviceshare.GPUSharingEnable"
-    resource = gpu_share.MEMORY
-    plugin: DevicePlugin = GpuPlugin(gpu_share.MEMORY)
+    resource = wire.MEMORY
+    plugin: DevicePlugin = GpuPlugin(wire.MEMORY)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the cards by the node's capacity; their model is that of the node's label."""
-        return gpu_share.read_cards(node.capacity, node.name, node.labels.get(nvidia.PRODUCT, ""))
+        return wire.read_cards(node.capacity, node.name, node.labels.get(nvidia.PRODUCT, ""))
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
         """Return the name of memory."""
-        return CardNames(memory=gpu_share.MEMORY)
+        return CardNames(memory=wire.MEMORY)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Request one card for the pod, with the peak of its containers' memory."""
-        shares = common.shares_of(common.by_stage(ask), gpu_share.MEMORY)
+        shares = common.shares_of(common.by_stage(ask), wire.MEMORY)
         total = peak(shares)
         if not total:
             return None
@@ -94,7 +94,7 @@ class GpuShare(PodGpus):
         """
         kinds = codes.kinds
         asked = common.memory_of_kinds(cards, kinds)
-        usable = selection.usable_kinds(demand, gpu_share.MODE, codes)
+        usable = selection.usable_kinds(demand, wire.MODE, codes)
         selector = SharedCardSelector(1, kinds.memory, asked, usable)
         common.set_policies(selector, conf, cards, kinds, usable)
         selector.by_memory = int(selector.emptiest_first) - int(selector.fullest_first)
@@ -118,17 +118,17 @@ class GpuShare(PodGpus):
         usable = candidates(demand, view)
         free = view.memory - view.memory_used
         short = usable & (free < cards.memory)
-        text = f"Insufficient {gpu_share.MEMORY} on one card"
-        amount = common.Amount(gpu_share.MEMORY, cards.memory, unit="MiB").on_cards(free, usable, short, 1)
+        text = f"Insufficient {wire.MEMORY} on one card"
+        amount = common.Amount(wire.MEMORY, cards.memory, unit="MiB").on_cards(free, usable, short, 1)
         memory = common.card_check("CardInsufficientMemory", text, short, amount)
         return [*card_checks(demand, view), memory]
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the amounts are the containers' own."""
-        indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
+        indexes = wire.read_index(annotations.get(wire.INDEX, ""), pod)
         if not indexes:
             return ()
-        shares, index = common.shares_of(common.by_stage(ask), gpu_share.MEMORY), indexes[0]
+        shares, index = common.shares_of(common.by_stage(ask), wire.MEMORY), indexes[0]
         return tuple(_grant(share, self.name, DeviceGrant(str(index), index, share.amount, 0)) for share in shares)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
@@ -160,7 +160,7 @@ def peak(shares: Iterable[ContainerShare]) -> int:
 
 def candidates(demand: Demand, view: CardView) -> Bools:
     """Return bool[R, D]: healthy gpu-share cards that the pod accepts."""
-    usable = view.of_mode(gpu_share.MODE) & view.usable
+    usable = view.of_mode(wire.MODE) & view.usable
     for allowed in (selection.type_allowed(demand, view), selection.id_allowed(demand, view)):
         if allowed is not None:
             usable &= allowed
@@ -169,7 +169,7 @@ def candidates(demand: Demand, view: CardView) -> Bools:
 
 def card_checks(demand: Demand, view: CardView) -> list[Check]:
     """Return the checks that do not depend on usage."""
-    of_mode = view.of_mode(gpu_share.MODE)
+    of_mode = view.of_mode(wire.MODE)
     return [
         common.node_check("CardNotFound", "node(s) had no gpu-share cards", ~common.any_card(of_mode)),
         *common.health_checks(of_mode, view),

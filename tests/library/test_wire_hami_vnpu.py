@@ -4,7 +4,7 @@ import json
 
 import hypothesis.strategies as st
 import pytest
-from deviceshare.formats import hami_vnpu as wire
+from deviceshare.families.hami_vnpu import wire
 from deviceshare.model import WHOLE, Card, DeviceGrant, FormatError
 from hypothesis import given
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from deviceshare.formats.numbers import whole
+from deviceshare.families.numbers import whole
 from deviceshare.model import Card, FormatError, Problem
 
 CORES = "huawei.com/npu-core"

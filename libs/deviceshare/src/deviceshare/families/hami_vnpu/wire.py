@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from deviceshare.formats.numbers import whole
+from deviceshare.families.numbers import whole
 from deviceshare.model import LARGEST, WHOLE, Card, DeviceGrant, FormatError
 
 REGISTER = "hami.io/node-register-"

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from deviceshare.formats import mindcluster
-from deviceshare.formats.mindcluster import describes_devices
+from deviceshare.families.mindcluster import wire
+from deviceshare.families.mindcluster.wire import describes_devices
 from deviceshare.model import Card, FormatError
 from deviceshare.objects import decode_device_info
 from hypothesis import given
@@ -28,7 +28,7 @@ PLUGIN = ("kube-system", "mindx-dl-deviceinfo-n1")
 
 
 def read(labels=LABELS, base_info=BASE_INFO, devices=DEVICES):
-    return mindcluster.read_chips(labels, base_info, devices, "n")
+    return wire.read_chips(labels, base_info, devices, "n")
 
 
 def without(mapping, key):
@@ -109,7 +109,7 @@ def test_what_a_node_lacks_is_named(labels, base_info, devices, field, expected)
 @given(st.text() | st.dictionaries(st.text(), st.none() | st.integers()).map(json.dumps))
 def test_any_base_info_is_read_or_refused(text):
     problem = problem_of(lambda: read(base_info=text))
-    assert problem is None or (problem.field == f"metadata.annotations[{mindcluster.BASE_INFO}]")
+    assert problem is None or (problem.field == f"metadata.annotations[{wire.BASE_INFO}]")
     assert problem is None or len(problem.value) <= 256
 
 
@@ -126,25 +126,25 @@ def test_any_base_info_is_read_or_refused(text):
     ],
 )
 def test_what_was_written_is_read(text, chips, template):
-    assert mindcluster.read_given(text, "ns/a") == (chips, template)
-    assert mindcluster.write_given(chips, template) == text
+    assert wire.read_given(text, "ns/a") == (chips, template)
+    assert wire.write_given(chips, template) == text
 
 
-@given(st.lists(st.integers(0, 99), min_size=1, max_size=8, unique=True), st.sampled_from(["", *mindcluster.TEMPLATES]))
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=8, unique=True), st.sampled_from(["", *wire.TEMPLATES]))
 def test_reading_is_the_inverse_of_writing(chips, template):
     chips = tuple(chips[:1] if template else chips)
-    assert mindcluster.read_given(mindcluster.write_given(chips, template), "ns/a") == (chips, template)
+    assert wire.read_given(wire.write_given(chips, template), "ns/a") == (chips, template)
 
 
 @pytest.mark.parametrize("text", ["", "-", "x", "0,0", "0,", "-vir01", "0-", "0,1-vir01", "-1", "0;1", "99999"])
 def test_what_names_no_chips_is_refused(text):
     with pytest.raises(FormatError, match=r"Pod ns/a: metadata\.annotations\[huawei\.com/npu-core\]"):
-        mindcluster.read_given(text, "ns/a")
+        wire.read_given(text, "ns/a")
 
 
 @given(st.text())
 def test_any_annotation_is_read_or_refused(text):
-    problem = problem_of(lambda: mindcluster.read_given(text, "ns/a"))
+    problem = problem_of(lambda: wire.read_given(text, "ns/a"))
     assert problem is None or problem.subject == "Pod ns/a"
 
 
@@ -162,7 +162,7 @@ def test_any_annotation_is_read_or_refused(text):
     ],
 )
 def test_groups_are_the_last_part_of_a_real_device(real, groups):
-    assert mindcluster.groups_of(real) == groups
+    assert wire.groups_of(real) == groups
 
 
 # ConfigMaps

@@ -6,7 +6,7 @@ Cards have an index but no UUID. Source: volcano-sh/devices, volcano-sh/volcano
 
 from collections.abc import Iterable
 
-from deviceshare.formats.numbers import whole
+from deviceshare.families.numbers import whole
 from deviceshare.model import Card, FormatError, Resources
 
 MEMORY = "volcano.sh/gpu-memory"

@@ -16,8 +16,6 @@ import numpy as np
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.families.gpu_plugin import GpuPlugin
-from deviceshare.families.gpu_share import PodGpus, candidates, card_checks, peak
 from deviceshare.families.protocol import (
     CardDemand,
     CardNames,
@@ -29,7 +27,9 @@ from deviceshare.families.protocol import (
     Pick,
     Picks,
 )
-from deviceshare.formats import gpu_share
+from deviceshare.families.volcano_gpu import wire
+from deviceshare.families.volcano_gpu.gpu_share import PodGpus, candidates, card_checks, peak
+from deviceshare.families.volcano_gpu.plugin import GpuPlugin
 from deviceshare.model import (
     BINPACK,
     INIT,
@@ -43,7 +43,7 @@ from deviceshare.model import (
 )
 from deviceshare.state import Bools, CardView
 
-ALL_CORES = gpu_share.CARD_CORES
+ALL_CORES = wire.CARD_CORES
 
 
 class GpuNumber(PodGpus):
@@ -51,8 +51,8 @@ class GpuNumber(PodGpus):
 
     name = "gpu-number"
     flag = "deviceshare.GPUNumberEnable"
-    resource = gpu_share.NUMBER
-    plugin: DevicePlugin = GpuPlugin(gpu_share.NUMBER)
+    resource = wire.NUMBER
+    plugin: DevicePlugin = GpuPlugin(wire.NUMBER)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return nothing: the cards are those of gpu-share."""
@@ -60,21 +60,21 @@ class GpuNumber(PodGpus):
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
         """Return the name of whole cards."""
-        return CardNames(number=gpu_share.NUMBER, whole=True)
+        return CardNames(number=wire.NUMBER, whole=True)
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Request the peak number of cards of the pod."""
         containers = common.by_stage(ask)
-        shares = common.shares_of(containers, gpu_share.NUMBER)
+        shares = common.shares_of(containers, wire.NUMBER)
         count = peak(shares)
         if not count:
             return None
-        if common.shares_of(containers, gpu_share.MEMORY):
+        if common.shares_of(containers, wire.MEMORY):
             raise RequestError(
                 "Pod",
-                f"spec.containers[*].resources.limits[{gpu_share.NUMBER}]",
+                f"spec.containers[*].resources.limits[{wire.NUMBER}]",
                 count,
-                f"either {gpu_share.NUMBER} or {gpu_share.MEMORY}: the device plugin cuts a card in one way",
+                f"either {wire.NUMBER} or {wire.MEMORY}: the device plugin cuts a card in one way",
             )
         return Demand(
             family=self.name,
@@ -94,7 +94,7 @@ class GpuNumber(PodGpus):
         fits, columns = common.choose(usable, index, cards.count)
         score = np.zeros(len(fits))
         if conf.node_policy == BINPACK:
-            of_mode = view.of_mode(gpu_share.MODE)
+            of_mode = view.of_mode(wire.MODE)
             total = np.maximum(np.count_nonzero(of_mode, axis=1), 1)
             used = np.count_nonzero(of_mode & ~_unused(view), axis=1)
             score = np.where(fits, 100.0 * (used + cards.count) / total, 0.0)
@@ -130,17 +130,17 @@ class GpuNumber(PodGpus):
         free = np.count_nonzero(usable, axis=1) - taken
         # On nodes without any usable card the other checks are the reasons.
         few = common.any_card(usable) & (free < cards.count)
-        text = f"Insufficient {gpu_share.NUMBER}"
-        number = Check("NodeInsufficientDevice", text, few, taken, gpu_share.NUMBER, cards.count, free, cards=in_use)
-        plugin = f"node(s) had a device plugin that shares {gpu_share.MEMORY} and does not serve {gpu_share.NUMBER}"
+        text = f"Insufficient {wire.NUMBER}"
+        number = Check("NodeInsufficientDevice", text, few, taken, wire.NUMBER, cards.count, free, cards=in_use)
+        plugin = f"node(s) had a device plugin that shares {wire.MEMORY} and does not serve {wire.NUMBER}"
         return [*card_checks(demand, view), common.card_check("ModeNotFit", plugin, shared), number]
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``gpu-index``; the containers took the cards in turn."""
-        shares = common.shares_of(common.by_stage(ask), gpu_share.NUMBER)
+        shares = common.shares_of(common.by_stage(ask), wire.NUMBER)
         if not shares:  # gpu-share reads the annotation, and reports its errors
             return ()
-        indexes = gpu_share.read_index(annotations.get(gpu_share.INDEX, ""), pod)
+        indexes = wire.read_index(annotations.get(wire.INDEX, ""), pod)
         devices = [DeviceGrant(str(index), index, WHOLE, ALL_CORES) for index in indexes]
         return self._deal(shares, devices)
 
@@ -151,7 +151,7 @@ class GpuNumber(PodGpus):
 
 def _shared(view: CardView, conf: SchedulerConf) -> Bools:
     """Return bool[R, D]: cards whose memory the plugin registers with kubelet, and not their number."""
-    shared: Bools = view.of_mode(gpu_share.MODE) & (view.memory > 0)
+    shared: Bools = view.of_mode(wire.MODE) & (view.memory > 0)
     return shared & (not conf.number_on_shared_nodes)
 
 

@@ -12,9 +12,10 @@ from sys import intern
 
 import msgspec
 
-from deviceshare.formats import hami_vnpu, vgpu
-from deviceshare.formats.card_lists import items
-from deviceshare.formats.numbers import whole
+from deviceshare.families.card_lists import items
+from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
+from deviceshare.families.numbers import whole
+from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import LARGEST, Card, DeviceGrant, FormatError
 
 REGISTER = "hami.io/node-nvidia-register"
@@ -43,12 +44,12 @@ BINPACK, SPREAD = "binpack", "spread"
 
 SHARED = "hami-gpu"
 """The mode of cards that HAMi-core shares. A card that is registered without a mode is one of them."""
-_UNUSED = {vgpu.MIG: "hami-gpu-mig", vgpu.MPS: "hami-gpu-mps"}
+_UNUSED = {vgpu_wire.MIG: "hami-gpu-mig", vgpu_wire.MPS: "hami-gpu-mps"}
 _UNKNOWN = "hami-gpu-unknown"
 MODES = (SHARED, *_UNUSED.values(), _UNKNOWN)
 """The modes of all cards of the plugin. Only those of ``SHARED`` are allocated."""
 
-CARD_CORES = vgpu.CARD_CORES
+CARD_CORES = vgpu_wire.CARD_CORES
 _DELETED = "Deleted"
 _OTHERS = re.compile(r"hami\.io/node-(?!nvidia-).+-register")
 _TRUTH = {word: value for value, words in ((True, "1 t T TRUE true True"), (False, "0 f F FALSE false False"))
@@ -117,8 +118,8 @@ def is_deleted(annotations: Mapping[str, str]) -> bool:
 
 
 def _card(card: _Registered) -> Card:
-    mode = card.mode or vgpu.HAMI_CORE
-    shown = SHARED if mode == vgpu.HAMI_CORE else _UNUSED.get(mode, _UNKNOWN)
+    mode = card.mode or vgpu_wire.HAMI_CORE
+    shown = SHARED if mode == vgpu_wire.HAMI_CORE else _UNUSED.get(mode, _UNKNOWN)
     # Interned: a cluster has many cards of few models.
     return Card(card.id, card.index, card.count, card.devmem, CARD_CORES, intern(card.type), card.health, intern(shown))
 
@@ -184,7 +185,8 @@ def write_slots(slots: Iterable[Iterable[DeviceGrant]]) -> str:
     these versions gives init containers no devices and no slots.)
     """
     return "".join(
-        "".join(f"{device.id},{vgpu.VENDOR},{device.memory},{device.cores}:" for device in slot) + ";" for slot in slots
+        "".join(f"{device.id},{vgpu_wire.VENDOR},{device.memory},{device.cores}:" for device in slot) + ";"
+        for slot in slots
     )
 
 
@@ -220,8 +222,8 @@ def handoff(node: str, slots: str, now: float) -> dict[str, str]:
     return {
         TO_ALLOCATE: slots,
         ALLOCATED: slots,
-        hami_vnpu.NODE: node,
-        hami_vnpu.TIME: seconds,
-        hami_vnpu.BIND_PHASE: hami_vnpu.ALLOCATING,
-        hami_vnpu.BIND_TIME: seconds,
+        hami_vnpu_wire.NODE: node,
+        hami_vnpu_wire.TIME: seconds,
+        hami_vnpu_wire.BIND_PHASE: hami_vnpu_wire.ALLOCATING,
+        hami_vnpu_wire.BIND_TIME: seconds,
     }

@@ -1,0 +1,322 @@
+"""Ascend vNPU, HAMi mode: chips partitioned into vNPUs by the vendor's templates, or shared through HAMi-core.
+
+Rules: Volcano pkg/scheduler/api/devices/ascend/hami; annotations: :mod:`.wire`. Corrections to Volcano:
+unhealthy chips are never allocated, the AI cores and AI CPUs of templates count, a chip is either partitioned or
+shared, every container is charged, the policy applies without a weight, and a pod's choice of UUIDs is respected.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from operator import add
+
+from msgspec.structs import replace
+
+from deviceshare.conf import SchedulerConf, VnpuChip
+from deviceshare.families import common
+from deviceshare.families.base import OneByOne
+from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.families.hami_vnpu import wire
+from deviceshare.families.hami_vnpu.checks import checks
+from deviceshare.families.hami_vnpu.demand import FLAG, VnpuCardDemand, VnpuDemand, read_demand, template_for
+from deviceshare.families.hami_vnpu.placing import (
+    AI_CORES,
+    AI_CPUS,
+    NETWORK_SCORE,
+    SHARES,
+    ChipChooser,
+    add_network_score,
+    selector_of,
+)
+from deviceshare.families.hami_vnpu.plugin import HamiPlugin
+from deviceshare.families.hardware import ASCEND
+from deviceshare.families.protocol import (
+    CardCount,
+    CardDemand,
+    CardNames,
+    Demand,
+    ExpectedDemand,
+    HeldInPart,
+    NodeView,
+    Pick,
+    Places,
+)
+from deviceshare.kernels import CardSelector
+from deviceshare.model import (
+    INIT,
+    WHOLE,
+    Card,
+    Claim,
+    ContainerGrant,
+    ContainerRequest,
+    DeviceGrant,
+    FormatError,
+    PodRequest,
+)
+from deviceshare.state import CardShare, CardView, Codes, Counted, total, usage_of
+
+_OTHERS = -1
+"""Instead of an init container's position: the sum of all other containers."""
+
+
+class HamiVnpu(OneByOne):
+    """The family ``hami-vnpu``."""
+
+    name = "hami-vnpu"
+    flag = FLAG
+    hardware = ASCEND
+    modes = whole_modes = frozenset(wire.MODES)
+    state: tuple[str, ...] = (AI_CORES, AI_CPUS, SHARES)
+    pod_annotations = frozenset({wire.MODE, wire.USE_ID, wire.NOUSE_ID})
+    held_annotations = frozenset({wire.allocated("*"), wire.runtime("*")})
+    plugin: DevicePlugin = HamiPlugin()
+
+    def node_cards(self, node: NodeView) -> tuple[Card, ...]:
+        """Return the chips of all register annotations of the node."""
+        return wire.read_registers(node.annotations, node.name)
+
+    def resources(self, conf: SchedulerConf) -> frozenset[str]:
+        """Return the names of memory and cores.
+
+        The number of devices is a resource of the node, which kubelet counts as well.
+        """
+        return frozenset(
+            name for chip in conf.devices.chips for name in (chip.memory_resource, chip.core_resource) if name
+        )
+
+    def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
+        """Return the names of memory and cores of a kind of chip; the number of devices is a resource of the node."""
+        if isinstance(of, VnpuDemand):
+            chip: VnpuChip | None = of.chip
+        else:
+            chip = next((chip for chip in conf.devices.chips if isinstance(of, Card) and chip.word == of.type), None)
+        return CardNames(memory=chip.memory_resource, cores=chip.core_resource) if chip is not None else CardNames()
+
+    def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
+        """Read the containers' limits and the pod's preferences; one demand for chips per container."""
+        return read_demand(self.name, ask, conf)
+
+    def steps(self, demand: Demand, view: CardView, conf: SchedulerConf) -> common.Steps:
+        """Return how chips are picked and charged."""
+        assert isinstance(demand, VnpuDemand)
+        chooser = ChipChooser(demand, view, conf)
+        turns = common.in_turn(demand, view)
+        return common.Steps(
+            turns, chooser.pick, chooser.charge, lambda cards: checks(chooser, cards), chooser.registered
+        )
+
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Pick and charge, container by container."""
+        places = super().place(demand, view, conf)
+        assert isinstance(demand, VnpuDemand)
+        if demand.linked:
+            add_network_score(demand, view, places)
+        return places
+
+    def kernel(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> CardSelector:
+        """Pick chips by network and policy."""
+        assert isinstance(demand, VnpuDemand)
+        assert isinstance(cards, VnpuCardDemand)
+        selector = selector_of(demand, cards, codes, conf)
+        selector.offers = demand.chip.resource
+        # A single chip is a network of its own.
+        selector.link_score = NETWORK_SCORE
+        return selector
+
+    def essence(self, demand: Demand, cards: CardDemand, conf: SchedulerConf) -> Demand:
+        """Leave out the requested memory, which only matters in the grant: the template determines the charge."""
+        return common.essence(demand, asked=-1, number=1)
+
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
+    ) -> tuple[ContainerGrant, ...]:
+        """Return one grant for each container, its devices in the order of the picks."""
+        assert isinstance(demand, VnpuDemand)
+        chip = demand.chip
+        return common.grants_of(self.name, demand, chosen, lambda cards, pick: _device(chip, cards, pick))
+
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
+        """Return the used amounts, and the AI cores, AI CPUs and shares of a chip."""
+        chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
+        state = [sum(amounts) for amounts in zip(*(_state_of(shares, chip, card) for shares in pods), strict=True)]
+        return total(usage_of(card, shares) for shares in pods), dict(zip(self.state, state or (0, 0, 0), strict=True))
+
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return the usage with the AI cores of templates, and the largest template or share that has capacity."""
+        used, state = counted
+        chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
+        if chip is not None and chip.ai_cores:
+            # A chip registers its AI cores, or 100 percent on a node with HAMi-core.
+            used = used._replace(cores=used.cores + state[AI_CORES] * card.cores // chip.ai_cores)
+        free = common.largest_free(card, used)
+        if chip is None or not free or not used.slots or state[SHARES]:
+            return CardCount(used, free)
+        left = (free, chip.ai_cores - state[AI_CORES], chip.ai_cpus - state[AI_CPUS] if chip.ai_cpus else None)
+        return CardCount(used, _largest_template(chip, *left))
+
+    def annotations(
+        self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
+    ) -> dict[str, str]:
+        """Return the annotations that the device plugin reads, with a slot for each init container and container."""
+        slots: list[list[DeviceGrant]] = [[] for _ in (*init_containers, *containers)]
+        for grant in claim.grants:
+            if grant.family == self.name:
+                slots[grant.position + (0 if grant.stage else len(init_containers))] += grant.devices
+        devices = [device for slot in slots for device in slot]
+        word = wire.Detail.of(devices[0]).word
+        text, seconds = wire.write_slots(slots), str(int(now))
+        return {
+            wire.to_allocate(word): text,
+            wire.allocated(word): text,
+            wire.runtime(word): wire.write_runtime(devices),
+            wire.PREDICATE_TIME: seconds,
+            wire.NODE: node,
+            wire.TIME: seconds,
+            wire.BIND_PHASE: wire.ALLOCATING,
+            wire.BIND_TIME: seconds,
+        }
+
+    def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
+        """Read ``…-devices-allocated``, not ``…-devices-to-allocate``, from which the plugin erases devices."""
+        grants: list[ContainerGrant] = []
+        errors: list[FormatError] = []
+        for word in wire.words_held(annotations):
+            slots, error = wire.read_slots(annotations, word, pod)
+            errors += [error] if error else []
+            owners = _owners(ask, word, len(slots))
+            for (stage, position, container), devices in zip(owners, slots, strict=True):
+                if devices:
+                    asked = container.get(f"{wire.runtime(word)}-memory") or -1
+                    grants.append(
+                        ContainerGrant(
+                            container.name,
+                            position,
+                            self.name,
+                            tuple(_with_asked(device, asked) for device in devices),
+                            stage,
+                        )
+                    )
+        if errors:
+            raise HeldInPart(errors[0], tuple(grants))
+        return tuple(grants)
+
+    def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
+        """Limit memory and cores to the request, and use its template."""
+        device = common.at_most(device, asked, card)
+        detail = wire.Detail.of(device)
+        if not isinstance(asked, VnpuCardDemand) or detail.cut in ("", asked.cut):
+            return device
+        return replace(device, detail=str(wire.Detail(detail.word, asked.cut)))
+
+    def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
+        """Return the variables that the device plugin injects.
+
+        The plugin names chips by the number of the node's driver, which is their index if all chips are registered.
+        """
+        first = grant.devices[0]
+        indexes = [str(card.index) for card in cards]
+        environment = {"ASCEND_VISIBLE_DEVICES": ",".join(indexes)}
+        cut = wire.Detail.of(first).cut
+        if cut == wire.HAMI_CORE:
+            environment["NPU_MEM_QUOTA"] = str(first.memory)
+            if first.cores:
+                environment["NPU_PRIORITY"] = str(first.cores)
+            environment["NPU_GLOBAL_SHM_PATH"] = f"/hami-shared-region/{indexes[0]}_global_registry"
+            environment["NPU_LOCAL_SHM_PATH"] = "/hami-vnpu-shmem/vnpu_local_shmem"
+        elif cut:
+            environment["ASCEND_VNPU_SPECS"] = cut
+        return environment
+
+    def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
+        """Warn of vNPUs in several containers, and of whole chips with less memory than requested.
+
+        The plugin marks a pod as served and releases the node lock after the first container; for the others it may
+        choose a pod that another scheduler has bound (ascend-device-plugin, internal/server).
+        """
+        warnings = []
+        if len(grants) > 1:
+            names = ", ".join(grant.container for grant in grants)
+            warnings.append(
+                f"vNPUs in {len(grants)} containers ({names}): the device plugin frees the node after the first of "
+                "them, and a pod of another scheduler may get the devices of the others"
+            )
+        for grant in grants:
+            device = grant.devices[0]
+            if device.asked > device.memory != WHOLE:
+                warnings.append(
+                    f"container {grant.container} asks {device.asked} MiB and has a whole chip: "
+                    f"{device.memory} MiB of it can be used"
+                )
+        return tuple(warnings)
+
+
+def _largest_template(chip: VnpuChip, memory: int, ai_cores: int, ai_cpus: int | None) -> int:
+    """Return the MiB of the largest template for these free amounts, 0 for none; ``ai_cpus`` None: no limit."""
+    fitting = (
+        each.memory
+        for each in chip.templates
+        if each.memory <= memory and each.ai_cores <= ai_cores and (ai_cpus is None or each.ai_cpus <= ai_cpus)
+    )
+    return max(fitting, default=0)
+
+
+def _device(chip: VnpuChip, cards: CardDemand, pick: Pick) -> DeviceGrant:
+    assert isinstance(cards, VnpuCardDemand)
+    card, detail = pick.card, str(wire.Detail(chip.word, cards.cut))
+    device = DeviceGrant(card.id, card.index, common.memory_on(cards, card), cards.cores, detail)
+    return _with_asked(device, cards.asked)
+
+
+def _with_asked(device: DeviceGrant, asked: int) -> DeviceGrant:
+    """Return the device with the requested MiB, if they differ from the charged MiB."""
+    return device if asked in (-1, device.memory) else replace(device, asked=asked)
+
+
+def _owners(ask: PodRequest, word: str, slots: int) -> list[common.Container]:
+    """Return for each slot of a pod its container, as stage, position and request.
+
+    HAMi and deviceshare write a slot for each init container and each container, older versions of HAMi for each
+    container, Volcano for each container with a request. Further slots count for the last container.
+    """
+    every = common.start_order(ask)
+    mains = every[len(ask.init_containers) :]
+    owners = mains
+    if slots == len(every):
+        owners = every
+    elif slots != len(mains):
+        resource = wire.runtime(word)
+        owners = [owner for owner in mains if any(name.startswith(resource) for name, _ in owner[2].resources)]
+    last = [*mains, ("", 0, ContainerRequest("", ()))][max(0, len(mains) - 1)]
+    return [*owners[:slots], *[last] * (slots - len(owners))]
+
+
+def _state_of(shares: Sequence[CardShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
+    """Return the AI cores, AI CPUs and shares of a chip that one pod uses.
+
+    They are the larger of its largest init container and the sum of the others.
+    """
+    if len(shares) == 1:
+        return _amounts_of(shares[0].device, chip, card)
+    taken: dict[int, tuple[int, ...]] = {_OTHERS: (0, 0, 0)}
+    for device, position, stage in shares:
+        taker = position if stage == INIT else _OTHERS
+        taken[taker] = tuple(map(add, taken.get(taker, (0, 0, 0)), _amounts_of(device, chip, card)))
+    return tuple(map(max, zip(*taken.values(), strict=True)))
+
+
+def _amounts_of(device: DeviceGrant, chip: VnpuChip | None, card: Card) -> tuple[int, int, int]:
+    """Return the AI cores, AI CPUs and shares of one device."""
+    return _amounts(wire.Detail.of(device).cut, card.memory if device.memory == WHOLE else device.memory, chip)
+
+
+@lru_cache(maxsize=4096)
+def _amounts(cut: str, memory: int, chip: VnpuChip | None) -> tuple[int, int, int]:
+    """Return the AI cores, AI CPUs and shares of a device.
+
+    An unknown template counts as the template for its memory.
+    """
+    if cut == wire.HAMI_CORE:
+        return 0, 0, 1
+    if chip is None:
+        return 0, 0, 0
+    template = next((each for each in chip.templates if each.name == cut), None) or template_for(chip, memory)
+    return (template.ai_cores, template.ai_cpus, 0) if template else (chip.ai_cores, chip.ai_cpus, 0)

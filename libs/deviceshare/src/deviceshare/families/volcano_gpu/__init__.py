@@ -1,0 +1,1 @@
+"""NVIDIA GPUs that Volcano's device plugin shares by memory or gives whole."""

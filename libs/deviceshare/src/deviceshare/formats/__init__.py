@@ -1,1 +1,0 @@
-"""Annotation formats of device plugins, one module per vendor. Other packages import the modules directly."""
