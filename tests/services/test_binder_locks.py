@@ -11,7 +11,7 @@ from deviceshare_binder.core.locks import LINGER
 from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.core import Log
 from deviceshare_cluster.interface import BindState
-from support.handoff import AT, HAMI, NOW, SEVERAL, VNPU, VNPUS, Cluster, memory, pod, vgpus
+from support.handoff import AT, HAMI, NOW, SEVERAL, VNPU, VNPUS, Cluster, claim, memory, pod, vgpus
 
 
 def test_the_plugin_that_serves_the_pod_that_the_lock_names_finds_it_locked():
@@ -216,3 +216,29 @@ def test_the_lock_of_a_pod_whose_binding_the_cluster_refuses_for_good_is_given_b
                     cluster.core.node("n1", NodeView(name="n1", locks=((HAMI, one.value),)))
     assert begun[0] == "p0"
     assert "p1" in begun
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_pod_that_waits_for_another_ones_handoff_leaves_it_the_lock(shown):
+    """After a restart of the API server: it refuses a binding once, and does not answer a request for the lock."""
+    cluster = Cluster(VNPU, VNPU)
+    (lock,) = cluster.core.take(NOW)
+    cluster.core.lock_answered("claim-p0", lock.value, NOW)
+    cluster.begun()
+    cluster.core.bind_answered("claim-p0", BindState.REFUSED, "", "pods/binding is forbidden", NOW)
+    cluster.core.take(NOW)
+    cluster.core.read_answered("claim-p0", "", NOW)
+    assert locking(cluster) == ["claim-p1"], "p0 is refused, and the fact of the node does not show its lock yet"
+    cluster.core.failed("claim-p1", NOW, 0.0)
+    again = msgspec.structs.replace(claim("p0", VNPU), id="again")
+    cluster.core.ledger("n1", [again, claim("p1", VNPU)])
+    assert locking(cluster) == [], "p0 waits: p1 may have the lock already"
+    if shown:
+        cluster.core.node("n1", NodeView(name="n1", locks=((HAMI, lock.value),)))
+    requested = []
+    while not requested and (now := cluster.core.next_due()) < NOW + 2 * LINGER:
+        commands = cluster.core.take(now)
+        requested = [one.claim for one in commands if isinstance(one, LockNode)]
+        if release("n1", HAMI, lock.value) in map(content, commands):
+            cluster.core.node("n1", NodeView(name="n1"))
+    assert requested == ["claim-p1"]

@@ -402,8 +402,12 @@ class ClaimBinder:
                     task.unsure = bool(keys)
 
     def _needs_lock(self, node: str, uid: str) -> bool:
-        """Return whether a pod is being bound to a node or handed over there."""
-        working = any(task.node.name == node and not task.is_refused for task in self._tasks.of_pod(uid))
+        """Return whether a pod is being bound to a node or handed over there.
+
+        A pod that waits for another one's handoff is not: that one may need the lock.
+        """
+        tasks = (task for task in self._tasks.of_pod(uid) if task.node.name == node)
+        working = any(task.state is not State.HELD and not task.is_refused for task in tasks)
         return working or self.handoffs.contains(node, uid)
 
     def _holder_needs(self, node: str, holder: str) -> bool | None:
