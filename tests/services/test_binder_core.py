@@ -205,6 +205,15 @@ def test_a_claim_that_waits_is_withdrawn():
     assert states(core.take(0.2)) == {"c1": ("withdrawn", "")}
 
 
+def test_a_claim_that_returns_to_the_ledger_is_bound():
+    core = started(claim(), pods=[pod()])
+    core.take(0.0)
+    core.ledger("n1", [])
+    core.bind_answered("c1", BindState.CHANGED, "", "", 0.0, revision="2")
+    core.ledger("n1", [claim()])
+    assert of(BindPod, core.take(1.0))
+
+
 def test_limit_and_turns():
     core = BinderDriver(limit=20)
     for name in ("n1", "n2"):

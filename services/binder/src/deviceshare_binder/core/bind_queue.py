@@ -164,6 +164,4 @@ class BindQueue:
         for other in self.of_pod(task.claim.uid):
             if other is not task and other.state is State.PARKED:
                 self.enqueue(other)
-        if task.dropped:
-            task.dropped = not task.node.holds(task.claim)
         return task

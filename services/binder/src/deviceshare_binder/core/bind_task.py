@@ -114,7 +114,6 @@ class BindTask(msgspec.Struct, eq=False):
     deadline: float | None = None
     """The monotonic time until which it waits for facts."""
     verdict: Verdict | None = None
-    dropped: bool = False
     lock: LockNode | None = None
     """The lock of the node that is being requested."""
     unsure: bool = False
@@ -150,6 +149,11 @@ class BindTask(msgspec.Struct, eq=False):
             claim.uid, claim.namespace, claim.name, times, first=PHASES.index("claiming"), root=True,
             node=self.node.name, queue=claim.queue, result=BOUND, decided_by=claim.decided_by,
         )  # fmt: skip
+
+    @property
+    def dropped(self) -> bool:
+        """Whether its claim has left the ledger: it ends with the answer to its request."""
+        return not self.node.holds(self.claim)
 
     @property
     def is_refused(self) -> bool:

@@ -358,10 +358,8 @@ class ClaimBinder:
                 self._reevaluate(known)
 
     def _drop(self, task: BindTask) -> None:
-        """Remove a task, after the answer to its request if it is in flight."""
-        if task.in_flight:
-            task.dropped = True
-        else:
+        """Remove a task; one in flight ends with the answer to its request."""
+        if not task.in_flight:
             self._steps.remove(task)
 
     def _reevaluate(self, task: BindTask) -> None:
