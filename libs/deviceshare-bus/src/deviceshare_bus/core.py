@@ -7,19 +7,10 @@ events at the same times give the same commands, which makes a core replayable (
 A service defines its own events and commands as further subclasses of :class:`Event` and :class:`Command`.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
-
-
-class Now(NamedTuple):
-    """The time of an event on two clocks, both in seconds.
-
-    ``monotonic`` is for pauses, grace periods and timeouts; ``wall`` (unix time) is for timestamps only.
-    """
-
-    monotonic: float
-    wall: float
+from deviceshare.model import Now as Now
 
 
 class Event(msgspec.Struct, frozen=True, tag=True, tag_field="event"):

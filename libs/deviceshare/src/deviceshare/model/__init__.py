@@ -6,7 +6,7 @@ Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions),
 uid), :mod:`.bounded` (numbers in messages), :mod:`.requirements` and :mod:`.pod_topology` (selectors of labels,
 inter-pod constraints), :mod:`.policies` (the choice among nodes and cards), :mod:`.signatures` (HMAC of device
 annotations), :mod:`.revisions` (of objects, as numbers), :mod:`.fences` (claims that must not be bound any more),
-:mod:`.traces` (ids of traces), :mod:`.backoff` (pauses between retries).
+:mod:`.traces` (ids of traces), :mod:`.backoff` (pauses between retries), :mod:`.now` (the time as an argument).
 """
 
 from deviceshare.model.backoff import Backoff
@@ -68,6 +68,7 @@ from deviceshare.model.facts import (
 )
 from deviceshare.model.fences import FENCE, fence_entry, fenced_claims, with_fence
 from deviceshare.model.fields import Field, FieldWarning, Source, as_text
+from deviceshare.model.now import Now
 from deviceshare.model.pod_topology import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -210,6 +211,7 @@ __all__ = [
     "NodeLedger",
     "NodeOutcomes",
     "NodeTerms",
+    "Now",
     "OtherPodFact",
     "Outcome",
     "PodFact",
