@@ -16,7 +16,7 @@ from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
 from deviceshare_bus.validation import Decoders, validated
 
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore, build_core
-from deviceshare_placement.core.explaining import EXPLANATION_BYTES, MAX_EXPLANATIONS
+from deviceshare_placement.core.publishing import EXPLANATION_BYTES, MAX_EXPLANATIONS
 
 _DECODERS: Decoders = {
     **dict.fromkeys((*FACT_KINDS, "synced"), decode_fact),

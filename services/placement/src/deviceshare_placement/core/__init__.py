@@ -3,7 +3,7 @@
 Read :mod:`.events`, then :mod:`.placement_core`, which shows the whole flow. :mod:`.cluster_state` and :mod:`.records`
 hold the state; :mod:`.facts` and :mod:`.ledgers` update it from the bus; :mod:`.own_work` knows which part is this
 replica's; :mod:`.deciding`, :mod:`.readiness` and :mod:`.overcommit` decide; :mod:`.ledger_writes` writes the ledgers;
-:mod:`.claims`, :mod:`.explaining` and :mod:`.reporter` make what is written.
+:mod:`.claims`, :mod:`.explaining`, :mod:`.publishing` and :mod:`.reporter` make what is written.
 """
 
 from typing import Any

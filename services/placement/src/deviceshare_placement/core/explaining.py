@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import BINPACK, NODEORDER, SchedulerConf
-from deviceshare.families import explain_claim, gang_line
+from deviceshare.families import gang_line
 from deviceshare.model import (
     ADMITTED,
     PENDING,
     REJECTED,
     Choice,
-    Claim,
     Explanation,
     PodFact,
     PodGroupFact,
@@ -23,17 +22,8 @@ from deviceshare.model import (
     unavailable,
 )
 from deviceshare.queueing import Decision, Group, Reason, Shortage
-from deviceshare_bus.core import ExpireOthers, PutLatest
-from deviceshare_bus.subjects import Stream, explain
 
-from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.records import GroupRecord
-
-EXPLANATION_TTL = 24 * 3600.0
-"""Seconds for which the server keeps the last explanation of an object that is gone."""
-MAX_EXPLANATIONS, EXPLANATION_BYTES = 100_000, 1 << 28
-"""The number of messages on EXPLAIN, and their bytes in the store, beyond which the oldest explanations of objects that
-are gone are deleted."""
 
 _PLUGINS: dict[tuple[bool, bool], tuple[str, ...]] = {
     (nodeorder, binpack): (NODEORDER,) * nodeorder + (BINPACK,) * binpack
@@ -48,18 +38,6 @@ class Obstacle(NamedTuple):
 
     text: str
     reason: str = ""
-
-
-def publish(explanation: Explanation, *, ttl: float | None = None) -> PutLatest:
-    """Return the command that publishes an explanation, for ``ttl`` seconds or, with None, without limit."""
-    return PutLatest(explain(explanation.uid), explanation, ttl)
-
-
-def expire_others(cluster: ClusterState) -> ExpireOthers:
-    """Return the command that lets explanations expire whose objects were deleted while the service did not run."""
-    groups = (group.fact for group in cluster.groups.values())
-    uids = {*cluster.pods, *(fact.uid for fact in groups if fact is not None)} - {""}
-    return ExpireOthers(Stream.EXPLAIN, tuple(map(explain, sorted(uids))), EXPLANATION_TTL)
 
 
 def choice(allocator: Allocator, pod: PodFact, placement: Placement, decision: Decision, queue: str) -> Choice:
@@ -90,12 +68,6 @@ def _policies(conf: SchedulerConf) -> dict[str, Any]:
     if (conf.node_policy, node_of) != (conf.card_policy, card_of):
         found |= {"card_policy": conf.card_policy, "card_policy_of": card_of}
     return found
-
-
-def ended(allocator: Allocator, claim: Claim, node: str) -> PutLatest:
-    """Return the command that keeps why a pod was placed, when it has ended and its claim is to be removed."""
-    fact = allocator.node(node)
-    return publish(explain_claim(claim, node, fact.cards if fact is not None else ()))
 
 
 def gone(pod: PodFact, reported: str, now: float, by: str) -> Explanation:

@@ -24,7 +24,7 @@ from deviceshare_bus.subjects import address, ledger, outcome
 from deviceshare_bus.subjects import fact as subject_of
 from msgspec.structs import replace
 
-from deviceshare_placement.core import explaining
+from deviceshare_placement.core import explaining, publishing
 from deviceshare_placement.core.arrivals import count_arrival, count_if_configured, count_if_selected
 from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.deciding import Deciding
@@ -234,7 +234,7 @@ class Facts:
                 if fact.uid:
                     gone = explaining.group_gone(fact, now.wall, self._instance)
                     return self._report_ended(
-                        before, self._sequence, [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL)]
+                        before, self._sequence, [publishing.publish(gone, ttl=publishing.EXPLANATION_TTL)]
                     )
             case PriorityClassFact():
                 self._cluster.remove_priority_class(fact.name)
@@ -282,7 +282,7 @@ class Facts:
         step = RecordStep(fact.uid, fact.ref, "gone", at=now.wall)
         # The binder exports the trace of a pod that was claimed.
         traces = [waited] if unplaced else []
-        commands = [explaining.publish(gone, ttl=explaining.EXPLANATION_TTL), step, *traces]
+        commands = [publishing.publish(gone, ttl=publishing.EXPLANATION_TTL), step, *traces]
         return self._report_ended(before, self._sequence, commands)
 
     def _configure(self) -> None:

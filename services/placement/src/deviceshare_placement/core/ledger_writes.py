@@ -12,7 +12,7 @@ from deviceshare_bus.division import Division
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
 from deviceshare_bus.subjects import ledger as subject_of
 
-from deviceshare_placement.core import explaining
+from deviceshare_placement.core import explaining, publishing
 from deviceshare_placement.core.claim_traces import record_round
 from deviceshare_placement.core.claims import MAX_WRITES, Author, NewClaim, claim, nodes_of, select
 from deviceshare_placement.core.cluster_state import ClusterState
@@ -148,7 +148,7 @@ class LedgerWrites:
             pod = self._cluster.pods.get(claim.uid)
             if pod is not None and pod.fact.ended and pod.fact.node == node and claim.choice is not None:
                 pod.explained = True
-                yield explaining.ended(self._cluster.allocator, claim, node)
+                yield publishing.ended(self._cluster.allocator, claim, node)
 
     def _repairs_later(self, node: str, now: float) -> bool:
         """Return whether changes alone of a ledger are not written now: later, or by another replica."""

@@ -36,7 +36,7 @@ from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_bus.subjects import ledger as subject_of
 from deviceshare_bus.subjects import outcome as outcome_subject
 
-from deviceshare_placement.core import explaining
+from deviceshare_placement.core import publishing
 from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.claim_traces import ClaimTraces, count_attempts
 from deviceshare_placement.core.cluster_state import ClusterState
@@ -293,14 +293,14 @@ class PlacementCore:
         commands: list[Command] = []
         if not self._explanations_expire and self._work.owns_expiry:
             self._explanations_expire = True
-            commands.append(explaining.expire_others(self.cluster))
+            commands.append(publishing.expire_others(self.cluster))
         commands += self._reconcile(now.monotonic)
         self._borrowing.update(now.monotonic, shared=self._division.others > 0)
         decided = self._deciding.decide(now)
         commands += self._writes.write(decided, now)
         commands += count_attempts("unschedulable", decided.unplaced)
         commands += self._writes.expire(now.monotonic)
-        commands += map(explaining.publish, decided.of_groups)
+        commands += map(publishing.publish, decided.of_groups)
         self._undecided = bool(decided.order)  # there may be more to place
         return commands
 
@@ -334,5 +334,5 @@ class PlacementCore:
         commands: list[Command] = []
         for each in self._reporter.take(self.cluster.pods, now):
             ref = self.cluster.pods[each.uid].fact.ref
-            commands += (explaining.publish(each), RecordStep(each.uid, ref, "pending", message=each.message))
+            commands += (publishing.publish(each), RecordStep(each.uid, ref, "pending", message=each.message))
         return commands

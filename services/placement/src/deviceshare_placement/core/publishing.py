@@ -1,0 +1,33 @@
+"""What is written to EXPLAIN: why pods wait, and what became of those that are gone."""
+
+from deviceshare.allocation import Allocator
+from deviceshare.families import explain_claim
+from deviceshare.model import Claim, Explanation
+from deviceshare_bus.core import ExpireOthers, PutLatest
+from deviceshare_bus.subjects import Stream, explain
+
+from deviceshare_placement.core.cluster_state import ClusterState
+
+EXPLANATION_TTL = 24 * 3600.0
+"""Seconds for which the server keeps the last explanation of an object that is gone."""
+MAX_EXPLANATIONS, EXPLANATION_BYTES = 100_000, 1 << 28
+"""The number of messages on EXPLAIN, and their bytes in the store, beyond which the oldest explanations of objects that
+are gone are deleted."""
+
+
+def publish(explanation: Explanation, *, ttl: float | None = None) -> PutLatest:
+    """Return the command that publishes an explanation, for ``ttl`` seconds or, with None, without limit."""
+    return PutLatest(explain(explanation.uid), explanation, ttl)
+
+
+def expire_others(cluster: ClusterState) -> ExpireOthers:
+    """Return the command that lets explanations expire whose objects were deleted while the service did not run."""
+    groups = (group.fact for group in cluster.groups.values())
+    uids = {*cluster.pods, *(fact.uid for fact in groups if fact is not None)} - {""}
+    return ExpireOthers(Stream.EXPLAIN, tuple(map(explain, sorted(uids))), EXPLANATION_TTL)
+
+
+def ended(allocator: Allocator, claim: Claim, node: str) -> PutLatest:
+    """Return the command that keeps why a pod was placed, when it has ended and its claim is to be removed."""
+    fact = allocator.node(node)
+    return publish(explain_claim(claim, node, fact.cards if fact is not None else ()))
