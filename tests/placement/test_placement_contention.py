@@ -104,7 +104,7 @@ def test_queues_get_the_shares_that_one_replica_gives_them() -> None:
 def test_a_pod_that_fits_only_on_a_node_in_use_does_not_wait() -> None:
     system = nearly_full(2, {"a": 1})
     for replica in system.replicas:
-        replica.core._deciding.contention.conflicted([f"node-{number:05d}" for number in range(NODES)], system.now)
+        replica.core._contention.conflicted([f"node-{number:05d}" for number in range(NODES)], system.now)
     made = replace(pod("x", vgpu(1, 1024)), queue="a", created=system.now)
     system.facts.append((f"cluster.pod.{made.uid}", made))
     for replica in system.replicas:
@@ -142,7 +142,7 @@ def test_a_job_that_fits_only_on_a_node_in_use_is_decided_in_its_turn() -> None:
     system.settle(2 * PERIOD)
     for replica in system.replicas:
         for _ in range(5):
-            replica.core._deciding.contention.conflicted(["big"], system.now)
+            replica.core._contention.conflicted(["big"], system.now)
     for name, memory, priority in (("high", 90, 100), ("low", 40, 0)):
         made = replace(pod(name, vgpu(1, memory)), queue="q", created=system.now, priority=priority)
         system.facts.append((f"cluster.pod.{made.uid}", made))

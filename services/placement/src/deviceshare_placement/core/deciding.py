@@ -4,20 +4,17 @@ The order of work is the library's (:mod:`deviceshare.queueing`); this module tu
 and the decisions into explanations.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from deviceshare.allocation import Unplaceable
-from deviceshare.model import Explanation, GroupKey, PodGroupFact, PodUid, Resources
+from deviceshare.model import Explanation, GroupKey, Now, PodGroupFact, PodUid, Resources
 from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
-from deviceshare_bus.core import Now
 
 from deviceshare_placement.core import explaining
-from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.cluster_state import STARTED, ClusterState
-from deviceshare_placement.core.contention import Contention
-from deviceshare_placement.core.own_work import OwnWork
+from deviceshare_placement.core.ownership import EVERYTHING, Ownership
 from deviceshare_placement.core.promises import Promises
 from deviceshare_placement.core.readiness import enqueue_obstacle, namespace_obstacle, namespace_of, readiness
 from deviceshare_placement.core.records import GroupRecord
@@ -46,16 +43,7 @@ class Round(NamedTuple):
 class Deciding:
     """Decides the groups of a cluster, and gives the explanations of those that wait to the reporter."""
 
-    def __init__(
-        self,
-        cluster: ClusterState,
-        reporter: Reporter,
-        instance: str,
-        work: OwnWork,
-        borrowing: Borrowing,
-        contention: Contention,
-    ) -> None:
-        self._work = work
+    def __init__(self, cluster: ClusterState, reporter: Reporter, instance: str) -> None:
         self._promises = Promises(cluster)
         self._cluster = cluster
         self._reporter = reporter
@@ -66,8 +54,8 @@ class Deciding:
         """When the requests are reported to the allocator again, monotonic."""
         self._wall_offset: float | None = None
         """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
-        self.borrowing = borrowing
-        self.contention = contention
+        self._ownership: Ownership = EVERYTHING
+        """That of this round."""
         self._of_groups: list[Explanation] = []
         """Explanations of PodGroups in this round."""
 
@@ -76,7 +64,7 @@ class Deciding:
         self._reporter.drop(uid)
         self.retries.pop(uid, None)
 
-    def leave(self, group: GroupRecord) -> None:
+    def leave(self, group: GroupRecord, ownership: Ownership) -> None:
         """Report nothing more of a group that this replica does not decide.
 
         What was reported before is forgotten if another replica decides the group: if it comes back, this is not the
@@ -84,7 +72,7 @@ class Deciding:
         """
         for uid in group.members:
             self._reporter.drop(uid)
-        if self._work.will_own(group):
+        if ownership.will_own(group):
             return
         group.admitted, group.unreported, group.reported = False, False, ""
         for uid in group.members:
@@ -94,7 +82,6 @@ class Deciding:
         """Yield the monotonic times at which a round has something to do without further events."""
         yield from self.retries.values()
         yield from self._cluster.dispatcher.due()
-        yield from self.borrowing.due()
         if self._promises.unfinished:
             yield now.monotonic
         # How long a PodGroup has waited follows from its creation timestamp.
@@ -107,9 +94,12 @@ class Deciding:
             self._wall_offset = now.wall - now.monotonic
         return now.monotonic + self._wall_offset
 
-    def decide(self, now: Now) -> Round:
-        """Decide what can be decided now."""
-        cluster = self._cluster
+    def decide(self, now: Now, ownership: Ownership = EVERYTHING, avoided: Collection[str] = ()) -> Round:
+        """Decide what can be decided now, of the groups that are owned.
+
+        A pod goes to one of the ``avoided`` nodes only if it fits on no other.
+        """
+        cluster, self._ownership = self._cluster, ownership
         if now.monotonic >= self._expect_at:
             self._expect_at = now.monotonic + EXPECT_INTERVAL
             cluster.allocator.expect(cluster.most_frequent_requests(MAX_EXPECTED))
@@ -123,9 +113,8 @@ class Deciding:
             if (record := cluster.groups.get(key)) is not None:
                 self._check(record, now)
         self._admit(now)
-        # Not even the order of jobs depends on the nodes that are left to other replicas.
-        paused = self.contention.paused(now.monotonic)
-        turns = cluster.dispatcher.decide(MAX_PODS, now.monotonic, self._steady(now), paused)
+        # Not even the order of jobs depends on the avoided nodes.
+        turns = cluster.dispatcher.decide(MAX_PODS, now.monotonic, self._steady(now), avoided)
         for job_class, decision in turns.waiting.values():
             self._report_job_class(job_class, decision, now.wall)
         reported, self._of_groups = self._of_groups, []
@@ -147,8 +136,8 @@ class Deciding:
         if fact is not None:
             self._promises.changed(record)
             self._commit(record, fact)
-        if not self._work.owns(record):
-            self.leave(record)
+        if not self._ownership.owns(record):
+            self.leave(record, self._ownership)
             return
         if fact is not None and record.applies and not self._has_started(record, fact):
             closed = enqueue_obstacle(cluster, fact)

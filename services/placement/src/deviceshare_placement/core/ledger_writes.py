@@ -16,6 +16,7 @@ from deviceshare_placement.core import explaining, publishing
 from deviceshare_placement.core.claim_traces import record_round
 from deviceshare_placement.core.claims import MAX_WRITES, Author, NewClaim, claim, nodes_of, select
 from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.deciding import Deciding, Round
 from deviceshare_placement.core.ledgers import Ledgers
 from deviceshare_placement.core.own_work import OwnWork
@@ -37,6 +38,7 @@ class LedgerWrites:
         deciding: decides a pod again when its pause is over.
         reporter: holds the explanations of waiting pods.
         work: the part of this replica.
+        contention: the nodes that are left to other replicas.
         division: the lease under which it writes.
         readable: whether all messages about a node are valid.
         instance: the name of the process.
@@ -50,6 +52,7 @@ class LedgerWrites:
         deciding: Deciding,
         reporter: Reporter,
         work: OwnWork,
+        contention: Contention,
         division: Division,
         readable: Callable[[str], bool],
         instance: str,
@@ -60,6 +63,7 @@ class LedgerWrites:
         self._deciding = deciding
         self._reporter = reporter
         self._work = work
+        self._contention = contention
         self._division = division
         self._readable = readable
         self._instance = instance
@@ -187,7 +191,7 @@ class LedgerWrites:
         new = completed.context
         if completed.result is Result.WRITTEN:
             for written in completed.write.writes:
-                self._deciding.contention.written(written.message.node)
+                self._contention.written(written.message.node)
                 self._cluster.ledger(written.message.node).refusals = 0
                 self._cluster.ledger(written.message.node).retry_at = 0.0
             for written in completed.newer:
@@ -213,7 +217,7 @@ class LedgerWrites:
             self._cluster.reconsider_pod(each.uid)
         if self._division.others:
             nodes = (written.message.node for written in completed.write.writes)
-            self._deciding.contention.conflicted(nodes, now.monotonic)
+            self._contention.conflicted(nodes, now.monotonic)
         steps = [RecordStep(each.uid, f"{each.claim.namespace}/{each.claim.name}", "conflict") for each in new]
         return [Count("ledger_conflicts"), *steps, *completed.commands]
 

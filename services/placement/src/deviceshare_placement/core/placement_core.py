@@ -82,12 +82,11 @@ class PlacementCore:
         self._ledgers = Ledgers(self.cluster, self._traces)
         self._reporter = Reporter()
         self._borrowing = Borrowing(self.cluster.accounts, self._work.owns_queue)
-        self._deciding = Deciding(
-            self.cluster, self._reporter, instance, self._work, self._borrowing, Contention(self._work.level)
-        )
+        self._contention = Contention(self._work.level)
+        self._deciding = Deciding(self.cluster, self._reporter, instance)
         self._facts = Facts(self.cluster, self._ledgers, self._deciding, self._work, instance)
         self._writes = LedgerWrites(
-            self.cluster, self._ledgers, self._deciding, self._reporter, self._work, self._division,
+            self.cluster, self._ledgers, self._deciding, self._reporter, self._work, self._contention, self._division,
             self._facts.readable, instance, claim_prefix,
         )  # fmt: skip
         self._explanations_expire = False
@@ -196,6 +195,7 @@ class PlacementCore:
         """Return the monotonic times at which decisions or repairs are due without further events."""
         return [
             *self._deciding.due(now),
+            *self._borrowing.due(),
             *self._ledgers.orphans_due(),
             *(since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1)),
             *(
@@ -233,7 +233,7 @@ class PlacementCore:
         self._ledgers.enter(node, ledger.claims, now.monotonic)
         self._facts.valid(subject)
         if self._division.others:
-            self._deciding.contention.used(node, now.monotonic)
+            self._contention.used(node, now.monotonic)
         if ledger.gone:
             self._writes.forget(node)
         return []
@@ -296,7 +296,7 @@ class PlacementCore:
             commands.append(publishing.expire_others(self.cluster))
         commands += self._reconcile(now.monotonic)
         self._borrowing.update(now.monotonic, shared=self._division.others > 0)
-        decided = self._deciding.decide(now)
+        decided = self._deciding.decide(now, self._work, self._contention.paused(now.monotonic))
         commands += self._writes.write(decided, now)
         commands += count_attempts("unschedulable", decided.unplaced)
         commands += self._writes.expire(now.monotonic)
@@ -312,7 +312,7 @@ class PlacementCore:
         self.cluster.reconsider_all()
         for group in self.cluster.groups.values():
             if not self._work.owns(group):
-                self._deciding.leave(group)
+                self._deciding.leave(group, self._work)
         if self._division.took_over:
             # The member that has ended may not have let explanations of deleted objects expire.
             self._division.took_over = self._explanations_expire = False
