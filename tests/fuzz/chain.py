@@ -12,7 +12,7 @@ from deviceshare.families import explain_claim
 from deviceshare.model import DEVICES_DIFFER, Claim, ConfigError, FormatError, PodFact
 from deviceshare.objects import decode_node, decode_pod
 from deviceshare.queueing import Group, decide
-from deviceshare_placement.core import explaining
+from deviceshare.scheduler import explaining
 from fuzz import corpus
 from fuzz.mutations import texts, trees
 from hypothesis import strategies as st

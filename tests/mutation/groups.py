@@ -75,6 +75,11 @@ GROUPS = (
         (_BINDER,),
         ("tests/services/test_binder_[!a]*.py", "tests/services/test_binder*.py"),
     ),
+    Group(
+        "scheduler",
+        (f"{_LIBRARY}/scheduler",),
+        ("tests/placement/test_placement_[!r]*.py", "tests/placement/test_*.py"),
+    ),
     Group("placement", (_PLACEMENT,), ("tests/placement/test_placement_[!r]*.py", "tests/placement/test_*.py")),
     Group(
         "inventory",

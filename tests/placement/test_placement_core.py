@@ -8,9 +8,9 @@ from deviceshare.model import (
     PodUid,
     QueueFact,
 )
+from deviceshare.scheduler.reporter import MAX_REPEATED
 from deviceshare_placement.core import PlacementCore
 from deviceshare_placement.core.ledger_writes import RETRY
-from deviceshare_placement.core.reporter import MAX_REPEATED
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
 from support.played import Played

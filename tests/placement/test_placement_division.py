@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from deviceshare.model import Claim, Gone, GroupKey, NodeLedger, PodFact, QueueFact, Synced
+from deviceshare.scheduler.deciding import Deciding
 from deviceshare_bus.core import (
     CaughtUp,
     Command,
@@ -25,7 +26,6 @@ from deviceshare_bus.leases import PERIOD, RENEWALS, Fence, Lease
 from deviceshare_bus.subjects import address, node_of
 from deviceshare_bus.subjects import ledger as ledger_subject
 from deviceshare_placement.core import FactReceived, LedgerReceived, PlacementCore
-from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.own_work import SPLIT_ABOVE
 from hypothesis import given, settings
 from hypothesis import strategies as st

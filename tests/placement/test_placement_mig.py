@@ -1,7 +1,7 @@
 """The partitioning of unused MIG cards by the requests of the cluster's pods."""
 
 from deviceshare.model import ConfigFact
-from deviceshare_placement.core.deciding import EXPECT_INTERVAL
+from deviceshare.scheduler.deciding import EXPECT_INTERVAL
 from support.builders import node, pod, vgpu
 from support.mig import CONFIGS, mig_card
 from support.played import Played

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from deviceshare.model import ConfigFact, ContainerGrant, DeviceGrant, GroupKey, PodGroupFact, QueueFact
 from deviceshare.queueing import EmptyCluster
-from deviceshare_placement.core import promises
+from deviceshare.scheduler import promises
 from msgspec.structs import replace
 from support.builders import MEMORY, card, node, pod, vgpu
 from support.played import WALL, Played

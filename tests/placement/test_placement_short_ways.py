@@ -6,8 +6,9 @@ from contextlib import contextmanager
 import pytest
 from deviceshare.model import NodeOutcomes, Outcome, Problem, QueueFact
 from deviceshare.queueing import gangs
+from deviceshare.scheduler import readiness
 from deviceshare_bus.messages import encode
-from deviceshare_placement.core import OutcomesReceived, readiness
+from deviceshare_placement.core import OutcomesReceived
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

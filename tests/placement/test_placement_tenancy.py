@@ -5,7 +5,7 @@ import json
 import pytest
 from deviceshare.model import GroupKey, NamespaceFact, PodGroupFact, QueueFact
 from deviceshare.objects import decode_podgroup
-from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare.scheduler.cluster_state import ClusterState
 from msgspec.structs import replace
 from support.builders import MEMORY, node, pod, vgpu
 from support.played import Played

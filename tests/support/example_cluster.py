@@ -18,11 +18,11 @@ from deviceshare.families.mindcluster.wire import describes_devices
 from deviceshare.model import Claim, NodeFact, PodFact, Problem
 from deviceshare.objects import decode_device_info, decode_node, decode_pod
 from deviceshare.queueing import Decision, Group, decide
+from deviceshare.scheduler import explaining
 from deviceshare_cluster.interface import Object
 from deviceshare_localcluster import read_manifests
 from deviceshare_localcluster.admission import Priorities, admit
 from deviceshare_localcluster.jobs import pod_maker, pod_names
-from deviceshare_placement.core import explaining
 from msgspec.structs import replace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

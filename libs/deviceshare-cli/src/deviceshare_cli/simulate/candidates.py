@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from deviceshare.allocation import Movable, PodClass
 from deviceshare.model import PodUid
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.readiness import queue_obstacle
+from deviceshare.scheduler.records import PodRecord
 from deviceshare.state import Holding
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics.api import whole_cards
-from deviceshare_placement.core.cluster_state import ClusterState
-from deviceshare_placement.core.readiness import queue_obstacle
-from deviceshare_placement.core.records import PodRecord
 from msgspec.structs import replace
 
 from deviceshare_cli.simulate.restartable import (

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from deviceshare.allocation import Move, measure, plan
 from deviceshare.kernels import CARD
 from deviceshare.model import PodFact
+from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare_metrics.api import PodDevice
-from deviceshare_placement.core.cluster_state import ClusterState
 
 from deviceshare_cli.pods import devices_of
 from deviceshare_cli.simulate.candidates import PodObjects, find_candidates

@@ -18,6 +18,8 @@ from deviceshare.model import (
     PodUid,
     VolumeBinding,
 )
+from deviceshare.scheduler.arrivals import begin_to_count, count_if_configured
+from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.volumes import Catalog
 from deviceshare_bus.core import (
     CaughtUp,
@@ -41,8 +43,6 @@ from deviceshare_bus.subjects import ledger as ledger_subject
 from deviceshare_bus.validation import InvalidMessageError
 from deviceshare_localcluster.kinds import Key
 from deviceshare_placement.core import FactReceived, PlacementCore, build_core
-from deviceshare_placement.core.arrivals import begin_to_count, count_if_configured
-from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.service import decode
 from msgspec.structs import replace
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from deviceshare.allocation import Placement
 from deviceshare.model import PodFact
 from deviceshare.queueing import Decision, Reason, Shortage, decide
+from deviceshare.scheduler.explaining import describe
+from deviceshare.scheduler.readiness import readiness
 from deviceshare_bus.core import Now
 from deviceshare_bus.subjects import fact
 from deviceshare_placement.core import FactReceived, PlacementCore
-from deviceshare_placement.core.explaining import describe
-from deviceshare_placement.core.readiness import readiness
 
 from deviceshare_cli.whatif.manifests import Candidate
 

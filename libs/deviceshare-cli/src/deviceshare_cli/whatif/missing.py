@@ -6,7 +6,7 @@ from typing import NamedTuple
 from deviceshare.allocation import Unplaceable
 from deviceshare.model import ContainerGrant, PodFact, shown, unit_of
 from deviceshare.queueing import Shortage
-from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare.scheduler.cluster_state import ClusterState
 
 from deviceshare_cli.pods import devices_of, shown_devices
 from deviceshare_cli.whatif.fitting import Fit

@@ -1,9 +1,8 @@
 """The placement core: facts, ledgers and outcomes in, ledgers and explanations out. Pure.
 
-Read :mod:`.events`, then :mod:`.placement_core`, which shows the whole flow. :mod:`.cluster_state` and :mod:`.records`
-hold the state; :mod:`.facts` and :mod:`.ledgers` update it from the bus; :mod:`.own_work` knows which part is this
-replica's; :mod:`.deciding`, :mod:`.readiness` and :mod:`.overcommit` decide; :mod:`.ledger_writes` writes the ledgers;
-:mod:`.claims`, :mod:`.explaining`, :mod:`.publishing` and :mod:`.reporter` make what is written.
+Read :mod:`.events`, then :mod:`.placement_core`, which shows the whole flow. :mod:`deviceshare.scheduler` holds the
+state and decides; :mod:`.facts` and :mod:`.ledgers` update it from the bus; :mod:`.own_work` knows which part is this
+replica's; :mod:`.ledger_writes` and :mod:`.claims` write the ledgers, :mod:`.publishing` the explanations.
 """
 
 from typing import Any

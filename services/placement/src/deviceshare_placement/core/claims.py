@@ -5,9 +5,8 @@ from typing import NamedTuple
 from deviceshare.allocation import Placement
 from deviceshare.model import Choice, Claim, PodFact, PodUid
 from deviceshare.queueing import Decision
-
-from deviceshare_placement.core.deciding import Round
-from deviceshare_placement.core.records import PodRecord
+from deviceshare.scheduler.deciding import Round
+from deviceshare.scheduler.records import PodRecord
 
 INTER_POD = "_inter-pod"
 """The name, which no node can have, of a ledger without claims: see docs/bus.md.

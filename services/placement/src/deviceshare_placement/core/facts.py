@@ -19,18 +19,19 @@ from deviceshare.model import (
     VolumeFact,
     VolumeLimitsFact,
 )
+from deviceshare.scheduler import explaining
+from deviceshare.scheduler.arrivals import count_arrival, count_if_configured, count_if_selected
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.deciding import Deciding
+from deviceshare.scheduler.records import GroupRecord, PodRecord
 from deviceshare_bus.core import Command, Now, RecordStep, RecordTrace, Unreadable
 from deviceshare_bus.subjects import address, ledger, outcome
 from deviceshare_bus.subjects import fact as subject_of
 from msgspec.structs import replace
 
-from deviceshare_placement.core import explaining, publishing
-from deviceshare_placement.core.arrivals import count_arrival, count_if_configured, count_if_selected
-from deviceshare_placement.core.cluster_state import ClusterState
-from deviceshare_placement.core.deciding import Deciding
+from deviceshare_placement.core import publishing
 from deviceshare_placement.core.ledgers import Ledgers
 from deviceshare_placement.core.own_work import OwnWork
-from deviceshare_placement.core.records import GroupRecord, PodRecord
 
 _POD_SUBJECT = subject_of("pod", "")
 EXCLUSION_DELAY = 0.2

@@ -6,22 +6,23 @@ from collections.abc import Callable, Iterator
 from deviceshare.families import placed_on
 from deviceshare.model import Backoff, NodeLedger
 from deviceshare.queueing import Decision
+from deviceshare.scheduler import explaining
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.deciding import Deciding, Round
+from deviceshare.scheduler.records import PodRecord
+from deviceshare.scheduler.reporter import Reporter
 from deviceshare_bus.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.core import Command, Count, Log, Now, RecordStep, Write, WriteAnswer, WriteRefused
 from deviceshare_bus.division import Division
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
 from deviceshare_bus.subjects import ledger as subject_of
 
-from deviceshare_placement.core import explaining, publishing
+from deviceshare_placement.core import publishing
 from deviceshare_placement.core.claim_traces import record_round
 from deviceshare_placement.core.claims import MAX_WRITES, Author, NewClaim, claim, nodes_of, select
-from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.contention import Contention
-from deviceshare_placement.core.deciding import Deciding, Round
 from deviceshare_placement.core.ledgers import Ledgers
 from deviceshare_placement.core.own_work import OwnWork
-from deviceshare_placement.core.records import PodRecord
-from deviceshare_placement.core.reporter import Reporter
 
 RETRY = Backoff(0.5, 30.0)
 """Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from deviceshare.allocation import CORDONED, tolerates
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.records import LedgerRecord, PodRecord
 
 from deviceshare_placement.core.claim_traces import ClaimTraces
 from deviceshare_placement.core.claims import INTER_POD
-from deviceshare_placement.core.cluster_state import ClusterState
-from deviceshare_placement.core.records import LedgerRecord, PodRecord
 
 ORPHAN_GRACE = 10.0
 """Seconds after which CLUSTER is asked for the pod of a claim that is not known: its fact may be on its way."""

@@ -12,11 +12,10 @@ from zlib import crc32
 
 from deviceshare.model import QueueFact
 from deviceshare.queueing import ROOT
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.records import GroupRecord
 from deviceshare_bus.division import Division
 from deviceshare_bus.subjects import PARTITIONS, partition
-
-from deviceshare_placement.core.cluster_state import ClusterState
-from deviceshare_placement.core.records import GroupRecord
 
 SPLIT_ABOVE = 1000
 """The number of waiting groups above which a queue is divided."""

@@ -11,6 +11,10 @@ from itertools import islice
 from math import inf
 
 from deviceshare.model import REFUSED, NodeLedger, NodeOutcomes, Synced
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.deciding import Deciding
+from deviceshare.scheduler.overcommit import overcommitted_claims
+from deviceshare.scheduler.reporter import Reporter
 from deviceshare_bus.core import (
     CaughtUp,
     Command,
@@ -39,16 +43,12 @@ from deviceshare_bus.subjects import outcome as outcome_subject
 from deviceshare_placement.core import publishing
 from deviceshare_placement.core.borrowing import Borrowing
 from deviceshare_placement.core.claim_traces import ClaimTraces, count_attempts
-from deviceshare_placement.core.cluster_state import ClusterState
 from deviceshare_placement.core.contention import Contention
-from deviceshare_placement.core.deciding import Deciding
 from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived
 from deviceshare_placement.core.facts import Facts
 from deviceshare_placement.core.ledger_writes import LedgerWrites
 from deviceshare_placement.core.ledgers import BOUND_GRACE, Ledgers
-from deviceshare_placement.core.overcommit import overcommitted_claims
 from deviceshare_placement.core.own_work import OwnWork
-from deviceshare_placement.core.reporter import Reporter
 
 PROMPT_RETRIES = 3
 """Refusals after which a pod counts as one that waits with its reason."""

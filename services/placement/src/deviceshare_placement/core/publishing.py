@@ -1,12 +1,11 @@
-"""What is written to EXPLAIN: why pods wait, and what became of those that are gone."""
+"""What is written to EXPLAIN: why pods wait, and why those that have ended were placed."""
 
 from deviceshare.allocation import Allocator
 from deviceshare.families import explain_claim
 from deviceshare.model import Claim, Explanation
+from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare_bus.core import ExpireOthers, PutLatest
 from deviceshare_bus.subjects import Stream, explain
-
-from deviceshare_placement.core.cluster_state import ClusterState
 
 EXPLANATION_TTL = 24 * 3600.0
 """Seconds for which the server keeps the last explanation of an object that is gone."""

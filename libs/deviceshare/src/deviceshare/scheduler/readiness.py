@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
+
 from deviceshare.model import DEFAULT_QUEUE, PodFact, PodGroupFact, QueueFact
 from deviceshare.queueing import Group, Job
-
-from deviceshare_placement.core import explaining
-from deviceshare_placement.core.cluster_state import ClusterState
-from deviceshare_placement.core.explaining import Obstacle
-from deviceshare_placement.core.records import GroupRecord, PodRecord
+from deviceshare.scheduler import explaining
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.explaining import Obstacle
+from deviceshare.scheduler.records import GroupRecord, PodRecord
 
 _INDEXED_PARTS = 3
 """Parts of the name of a Job's pod, at least: the names of the Job and the task, and the index."""

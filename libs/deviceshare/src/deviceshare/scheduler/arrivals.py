@@ -1,8 +1,7 @@
 """Counting the pods that arrive: the policy ``fragmentation`` expects more of the same."""
 
 from deviceshare.model import FRAGMENTATION, PodFact, Policies
-
-from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare.scheduler.cluster_state import ClusterState
 
 
 def count_arrival(cluster: ClusterState, pod: PodFact) -> None:

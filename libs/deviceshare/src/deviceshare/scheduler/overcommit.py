@@ -7,8 +7,7 @@ from collections import Counter
 
 from deviceshare.allocation import Allocator
 from deviceshare.model import Claim
-
-from deviceshare_placement.core.cluster_state import ClusterState
+from deviceshare.scheduler.cluster_state import ClusterState
 
 
 def excess(allocator: Allocator, node: str) -> Counter[str]:

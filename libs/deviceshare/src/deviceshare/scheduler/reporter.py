@@ -6,8 +6,7 @@ Reasons contain numbers, and every pod that ends changes the numbers of all pods
 from collections.abc import Callable, Mapping
 
 from deviceshare.model import Explanation
-
-from deviceshare_placement.core.records import PodRecord
+from deviceshare.scheduler.records import PodRecord
 
 INTERVAL = 1.0
 """Seconds between two explanations of one waiting pod, at least."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import msgspec
+
 from deviceshare.allocation import PodClass
 from deviceshare.model import Claim, GroupKey, PodFact, PodGroupFact, Tenant
 

@@ -7,6 +7,8 @@ is bound without one, what it was bound with.
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from deviceshare.allocation import Allocator, PodClass
 from deviceshare.conf import SchedulerConf, default_conf, matching
 from deviceshare.model import (
@@ -26,12 +28,10 @@ from deviceshare.model import (
     with_made,
 )
 from deviceshare.queueing import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, Dispatcher, EnqueueAction, Queues
+from deviceshare.scheduler.claim_users import ClaimUsers
+from deviceshare.scheduler.inherited_policies import InheritedPolicies
+from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
 from deviceshare.state import Holding, with_resized
-from msgspec.structs import replace
-
-from deviceshare_placement.core.claim_users import ClaimUsers
-from deviceshare_placement.core.inherited_policies import InheritedPolicies
-from deviceshare_placement.core.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
 
 STARTED = ("Running", "Unknown", "Completed")
 """Phases of PodGroups whose pods were placed. A gang that is placed in the round that admits it is not signed."""

@@ -6,6 +6,7 @@
 from typing import Any, NamedTuple
 
 import msgspec
+
 from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import BINPACK, NODEORDER, SchedulerConf
 from deviceshare.families import gang_line
@@ -22,8 +23,7 @@ from deviceshare.model import (
     unavailable,
 )
 from deviceshare.queueing import Decision, Group, Reason, Shortage
-
-from deviceshare_placement.core.records import GroupRecord
+from deviceshare.scheduler.records import GroupRecord
 
 _PLUGINS: dict[tuple[bool, bool], tuple[str, ...]] = {
     (nodeorder, binpack): (NODEORDER,) * nodeorder + (BINPACK,) * binpack

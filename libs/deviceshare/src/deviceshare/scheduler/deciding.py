@@ -11,14 +11,13 @@ from typing import NamedTuple
 from deviceshare.allocation import Unplaceable
 from deviceshare.model import Explanation, GroupKey, Now, PodGroupFact, PodUid, Resources
 from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
-
-from deviceshare_placement.core import explaining
-from deviceshare_placement.core.cluster_state import STARTED, ClusterState
-from deviceshare_placement.core.ownership import EVERYTHING, Ownership
-from deviceshare_placement.core.promises import Promises
-from deviceshare_placement.core.readiness import enqueue_obstacle, namespace_obstacle, namespace_of, readiness
-from deviceshare_placement.core.records import GroupRecord
-from deviceshare_placement.core.reporter import Reporter
+from deviceshare.scheduler import explaining
+from deviceshare.scheduler.cluster_state import STARTED, ClusterState
+from deviceshare.scheduler.ownership import EVERYTHING, Ownership
+from deviceshare.scheduler.promises import Promises
+from deviceshare.scheduler.readiness import enqueue_obstacle, namespace_obstacle, namespace_of, readiness
+from deviceshare.scheduler.records import GroupRecord
+from deviceshare.scheduler.reporter import Reporter
 
 MAX_PODS = 500
 """Pods that one round places, more or less: the claims of a round are written before the next one begins."""

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from deviceshare.model import GroupKey
 from deviceshare.queueing import EmptyCluster
-
-from deviceshare_placement.core.cluster_state import ClusterState
-from deviceshare_placement.core.readiness import readiness
-from deviceshare_placement.core.records import GroupRecord
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.readiness import readiness
+from deviceshare.scheduler.records import GroupRecord
 
 MAX_EXAMINED = 100
 """Groups that one round examines; at most half of them have given their promise back."""

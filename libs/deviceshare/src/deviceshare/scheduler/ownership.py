@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from deviceshare_placement.core.records import GroupRecord
+from deviceshare.scheduler.records import GroupRecord
 
 
 class Ownership(Protocol):
