@@ -5,6 +5,7 @@ from itertools import count
 from unittest.mock import patch
 
 import pytest
+from deviceshare.scheduler import Scheduler
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app as whole_app
 from deviceshare_cli.replicas import parse_replicas
@@ -15,18 +16,17 @@ from deviceshare_lab.chaos.command import Options, parse_faults, simulated
 from deviceshare_lab.chaos.minimise import minimise
 from deviceshare_lab.chaos.scenario import Scenario, Step
 from deviceshare_lab.chaos.simulation import Played
-from deviceshare_placement.core import ledger_writes
 from typer import BadParameter
 from typer.testing import CliRunner
 
 
 def test_a_violation_ends_with_status_1_and_its_shortest_history(capsys):
-    numbers, original = count(), ledger_writes.claim
+    numbers, original = count(), Scheduler.new_claim
 
-    def claim(claim_id, *arguments):
-        return original(f"claim-{next(numbers) % 2}", *arguments)
+    def new_claim(self, claim_id, *arguments):
+        return original(self, f"claim-{next(numbers) % 2}", *arguments)
 
-    with patch.object(ledger_writes, "claim", claim):
+    with patch.object(Scheduler, "new_claim", new_claim):
         assert simulated("7.0", 0.0, None, Options({"placement": 2}, ()), 1) == 1
     said = capsys.readouterr().out
     assert "seed 7.0: violation at" in said

@@ -97,7 +97,7 @@ def test_what_does_not_fit_names_the_missing_amount_and_the_holders(wanted) -> N
     (failed,) = found.asked
     assert not failed.fits
     assert "asked 20000 MiB, at most 12768 MiB free, 7232 MiB missing" in failed.message
-    assert holders(core.cluster, failed) == []  # the first one was charged, but holds nothing in the cluster
+    assert holders(core.scheduler.cluster, failed) == []  # the first one was charged, but holds nothing in the cluster
 
 
 def test_a_gang_fits_whole_or_not_at_all(wanted) -> None:
@@ -188,7 +188,7 @@ def test_claims_that_no_pod_uses_yet_are_not_evaluated(wanted, monkeypatch, caps
     for kind, key, each in storage:
         core.handle(FactReceived(fact(kind, key), each), NOW)
     pods = wanted(POD.rstrip() + "\n" + VOLUMES, 1000)
-    found = without_unknown_claims(pods, core.cluster.allocator.volumes.catalog)
+    found = without_unknown_claims(pods, core.scheduler.cluster.allocator.volumes.catalog)
     assert found.warning.endswith("no pod of the cluster uses: default/new, default/a-scratch")
     (one,) = fit(core, found.candidates, 1, 0, 1.0).asked
     assert [place.node for _, place in one.placed] == ["node-0001"], "the claim that is known is evaluated"

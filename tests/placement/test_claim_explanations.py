@@ -130,7 +130,7 @@ def test_requests_and_configurations_of_all_kinds(before, plugins, policy) -> No
     assert claims.keys() == {"plain", "nothing", "init", "two", "whole", "lenient", "g-0", "g-1"}
     for name, claim in claims.values():
         was = replace(before[claim.uid], at=claim.decided_at, decided_by="p")
-        assert explain_claim(claim, name, played.core.cluster.allocator.node(name).cards) == was
+        assert explain_claim(claim, name, played.core.scheduler.cluster.allocator.node(name).cards) == was
     explained = {name: explain_claim(claim, where) for name, (where, claim) in claims.items()}
     assert (explained["g-0"].queue, claims["g-0"][1].queue) == ("default", "other"), "the pod's, and its PodGroup's"
     assert "ready, 2 pods fit" in explained["g-0"].gang
@@ -158,7 +158,7 @@ def test_why_a_pod_was_placed_is_published_when_it_has_ended_and_its_claim_is_re
     (kept,) = out.explanations
     assert kept == was
     assert (out.claims, [ledger.node for ledger in out.ledgers]) == ([], ["a"]), "with the removal of the claim"
-    assert played.core.cluster.has_explained
+    assert played.core.scheduler.cluster.has_explained
     played.written(out)
     (gone,) = played.gone(fact).explanations
     assert gone.message == "the pod is gone; before that: placed on a"

@@ -45,7 +45,7 @@ def cards(played: Played) -> dict[str, int]:
 
 def bound(played: Played, fact: PodFact) -> PodFact:
     """Bind a pod that is claimed, and let it be seen."""
-    holding = played.core.cluster.allocator.holding("a", fact.uid)
+    holding = played.core.scheduler.cluster.allocator.holding("a", fact.uid)
     fact = replace(fact, node="a", held=holding.grants)
     played.put(fact)
     return fact
@@ -104,7 +104,7 @@ def test_a_rule_that_comes_later_holds_for_pods_that_wait_and_against_pods_that_
     played.put(labelled("x", team="b"))
     played.put(labelled("y", team="b"))
     assert len(cards(played)) == 2
-    running = {name: played.core.cluster.allocator.holding("a", f"uid-{name}") for name in ("x", "y")}
+    running = {name: played.core.scheduler.cluster.allocator.holding("a", f"uid-{name}") for name in ("x", "y")}
     assert {holding.grants[0].devices[0].index for holding in running.values()} == {1}
     played.put(configured())
     played.put(labelled("z", team="b"))
@@ -150,4 +150,4 @@ def test_the_claim_of_a_pod_that_is_not_known_yet_says_its_podgroup() -> None:
 def test_a_single_pod_belongs_to_no_podgroup(played) -> None:
     claim = Claim(id="o-1", uid="u", namespace="ns", name="n", group="pod/u")
     played.ledger("a", 1, claim)
-    assert played.core.cluster.allocator.holding("a", "u").tenant.group == ""
+    assert played.core.scheduler.cluster.allocator.holding("a", "u").tenant.group == ""

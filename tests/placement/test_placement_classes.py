@@ -12,7 +12,7 @@ def test_requests_are_kept_no_longer_than_their_pods() -> None:
     one.put(node("a", [card(0)]))
     for name in ("p", "q"):
         one.put(pod(name, vgpu(1, 7777), ended=True))
-    records = one.core.cluster.pods
+    records = one.core.scheduler.cluster.pods
     assert records["uid-p"].pod_class is records["uid-q"].pod_class
     assert records["uid-p"].fact.ask is records["uid-q"].fact.ask
     gone = weakref.ref(records["uid-p"].pod_class)

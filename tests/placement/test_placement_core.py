@@ -8,9 +8,9 @@ from deviceshare.model import (
     PodUid,
     QueueFact,
 )
+from deviceshare.scheduler import RETRY
 from deviceshare.scheduler.reporter import MAX_REPEATED
 from deviceshare_placement.core import PlacementCore
-from deviceshare_placement.core.ledger_writes import RETRY
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
 from support.played import Played
@@ -31,7 +31,7 @@ def test_the_explanation_has_the_environment_of_each_container() -> None:
     assert [grant.container for grant in explained.grants] == ["main", "init"]
     assert explained.environment["main"]["VOLCANO_GPU_ALLOCATED"] == "500"
     assert explained.environment["init"]["VOLCANO_GPU_ALLOCATED"] == "3000"
-    assert played.core.cluster.allocator.used_cards("a")[0].memory == 3000
+    assert played.core.scheduler.cluster.allocator.used_cards("a")[0].memory == 3000
 
 
 def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
@@ -46,7 +46,7 @@ def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
 
 
 def test_it_knows_whether_there_are_explanations_that_do_not_expire(played) -> None:
-    cluster = played.core.cluster
+    cluster = played.core.scheduler.cluster
     bound = pod("h", vgpu(2, 60), node="a", held=())
     played.put(bound)
     assert not cluster.has_explained
@@ -62,7 +62,7 @@ def test_it_knows_whether_there_are_explanations_that_do_not_expire(played) -> N
 
 
 def _held(count, memory):
-    core = PlacementCore("h", "h").cluster.allocator
+    core = PlacementCore("h", "h").scheduler.cluster.allocator
     core.set_node(node("a", [card(at, memory=100) for at in range(2)]))
     return core.place(vgpu(count, memory)).grants
 
@@ -221,7 +221,7 @@ def test_a_partial_model_name_is_reported_for_waiting_and_placed_pods(played) ->
 def test_an_outcome_of_another_pod_does_not_answer_for_a_claim_with_its_id(played) -> None:
     played.put(pod("x", vgpu(1, 40)))
     played.written(played.tick())
-    (claim,) = played.core.cluster.ledger("a").claims.values()
+    (claim,) = played.core.scheduler.cluster.ledger("a").claims.values()
     assert not played.outcome(replace(claim, uid="other"), "refused", "no route to host")
     assert not played.tick().writes
     played.outcome(claim, "refused", "no route to host")

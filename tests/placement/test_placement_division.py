@@ -414,7 +414,7 @@ def test_a_fact_that_is_read_while_the_pod_of_a_claim_is_asked_for_stops_no_repl
     assert leases <= 4 * RENEWALS, "renewals only"
     assert all(replica.core.open_work == 0 for replica in system.replicas)
     waiting = pod("waits", vgpu(1, 500)).group
-    owners = [each for each in system.replicas if each.core._work.owns(each.core.cluster.group(waiting))]
+    owners = [each for each in system.replicas if each.core._work.owns(each.core.scheduler.cluster.group(waiting))]
     assert len(owners) == 1
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 from deviceshare.model import REFUSED, Claim, ConfigFact, GroupKey, QueueFact
+from deviceshare.scheduler import PROMPT_RETRIES, RETRY
 from deviceshare.scheduler.reporter import INTERVAL
-from deviceshare_placement.core.ledger_writes import RETRY
 from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE
-from deviceshare_placement.core.placement_core import PROMPT_RETRIES
 from msgspec.structs import replace
 from support.builders import MEMORY, card, node, pod, vgpu
 from support.played import Played

@@ -35,7 +35,7 @@ class Race:
         self.replicas = [Replica(self.bus, f"placement-{at}") for at in range(2)]
         for at, replica in enumerate(self.replicas):
             # They prefer different nodes, so that no ledger of a node conflicts.
-            replica.core.cluster.allocator.prefer(lambda name, sign=1 - 2 * at: (sign * ord(name), 0))
+            replica.core.scheduler.cluster.allocator.prefer(lambda name, sign=1 - 2 * at: (sign * ord(name), 0))
         self.now, self.pods = 1000.0, 0
 
     def step(self) -> None:

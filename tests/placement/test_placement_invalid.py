@@ -106,7 +106,7 @@ def test_a_ledger_with_the_claims_of_another_node_is_not_applied() -> None:
     assert nodes_of(played.tick()) == [there]
     played.ledger(there, 91)
     played.ledger(other, 92)
-    assert played.core.cluster.claims.get("u1", {}) == {}
+    assert played.core.scheduler.cluster.claims.get("u1", {}) == {}
 
 
 def test_a_write_in_flight_does_not_replace_an_invalid_ledger() -> None:
@@ -132,7 +132,7 @@ def test_removals_wait_while_a_ledger_is_invalid() -> None:
     assert played.tick(5.0).writes == []
     played.ledger("a", 10)
     assert played.tick(5.0).writes == []
-    assert played.core.cluster.ledger("a").claims == {}
+    assert played.core.scheduler.cluster.ledger("a").claims == {}
 
 
 def test_the_removal_that_was_due_while_the_outcomes_were_not_readable_is_written_when_they_are() -> None:

@@ -123,7 +123,7 @@ def test_a_resize_changes_what_the_claim_of_a_bound_pod_takes(played) -> None:
     assert played.tick().claims == [], "the amounts of a claim count until its pod is bound"
     played.put(pod("x", resized, node="a"))
     assert [claim.name for claim in played.tick(5.0).claims] == ["x", "y"], "of one node"
-    held = dict(played.core.cluster.allocator.holding("a", pod("x", big).uid).resources)
+    held = dict(played.core.scheduler.cluster.allocator.holding("a", pod("x", big).uid).resources)
     assert (held["cpu"], held["memory"]) == (10_000, 2**31)
 
 

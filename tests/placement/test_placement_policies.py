@@ -92,7 +92,7 @@ def test_waiting_pods_get_the_policies_that_their_queue_and_group_set_later():
     assert played.tick().claims == []
     played.put(QueueFact(name="q", policies=Policies("", "spread")))
     played.put(replace(GROUP, policies=Policies("spread")))
-    classes = {name: played.core.cluster.pods[f"uid-{name}"] for name in ("one", "two")}
+    classes = {name: played.core.scheduler.cluster.pods[f"uid-{name}"] for name in ("one", "two")}
     played.tick()
     assert classes["one"].fact.ask.policies == Policies("", "spread", "", "Queue")
     assert classes["two"].fact.ask.policies == Policies("spread", "spread", "PodGroup", "Queue")
@@ -114,7 +114,7 @@ def test_a_gang_is_classified_again_only_if_its_queue_or_its_policies_change(mon
     played.put(QueueFact(name="q", policies=Policies("", "spread")))
     played.put(GROUP)
     played.put(pod("one", vgpu(1, 10), gang="g"))
-    cluster, classified = played.core.cluster, []
+    cluster, classified = played.core.scheduler.cluster, []
     classify = cluster.classify
     monkeypatch.setattr(cluster, "classify", lambda fact: classified.append(fact.name) or classify(fact))
     played.put(replace(GROUP, phase="Running"))
@@ -126,7 +126,7 @@ def test_a_gang_is_classified_again_only_if_its_queue_or_its_policies_change(mon
 
 def test_a_pod_that_asks_for_fragmentation_makes_all_pods_count():
     played = started()
-    allocator = played.core.cluster.allocator
+    allocator = played.core.scheduler.cluster.allocator
     assert not allocator.learns
     played.put(pod("one", asking("fragmentation", "fragmentation")))
     assert allocator.learns
@@ -141,7 +141,7 @@ def test_the_known_pods_count_when_an_object_gets_the_policy(kind):
     known = pod("one", vgpu(1, 10), gang="g")
     played.put(GROUP)
     played.put(known)
-    allocator = played.core.cluster.allocator
+    allocator = played.core.scheduler.cluster.allocator
     assert not allocator.learns
     policies = Policies("fragmentation", "fragmentation")
     played.put(
@@ -157,7 +157,7 @@ def test_the_known_pods_count_when_an_object_gets_the_policy(kind):
 
 def test_the_configuration_makes_all_pods_count():
     played = started(**{"deviceshare.SchedulePolicy": "fragmentation"})
-    assert played.core.cluster.allocator.learns
+    assert played.core.scheduler.cluster.allocator.learns
     played = started()
     played.put(config(**{"deviceshare.SchedulePolicy": "fragmentation"}))
-    assert played.core.cluster.allocator.learns
+    assert played.core.scheduler.cluster.allocator.learns

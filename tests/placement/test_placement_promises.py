@@ -118,7 +118,7 @@ def test_a_queue_that_changes_makes_few_groups_be_examined_in_a_round(examined: 
 
 def test_groups_that_are_gone_are_forgotten(examined: list[str]) -> None:
     played = of_queue(300)
-    known = played.core._deciding._promises
+    known = played.core.scheduler._deciding._promises
     for at in range(3):
         apply(played, f"g{at}", 100)
     apply(played, "last", 100)
@@ -129,4 +129,4 @@ def test_groups_that_are_gone_are_forgotten(examined: list[str]) -> None:
         played.remove("podgroup", f"ns/g{at}")
     apply(played, "later", 200)
     until_nothing_is_due(played, examined)
-    assert {*known._able} <= played.core.cluster.groups.keys()
+    assert {*known._able} <= played.core.scheduler.cluster.groups.keys()

@@ -401,9 +401,9 @@ def test_other_cards_make_only_pods_be_checked_again_whose_amounts_they_change()
     played.put(replace(pod("more", whole()), queue="q"))
     played.tick()
     played.put(node("other", [card(7, memory=70, model="T4")], labels={"size": "large"}))
-    assert not played.core.cluster.candidates
+    assert not played.core.scheduler.cluster.candidates
     played.put(node("other", [card(7, memory=400)], labels={"size": "large"}))
-    assert played.core.cluster.candidates == {"pod/uid-more"}
+    assert played.core.scheduler.cluster.candidates == {"pod/uid-more"}
 
 
 def test_a_pod_to_which_the_free_nodes_would_give_too_much_is_placed_when_another_node_has_room() -> None:

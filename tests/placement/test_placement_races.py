@@ -36,7 +36,7 @@ class Races(RuleBasedStateMachine):
         """Make a replica; each has its own idea of a good node, so that they claim one pod on two nodes."""
         self.names += 1
         replica = Replica(self.bus, f"placement-{self.names}")
-        replica.core.cluster.allocator.set_configuration(conf(("binpack", "spread")[which], weight=1))
+        replica.core.scheduler.cluster.allocator.set_configuration(conf(("binpack", "spread")[which], weight=1))
         return replica
 
     @initialize(nodes=st.integers(1, 3))

@@ -84,7 +84,7 @@ def test_a_namespace_whose_labels_change_is_no_work_for_the_others(monkeypatch):
     assert claimed(played.tick()) == 1
     assert set(checked) == {"pod/uid-p3"}
     played.remove("namespace", "ns3")
-    assert played.core.cluster.relabelled == {"ns3"}
+    assert played.core.scheduler.cluster.relabelled == {"ns3"}
 
 
 def test_a_foreign_group_reserves_nothing_in_the_queue():

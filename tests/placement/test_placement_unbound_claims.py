@@ -162,7 +162,7 @@ def test_a_gang_gets_a_volume_for_each_pod_or_waits(volumes: int) -> None:
 
 def retried(core: Played) -> int:
     """Return how many waiting pods the next round tries again; then let it explain why they wait."""
-    found = len(core.core.cluster.dispatcher)
+    found = len(core.core.scheduler.cluster.dispatcher)
     for _ in range(3):
         assert not core.tick(20.0).writes
     return found
@@ -210,8 +210,8 @@ def test_what_may_help_a_pod_that_waits_for_a_volume(fact, *, also: bool) -> Non
     core.put(using("r", "another"))
     retried(core)
     core.put(fact)
-    dispatcher = core.core.cluster.dispatcher
-    again = {group.removeprefix("pod/uid-") for group in core.core.cluster.candidates}
+    dispatcher = core.core.scheduler.cluster.dispatcher
+    again = {group.removeprefix("pod/uid-") for group in core.core.scheduler.cluster.candidates}
     assert (len(dispatcher), again) == ((2, set()) if also else (0, {"q"}))
 
 

@@ -174,7 +174,7 @@ def test_objects_of_storage_wake_only_jobs_that_they_may_help(monkeypatch: pytes
     core.put(VolumeFact(name="pv-third"))
     core.put(pod("without", CPU))
     settle(core)
-    dispatcher, decided = core.core.cluster.dispatcher, []
+    dispatcher, decided = core.core.scheduler.cluster.dispatcher, []
     decide_job = type(dispatcher)._decide_job
 
     def counting(self, jobs, job_class, job, *args, **rest):

@@ -135,7 +135,7 @@ class Cluster:
         """Let it explain why pods wait, for which it tries them again."""
         for _ in range(3):
             assert not self.core.tick(20.0).writes
-        assert not len(self.core.core.cluster.dispatcher)
+        assert not len(self.core.core.scheduler.cluster.dispatcher)
 
 
 @pytest.mark.parametrize("first", range(0, CLUSTERS, 20))
@@ -148,7 +148,7 @@ def test_no_waiting_pod_is_forgotten(first: int) -> None:
             cluster.explain()
             cluster.step()
             placed += len(cluster.settle())
-            cluster.core.core.cluster.reconsider_all()
+            cluster.core.core.scheduler.cluster.reconsider_all()
             cluster.core.sync()  # without an event nothing is decided
             assert cluster.settle() == [], (seed, number)
     assert placed

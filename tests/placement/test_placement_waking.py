@@ -42,7 +42,7 @@ class Cluster:
         self.chance = Random(seed)
         self.sort = self.chance.choice((None, None, 0, 1, 2, 3))
         self.core = Played(empty=True)
-        self.core.core.cluster.configure(conf_of(self.chance))
+        self.core.core.scheduler.cluster.configure(conf_of(self.chance))
         self.pods: dict[str, PodFact] = {}
         self.nodes: set[str] = set()
         for number in range(12):
@@ -126,7 +126,7 @@ def test_no_waiting_pod_is_forgotten(seed: int, monkeypatch: pytest.MonkeyPatch)
     for number in range(30):
         cluster.step(number)
         placed += len(cluster.settle())
-        cluster.core.core.cluster.reconsider_all()
+        cluster.core.core.scheduler.cluster.reconsider_all()
         cluster.core.sync()  # without an event nothing is decided
         assert cluster.settle() == [], number
     assert placed
@@ -230,9 +230,9 @@ def test_a_limit_of_a_queue_that_does_not_change_costs_no_look_at_the_pods_that_
     for number in range(SHAPES):
         core.put(pod(f"w{number}", ask(container(cpu=600 + number))))
     until_explained(core.core, core)
-    allowed = core.core.cluster.accounts.allows
+    allowed = core.core.scheduler.cluster.accounts.allows
     asked = []
-    core.core.cluster.accounts.allows = lambda *args, **more: asked.append(args) or allowed(*args, **more)  # type: ignore[method-assign]
+    core.core.scheduler.cluster.accounts.allows = lambda *args, **more: asked.append(args) or allowed(*args, **more)  # type: ignore[method-assign]
     core.put(node("b"))
     core.tick()
     assert len(asked) < 10

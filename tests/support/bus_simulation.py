@@ -296,7 +296,7 @@ def overdrawn(cluster: Cluster, ledgers: dict[str, NodeLedger]) -> list[str]:
         fact = cluster.nodes.get(node)
         if fact is None:
             continue
-        allocator = Allocator(PlacementCore("check", "check").cluster.allocator.conf)
+        allocator = Allocator(PlacementCore("check", "check").scheduler.cluster.allocator.conf)
         allocator.set_node(fact)
         for uid, grants in holders.items():
             allocator.hold(node, uid, grants, ())  # type: ignore[arg-type]

@@ -232,7 +232,7 @@ class _History:
 
     def _used(self, name: str) -> str:
         """``used NODE``: the memory that is used of each card, MiB."""
-        cards = self._played.core.cluster.allocator.used_cards(name)
+        cards = self._played.core.scheduler.cluster.allocator.used_cards(name)
         return " ".join(str(each.memory) for each in cards) or "no cards"
 
     # Output

@@ -138,7 +138,7 @@ class Played:
 
     def placed(self, out: Commands) -> list[Explanation]:
         """Return why the pods of all claims in the written ledgers were placed."""
-        nodes = self.core.cluster.allocator
+        nodes = self.core.scheduler.cluster.allocator
         return [
             explain_claim(claim, ledger.node, node.cards if (node := nodes.node(ledger.node)) is not None else ())
             for ledger in out.ledgers

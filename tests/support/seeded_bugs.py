@@ -12,6 +12,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from deviceshare.objects import held, unserved
+from deviceshare.scheduler import Scheduler
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_bus.conditional_writer import ConditionalWriter
 from deviceshare_bus.follower import Follower
@@ -38,12 +39,12 @@ def skip_expected_sequence():
 
 
 def reuse_an_id():
-    numbers, original = count(), ledger_writes.claim
+    numbers, original = count(), Scheduler.new_claim
 
-    def claim(claim_id, *arguments):
-        return original(f"claim-{next(numbers) % 3}", *arguments)
+    def new_claim(self, claim_id, *arguments):
+        return original(self, f"claim-{next(numbers) % 3}", *arguments)
 
-    return patch.object(ledger_writes, "claim", claim)
+    return patch.object(Scheduler, "new_claim", new_claim)
 
 
 def forget_a_release():

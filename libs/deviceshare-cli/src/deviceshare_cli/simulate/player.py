@@ -120,12 +120,12 @@ class Player:
             self.create({fact_subject("config", SCHEDULER): conf})
         if policy:
             effective = self.conf
-            self._core.cluster.configure(replace(effective, policy=policy, weight=effective.weight or WEIGHT))
-            count_if_configured(self._core.cluster)
+            self._core.scheduler.cluster.configure(replace(effective, policy=policy, weight=effective.weight or WEIGHT))
+            count_if_configured(self._core.scheduler.cluster)
 
     def count_arrivals(self) -> None:
         """Count the pods of the cluster as arrived, whatever the policy: plans of moves expect more of the same."""
-        begin_to_count(self._core.cluster)
+        begin_to_count(self._core.scheduler.cluster)
 
     def move(self, moves: Iterable[Move]) -> None:
         """Delete pods, and create each of them again, already bound where a plan places it."""
@@ -148,24 +148,24 @@ class Player:
     @property
     def cluster(self) -> ClusterState:
         """The state by which it decides."""
-        return self._core.cluster
+        return self._core.scheduler.cluster
 
     @property
     def conf(self) -> SchedulerConf:
         """The configuration by which it decides."""
-        return self._core.cluster.allocator.conf
+        return self._core.scheduler.cluster.allocator.conf
 
     @property
     def catalog(self) -> Catalog:
         """The volumes of the cluster that pods use."""
-        return self._core.cluster.allocator.volumes.catalog
+        return self._core.scheduler.cluster.allocator.volumes.catalog
 
     @property
     def names(self) -> Iterator[Key]:
         """Yield the keys of the pods and PodGroups of the cluster."""
         for pod in self._pods.values():
             yield Key("Pod", pod.namespace, pod.name)
-        for group in self._core.cluster.groups.values():
+        for group in self._core.scheduler.cluster.groups.values():
             if group.fact is not None:
                 namespace, _, name = group.key.partition("/")
                 yield Key("PodGroup", namespace, name)
@@ -173,12 +173,12 @@ class Player:
     @property
     def waiting(self) -> dict[PodUid, tuple[PodFact, str]]:
         """The pods without a node, with the reason why they wait, by uid."""
-        waits = (record.fact for record in self._core.cluster.pods.values() if record.waits)
+        waits = (record.fact for record in self._core.scheduler.cluster.pods.values() if record.waits)
         return {fact.uid: (self._pods[fact.uid], self._reason(fact)) for fact in waits}
 
     def _reason(self, pod: PodFact) -> str:
         """Return why a pod waits, or why its PodGroup was not admitted to its queue."""
-        group = self._core.cluster.groups[pod.group].fact
+        group = self._core.scheduler.cluster.groups[pod.group].fact
         return self._reasons.get(pod.uid) or self._reasons.get(group.uid if group is not None else "", "")
 
     def settle(self, progress: Callable[[int], None] = lambda _: None) -> None:

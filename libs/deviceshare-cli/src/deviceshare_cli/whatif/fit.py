@@ -30,10 +30,10 @@ async def run_fit(source: Source, paths: Sequence[str], count: int, limit: int, 
             to_stderr(f"Warning: {warning}")
         core = placement_core(await reader.messages(PLACEMENT_STREAMS), reader.now)
         now = reader.now
-    wanted, warning = without_unknown_claims(wanted, core.cluster.allocator.volumes.catalog)
+    wanted, warning = without_unknown_claims(wanted, core.scheduler.cluster.allocator.volumes.catalog)
     if warning:
         to_stderr(f"Warning: {warning}")
-    pending = sum(record.waits for record in core.cluster.pods.values())
+    pending = sum(record.waits for record in core.scheduler.cluster.pods.values())
     gc.collect()
     gc.freeze()  # the state stays: a collection of garbage would visit all of it during the decision
     began = time.perf_counter()
@@ -45,7 +45,7 @@ async def run_fit(source: Source, paths: Sequence[str], count: int, limit: int, 
         else None
     )
     failed = next((each for each in fits.asked if not each.fits), None)
-    holding = holders(core.cluster, failed) if failed is not None else []
+    holding = holders(core.scheduler.cluster, failed) if failed is not None else []
     if more is not None:
         fits = fits._replace(more=more.more, most=more.most)
     if output == "json":

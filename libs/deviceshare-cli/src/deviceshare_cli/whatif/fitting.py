@@ -71,7 +71,7 @@ def fit(core: PlacementCore, candidates: Sequence[Candidate], count: int, limit:
 
 def fit_one(core: PlacementCore, candidate: Candidate, now: float, *, reasons: bool = True) -> Fit:
     """Place one candidate, and charge it; ``reasons``: whether to diagnose why it does not fit."""
-    cluster, at = core.cluster, Now(now, now)
+    cluster, at = core.scheduler.cluster, Now(now, now)
     if candidate.group is not None:
         core.handle(FactReceived(fact("podgroup", candidate.group.key), candidate.group), at)
     for pod in candidate.pods:
@@ -101,7 +101,7 @@ def _may_borrow(core: PlacementCore, decision: Decision) -> bool:
     """Return whether only the deserved amount of the queue is in the way, which queues may exceed."""
     lacking = [reason for _, reason in decision.waiting if reason is not None]
     of_queue = [reason for reason in lacking if isinstance(reason, Shortage) and reason.bound == "deserved"]
-    return bool(of_queue) and core.cluster.allocator.conf.extensions.borrowing
+    return bool(of_queue) and core.scheduler.cluster.allocator.conf.extensions.borrowing
 
 
 def _refused(decision: Decision, placed: tuple[tuple[PodFact, Placement], ...], *, borrows: bool) -> Fit:

@@ -1,8 +1,31 @@
 """Decides which pods get which nodes and devices, and why the others wait, from the facts of a cluster.
 
-:mod:`.cluster_state` and :mod:`.records` hold what is known of the cluster, with :mod:`.claim_users`,
-:mod:`.inherited_policies` and :mod:`.arrivals`. :mod:`.deciding` makes one round of decisions: :mod:`.readiness` says
-which groups can be decided, :mod:`.promises` takes back what queues promised in vain, :mod:`.ownership` says which
-groups are decided here. :mod:`.overcommit` finds claims without room, :mod:`.explaining` and :mod:`.reporter` say why
-pods wait. What is written where, and by which of several replicas, is the caller's.
+Read :mod:`.scheduler`, which shows what a caller sees. :mod:`.cluster_state` and :mod:`.records` hold what is known of
+the cluster, with :mod:`.claim_users`, :mod:`.inherited_policies` and :mod:`.arrivals`; :mod:`.facts` applies facts to
+it. :mod:`.deciding` makes one round of decisions: :mod:`.readiness` says which groups can be decided, :mod:`.promises`
+takes back what queues promised in vain, :mod:`.ownership` says which groups are decided here. :mod:`.overcommit` finds
+claims without room, :mod:`.explaining` and :mod:`.reporter` say why pods wait. What is written where, and by which of
+several replicas, is the caller's.
 """
+
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.deciding import Round
+from deviceshare.scheduler.facts import Applied, Ended
+from deviceshare.scheduler.ownership import EVERYTHING, Ownership
+from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
+from deviceshare.scheduler.scheduler import PROMPT_RETRIES, RETRY, Scheduler
+
+__all__ = [
+    "EVERYTHING",
+    "PROMPT_RETRIES",
+    "RETRY",
+    "Applied",
+    "ClusterState",
+    "Ended",
+    "GroupRecord",
+    "LedgerRecord",
+    "Ownership",
+    "PodRecord",
+    "Round",
+    "Scheduler",
+]

@@ -94,6 +94,24 @@ class ClusterState:
             ledger = self.ledgers[node] = LedgerRecord(node)
         return ledger
 
+    def set_claims(self, node: str, claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim]]:
+        """Make these the claims on a node; return those that are gone, and the new ones.
+
+        Their pods are to be charged.
+        """
+        record = self.ledger(node)
+        before, record.claims = record.claims, {claim.id: claim for claim in claims}
+        gone = [claim for claim in before.values() if claim.id not in record.claims]
+        new = [claim for claim in record.claims.values() if claim.id not in before]
+        for claim in gone:
+            known = self.claims[claim.uid]
+            known.pop(claim.id, None)
+            if not known and claim.uid not in self.pods:
+                del self.claims[claim.uid]
+        for claim in new:
+            self.claims[claim.uid][claim.id] = node
+        return gone, new
+
     def claim_on(self, node: str, uid: str) -> Claim | None:
         """Return a pod's claim on a node, or None."""
         for claim, where in self.claims[uid].items() if uid in self.claims else ():
@@ -195,6 +213,12 @@ class ClusterState:
         """Return the name of the queue that a pod is in: its PodGroup's, if that is known."""
         group = self.groups.get(pod.group)
         return pod.queue if group is None or group.fact is None else group.fact.queue
+
+    def queue_of_group(self, group: GroupRecord) -> str:
+        """Return the queue of a group, '' for a group without objects."""
+        if group.fact is not None:
+            return group.fact.queue
+        return self.pods[min(group.members)].fact.queue if group.members else ""
 
     def set_node(self, fact: NodeFact) -> None:
         """Add or update a node."""

@@ -1,12 +1,11 @@
-"""Turning decisions into claims, and choosing the ledgers that are written together."""
+"""Choosing the decisions of a round, and the ledgers, that are written together."""
 
 from typing import NamedTuple
 
 from deviceshare.allocation import Placement
-from deviceshare.model import Choice, Claim, PodFact, PodUid
+from deviceshare.model import Claim, PodFact, PodUid
 from deviceshare.queueing import Decision
-from deviceshare.scheduler.deciding import Round
-from deviceshare.scheduler.records import PodRecord
+from deviceshare.scheduler import Round
 
 INTER_POD = "_inter-pod"
 """The name, which no node can have, of a ledger without claims: see docs/bus.md.
@@ -70,38 +69,3 @@ def nodes_of(decision: Decision) -> set[str]:
     if any(pod.ask.topology is not None or pod.ask.imposed or each.exclusive for pod, each in decision.placed):
         nodes.add(INTER_POD)
     return nodes
-
-
-class Author(NamedTuple):
-    """Who decides, and when (unix seconds)."""
-
-    instance: str
-    at: float
-
-
-def claim(claim_id: str, record: PodRecord, placement: Placement, queue: str, choice: Choice, by: Author) -> Claim:
-    """Return the claim of a pod that was placed from a queue.
-
-    If inter-pod constraints concern the pod it has all labels: other replicas may read the claim before the pod.
-    """
-    pod = record.fact
-    concerned = pod.ask.topology is not None or pod.ask.imposed
-    return Claim(
-        id=claim_id,
-        uid=pod.uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        group=pod.group,
-        queue=queue,
-        decided_by=by.instance,
-        decided_at=by.at,
-        seen_at=record.seen_at,
-        grants=placement.grants,
-        resources=placement.resources,
-        ports=placement.ports,
-        counted=placement.counted,
-        labels=pod.labels if concerned else tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
-        volumes=pod.volume_uses if pod.ask.volumes else (),
-        bindings=placement.bindings,
-        choice=choice,
-    )

@@ -4,28 +4,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from deviceshare.families import placed_on
-from deviceshare.model import Backoff, NodeLedger
+from deviceshare.model import NodeLedger, Now
 from deviceshare.queueing import Decision
-from deviceshare.scheduler import explaining
-from deviceshare.scheduler.cluster_state import ClusterState
-from deviceshare.scheduler.deciding import Deciding, Round
-from deviceshare.scheduler.records import PodRecord
-from deviceshare.scheduler.reporter import Reporter
+from deviceshare.scheduler import RETRY, Round, Scheduler
 from deviceshare_bus.conditional_writer import ConditionalWriter, Result
-from deviceshare_bus.core import Command, Count, Log, Now, RecordStep, Write, WriteAnswer, WriteRefused
+from deviceshare_bus.core import Command, Count, Log, RecordStep, Write, WriteAnswer, WriteRefused
 from deviceshare_bus.division import Division
 from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
 from deviceshare_bus.subjects import ledger as subject_of
 
 from deviceshare_placement.core import publishing
 from deviceshare_placement.core.claim_traces import record_round
-from deviceshare_placement.core.claims import MAX_WRITES, Author, NewClaim, claim, nodes_of, select
+from deviceshare_placement.core.claims import MAX_WRITES, NewClaim, nodes_of, select
 from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.ledgers import Ledgers
 from deviceshare_placement.core.own_work import OwnWork
 
-RETRY = Backoff(0.5, 30.0)
-"""Seconds until a refused claim is decided again, or a refused ledger written again; doubles with each refusal."""
 PAUSE = 0.3
 """Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
 
@@ -34,10 +28,8 @@ class LedgerWrites:
     """Writes the ledgers of one replica. A decision is final when its write is.
 
     Args:
-        cluster: the state that is charged with what is written.
+        scheduler: charged with what is written.
         ledgers: the claims in the ledgers, and the changes that are due.
-        deciding: decides a pod again when its pause is over.
-        reporter: holds the explanations of waiting pods.
         work: the part of this replica.
         contention: the nodes that are left to other replicas.
         division: the lease under which it writes.
@@ -48,10 +40,8 @@ class LedgerWrites:
 
     def __init__(
         self,
-        cluster: ClusterState,
+        scheduler: Scheduler,
         ledgers: Ledgers,
-        deciding: Deciding,
-        reporter: Reporter,
         work: OwnWork,
         contention: Contention,
         division: Division,
@@ -59,10 +49,9 @@ class LedgerWrites:
         instance: str,
         claim_prefix: str,
     ) -> None:
-        self._cluster = cluster
+        self._scheduler = scheduler
+        self._cluster = scheduler.cluster
         self._ledgers = ledgers
-        self._deciding = deciding
-        self._reporter = reporter
         self._work = work
         self._contention = contention
         self._division = division
@@ -123,17 +112,13 @@ class LedgerWrites:
         """Fold all changes of a round into one ledger a node. Ledgers that gangs tie together are written together."""
         chosen, together, put_back = select(decided)
         for decision in put_back:
-            self._put_back(decision, now.wall)
+            self._put_back(decision, now)
         added: defaultdict[str, list[NewClaim]] = defaultdict(list)
-        by = Author(self._instance, now.wall)
         for pod, placement, decision in chosen:
             self._claims += 1
             claim_id = f"{self._division.member or self._claim_prefix}-{self._claims}"
-            record, queue = self._cluster.pods[pod.uid], self._cluster.queue_of(pod)
-            choice = explaining.choice(self._cluster.allocator, pod, placement, decision, queue)
-            new = claim(claim_id, record, placement, queue, choice, by)
+            new = self._scheduler.new_claim(claim_id, pod, placement, decision, now)
             added[placement.node].append(NewClaim(placement.node, new))
-            self._reporter.drop(pod.uid)
         # Another replica may have written meanwhile what was due. What is not readable becomes due again when it is.
         due = {node for node in self._ledgers.due if self._cluster.ledger(node).changes and self._readable(node)}
         self._ledgers.due = {node for node in due if self._repairs_later(node, now.monotonic)} - added.keys()
@@ -170,19 +155,13 @@ class LedgerWrites:
             messages.append((subject_of(node), NodeLedger(node=node, claims=claims)))
         return self._writer.write(messages, added_here, guard=self._division.guard)
 
-    def _put_back(self, decision: Decision, now: float) -> None:
-        """Release a gang that spans more nodes than can be written together: with others of this round, or at all."""
-        possible = len(nodes_of(decision)) <= MAX_WRITES
-        for pod, placement in decision.placed:
-            self._cluster.charge(placement.node, pod.uid)
-            if not possible:
-                spans = f"pod group {decision.group.key} would span more than {MAX_WRITES} nodes"
-                message = f"{spans}, which cannot be claimed together"
-                self._reporter.put(explaining.pending(pod, message, now, self._instance))
-        if possible:
-            self._cluster.reconsider(decision.group.key)
-        else:
-            self._cluster.too_wide.add(decision.group.key)
+    def _put_back(self, decision: Decision, now: Now) -> None:
+        """Put back a gang that spans more nodes than can be written together: with others of this round, or at all."""
+        why = ""
+        if len(nodes_of(decision)) > MAX_WRITES:
+            spans = f"pod group {decision.group.key} would span more than {MAX_WRITES} nodes"
+            why = f"{spans}, which cannot be claimed together"
+        self._scheduler.put_back(decision, now, why)
 
     # Results
 
@@ -211,11 +190,9 @@ class LedgerWrites:
             fence = self._division.leave() if completed.write.guard is not None else []
             return [Count("ledger_writes_unknown"), *fence, *completed.commands]
         for each in new:
-            self._cluster.charge(each.node, each.uid)
+            self._scheduler.release(each.node, each.uid, again=not isinstance(answer, WriteRefused))
         if isinstance(answer, WriteRefused):
             return self._postpone(completed.write, new, answer.reason, now.monotonic)
-        for each in new:
-            self._cluster.reconsider_pod(each.uid)
         if self._division.others:
             nodes = (written.message.node for written in completed.write.writes)
             self._contention.conflicted(nodes, now.monotonic)
@@ -230,17 +207,9 @@ class LedgerWrites:
             ledger.retry_at = now + RETRY.delay(ledger.refusals)
             ledger.refusals += 1
         for each in new:
-            record = self._cluster.pods.get(each.uid)
-            if record is not None:
-                record.refusal = f"the claim on {each.node} could not be written: {reason}"
-                self.retry_later(record, now)
+            if each.uid in self._scheduler.pods:
+                self._scheduler.refuse(each.uid, f"the claim on {each.node} could not be written: {reason}", now)
         return [Log("error", f"a ledger was refused by the server: {reason}")]
-
-    def retry_later(self, record: PodRecord, now: float) -> None:
-        """Decide a pod again after a pause that grows with its refusals."""
-        self._deciding.retries[record.fact.uid] = now + RETRY.delay(record.refusals)
-        record.refusals += 1
-        self._cluster.reconsider(record.fact.group)
 
     def _report_claimed(self, new: list[NewClaim], now: Now) -> list[Command]:
         """Record the claims that stand."""
@@ -249,8 +218,7 @@ class LedgerWrites:
             uid = each.uid
             if self._cluster.claim_on(each.node, uid) is None:
                 # The claim was not written, or was removed again before its write was acknowledged.
-                self._cluster.charge(each.node, uid)
-                self._cluster.reconsider_pod(uid)
+                self._scheduler.release(each.node, uid)
                 continue
             record = self._cluster.pods.get(uid)
             if record is None:

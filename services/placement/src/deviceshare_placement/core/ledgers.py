@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from deviceshare.allocation import CORDONED, tolerates
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
-from deviceshare.scheduler.cluster_state import ClusterState
-from deviceshare.scheduler.records import LedgerRecord, PodRecord
+from deviceshare.scheduler import LedgerRecord, PodRecord, Scheduler
 
 from deviceshare_placement.core.claim_traces import ClaimTraces
 from deviceshare_placement.core.claims import INTER_POD
@@ -27,8 +26,9 @@ REMEMBER_GONE = 60.0
 class Ledgers:
     """The claims of all nodes, and the changes that are due in them."""
 
-    def __init__(self, cluster: ClusterState, traces: ClaimTraces) -> None:
-        self._cluster = cluster
+    def __init__(self, scheduler: Scheduler, traces: ClaimTraces) -> None:
+        self._scheduler = scheduler
+        self._cluster = scheduler.cluster
         self._traces = traces
         self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
         """By node, and by the claim's id and the pod's uid: an outcome belongs to a claim only if both match."""
@@ -49,24 +49,11 @@ class Ledgers:
 
     def enter(self, node: str, claims: Iterable[Claim], now: float) -> None:
         """Make the claims of a newer version of a ledger the known ones: charge new claims, release removed ones."""
+        _, new = self._scheduler.claim(node, claims)
         record = self._cluster.ledger(node)
-        before, record.claims = record.claims, {claim.id: claim for claim in claims}
-        gone = [claim for claim in before.values() if claim.id not in record.claims]
-        new = [claim for claim in record.claims.values() if claim.id not in before]
-        for claim in gone:
-            known = self._cluster.claims[claim.uid]
-            known.pop(claim.id, None)
-            if not known and claim.uid not in self._cluster.pods:
-                del self._cluster.claims[claim.uid]
         for claim in new:
-            self._cluster.claims[claim.uid][claim.id] = node
-            known_pod = self._cluster.pods.get(claim.uid)
-            self._traces.claimed(claim, known_pod.reported if known_pod is not None else "")
-        for claim in (*gone, *new):
-            self._cluster.charge(node, claim.uid)
             pod = self._cluster.pods.get(claim.uid)
-            if pod is not None:
-                self._cluster.changed(pod)
+            self._traces.claimed(claim, pod.reported if pod is not None else "")
         outcomes = self._outcomes.get(node, {})
         for claim in new:
             self._check(node, claim, now)

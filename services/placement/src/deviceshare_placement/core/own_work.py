@@ -12,8 +12,7 @@ from zlib import crc32
 
 from deviceshare.model import QueueFact
 from deviceshare.queueing import ROOT
-from deviceshare.scheduler.cluster_state import ClusterState
-from deviceshare.scheduler.records import GroupRecord
+from deviceshare.scheduler import ClusterState, GroupRecord
 from deviceshare_bus.division import Division
 from deviceshare_bus.subjects import PARTITIONS, partition
 
@@ -72,7 +71,7 @@ class OwnWork:
 
     def _key(self, group: GroupRecord) -> str:
         """Return the key under which the division knows the owner of a group."""
-        part, bounded = self._part(self.queue(group))
+        part, bounded = self._part(self._cluster.queue_of_group(group))
         return f"group {group.key}" if not bounded and self._division.is_split(part) else part
 
     def owns_queue(self, name: str) -> bool:
@@ -152,12 +151,6 @@ class OwnWork:
                 if now >= small[queue] + MERGE_SECONDS:
                     self._division.split(part, divided=False)
         self._small_since = small
-
-    def queue(self, group: GroupRecord) -> str:
-        """Return the queue of a group, '' for a group without objects."""
-        if group.fact is not None:
-            return group.fact.queue
-        return self._cluster.pods[min(group.members)].fact.queue if group.members else ""
 
     def _part(self, queue: str) -> tuple[str, bool]:
         found = self._parts.get(queue)

@@ -10,18 +10,14 @@ from collections.abc import Collection
 from itertools import islice
 from math import inf
 
-from deviceshare.model import REFUSED, NodeLedger, NodeOutcomes, Synced
-from deviceshare.scheduler.cluster_state import ClusterState
-from deviceshare.scheduler.deciding import Deciding
-from deviceshare.scheduler.overcommit import overcommitted_claims
-from deviceshare.scheduler.reporter import Reporter
+from deviceshare.model import REFUSED, NodeLedger, NodeOutcomes, Now, Synced
+from deviceshare.scheduler import Scheduler
 from deviceshare_bus.core import (
     CaughtUp,
     Command,
     Count,
     Event,
     Log,
-    Now,
     Read,
     ReadBack,
     RecordStep,
@@ -50,8 +46,6 @@ from deviceshare_placement.core.ledger_writes import LedgerWrites
 from deviceshare_placement.core.ledgers import BOUND_GRACE, Ledgers
 from deviceshare_placement.core.own_work import OwnWork
 
-PROMPT_RETRIES = 3
-"""Refusals after which a pod counts as one that waits with its reason."""
 CLAIM_WITHOUT_POD, CLAIM_NOT_BOUND, CLAIM_WITHOUT_ROOM = "claim without pod", "claim not bound", "claim without room"
 """Differences from the cluster that are repaired and counted: a claim whose pod is unknown, a claim with the outcome
 bound whose pod is not bound, and a claim that is not bound yet on a node that others have filled."""
@@ -71,23 +65,22 @@ class PlacementCore:
     """
 
     def __init__(self, instance: str, claim_prefix: str, *, divided: bool = False) -> None:
-        self.cluster = ClusterState()
+        self.scheduler = Scheduler(instance)
+        self._cluster = self.scheduler.cluster
         self._division = Division(Stream.LEDGER, "placement", instance, claim_prefix if divided else "")
-        self._work = OwnWork(self.cluster, self._division)
+        self._work = OwnWork(self._cluster, self._division)
         self._unread = {Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME}
         """Streams that have not been read to their end: nothing is decided before."""
         self._synced = False
         """Whether the whole cluster has been on the bus once: nothing is decided before."""
         self._traces = ClaimTraces(instance)
-        self._ledgers = Ledgers(self.cluster, self._traces)
-        self._reporter = Reporter()
-        self._borrowing = Borrowing(self.cluster.accounts, self._work.owns_queue)
+        self._ledgers = Ledgers(self.scheduler, self._traces)
+        self._borrowing = Borrowing(self._cluster.accounts, self._work.owns_queue)
         self._contention = Contention(self._work.level)
-        self._deciding = Deciding(self.cluster, self._reporter, instance)
-        self._facts = Facts(self.cluster, self._ledgers, self._deciding, self._work, instance)
+        self._facts = Facts(self.scheduler, self._ledgers, self._work)
         self._writes = LedgerWrites(
-            self.cluster, self._ledgers, self._deciding, self._reporter, self._work, self._contention, self._division,
-            self._facts.readable, instance, claim_prefix,
+            self.scheduler, self._ledgers, self._work, self._contention, self._division, self._facts.readable,
+            instance, claim_prefix,
         )  # fmt: skip
         self._explanations_expire = False
         """Whether the explanations of deleted pods were made to expire after the start."""
@@ -156,13 +149,8 @@ class PlacementCore:
             (bool(self._unread) or not self._synced or not self._division.steady)
             + self._writes.open
             + sum(map(self._work.owns_node, self._ledgers.due))
-            + len(self.cluster.candidates)
-            + len(self.cluster.relabelled)
-            + len(self.cluster.dispatcher)
-            # A pod that is refused again and again has its reason: a settled system does not wait for it.
-            + sum(1 for uid in self._deciding.retries if self.cluster.pods[uid].refusals <= PROMPT_RETRIES)
-            + len(self._reporter)
             + len(self._ledgers.orphans)
+            + self.scheduler.open_work
         )
 
     @property
@@ -177,7 +165,7 @@ class PlacementCore:
 
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time at which a tick has something to do without further events, None for never."""
-        times = self._reporter.due(self.cluster.pods)
+        times = self.scheduler.reports_due()
         if self._unread or not self._synced:
             return min(times, default=None)
         work = self._work_due(now)
@@ -194,14 +182,14 @@ class PlacementCore:
     def _work_due(self, now: Now) -> list[float]:
         """Return the monotonic times at which decisions or repairs are due without further events."""
         return [
-            *self._deciding.due(now),
+            *self.scheduler.rounds_due(now),
             *self._borrowing.due(),
             *self._ledgers.orphans_due(),
             *(since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1)),
             *(
                 due
                 for node in self._ledgers.due
-                if self._work.owns_node(node) and (due := self.cluster.ledger(node).retry_at)
+                if self._work.owns_node(node) and (due := self._cluster.ledger(node).retry_at)
             ),
         ]
 
@@ -215,11 +203,8 @@ class PlacementCore:
         if self._unread:
             return
         self._work.caught_up()
-        self.cluster.count_claims()
+        self.scheduler.begin()
         self._traces.start()
-        for record in self.cluster.pods.values():
-            # It was seen by a predecessor, at a time that is not known.
-            record.seen_at = min(record.seen_at, record.fact.created or record.seen_at)
 
     # Ledgers and outcomes
 
@@ -258,12 +243,11 @@ class PlacementCore:
         self._facts.valid(outcome_subject(node))
         commands: list[Command] = []
         for outcome in self._ledgers.outcomes(node, outcomes, now.monotonic):
-            record = self.cluster.pods.get(outcome.uid)
+            record = self._cluster.pods.get(outcome.uid)
             if record is None:
                 continue
-            record.refusal = outcome.reason if outcome.state == REFUSED else ""
-            self._writes.retry_later(record, now.monotonic)
-            if not self._work.owns(self.cluster.group(record.fact.group)):
+            self.scheduler.refuse(outcome.uid, outcome.reason if outcome.state == REFUSED else "", now.monotonic)
+            if not self._work.owns(self._cluster.group(record.fact.group)):
                 continue
             commands += count_attempts("error", outcome.state == REFUSED)
             step = f"claim {outcome.state}"
@@ -283,7 +267,7 @@ class PlacementCore:
             self._shards_changed()
             commands += self._facts.take_ended()
         if self._may_decide(now.monotonic):
-            self._work.split_large(self.cluster.dispatcher.waiting(), now.monotonic)
+            self._work.split_large(self._cluster.dispatcher.waiting(), now.monotonic)
             if self._undecided or min(work, default=inf) <= now.monotonic:
                 commands += self._decide(now)
         return commands + self._report_waiting(now.monotonic)
@@ -293,10 +277,10 @@ class PlacementCore:
         commands: list[Command] = []
         if not self._explanations_expire and self._work.owns_expiry:
             self._explanations_expire = True
-            commands.append(publishing.expire_others(self.cluster))
+            commands.append(publishing.expire_others(self._cluster))
         commands += self._reconcile(now.monotonic)
         self._borrowing.update(now.monotonic, shared=self._division.others > 0)
-        decided = self._deciding.decide(now, self._work, self._contention.paused(now.monotonic))
+        decided = self.scheduler.round(now, self._work, self._contention.paused(now.monotonic))
         commands += self._writes.write(decided, now)
         commands += count_attempts("unschedulable", decided.unplaced)
         commands += self._writes.expire(now.monotonic)
@@ -309,10 +293,10 @@ class PlacementCore:
         self._division.changed = False
         self._undecided = True
         self._work.prefer_nodes()
-        self.cluster.reconsider_all()
-        for group in self.cluster.groups.values():
+        self.scheduler.decide_all()
+        for group in self.scheduler.groups.values():
             if not self._work.owns(group):
-                self._deciding.leave(group, self._work)
+                self.scheduler.leave(group, self._work)
         if self._division.took_over:
             # The member that has ended may not have let explanations of deleted objects expire.
             self._division.took_over = self._explanations_expire = False
@@ -321,18 +305,16 @@ class PlacementCore:
         """Repair and count what differs between the ledgers and the cluster."""
         reads = [Read(Stream.CLUSTER, fact_subject("pod", uid)) for uid in self._ledgers.take_orphans(now)]
         repaired = [CLAIM_NOT_BOUND] * self._ledgers.withdraw_unconfirmed(now, self._work.owns_node)
-        crowded, self.cluster.crowded = self.cluster.crowded, set()
-        for node in sorted(crowded):
-            for each in overcommitted_claims(self.cluster, node):
-                self._ledgers.withdraw(node, each.id)
-                repaired += [CLAIM_WITHOUT_ROOM] * self._work.owns_node(node)
+        for node, claim in self.scheduler.take_overcommitted():
+            self._ledgers.withdraw(node, claim.id)
+            repaired += [CLAIM_WITHOUT_ROOM] * self._work.owns_node(node)
         return [*reads, *(Count(f"{RECONCILED}{what}") for what in repaired)]
 
     # Explanations
 
     def _report_waiting(self, now: float) -> list[Command]:
         commands: list[Command] = []
-        for each in self._reporter.take(self.cluster.pods, now):
-            ref = self.cluster.pods[each.uid].fact.ref
+        for each in self.scheduler.reports(now):
+            ref = self._cluster.pods[each.uid].fact.ref
             commands += (publishing.publish(each), RecordStep(each.uid, ref, "pending", message=each.message))
         return commands

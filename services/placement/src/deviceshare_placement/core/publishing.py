@@ -3,7 +3,7 @@
 from deviceshare.allocation import Allocator
 from deviceshare.families import explain_claim
 from deviceshare.model import Claim, Explanation
-from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler import ClusterState
 from deviceshare_bus.core import ExpireOthers, PutLatest
 from deviceshare_bus.subjects import Stream, explain
 

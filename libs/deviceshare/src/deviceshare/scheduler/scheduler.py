@@ -1,0 +1,234 @@
+"""The scheduler of one cluster: facts and claims in, decisions and reasons out."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
+
+from deviceshare.allocation import Placement
+from deviceshare.conf import SchedulerConf
+from deviceshare.model import (
+    AnyFact,
+    Backoff,
+    Claim,
+    Explanation,
+    GroupKey,
+    NodeFact,
+    Now,
+    PodFact,
+)
+from deviceshare.queueing import Decision
+from deviceshare.scheduler import explaining
+from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.deciding import Deciding, Round
+from deviceshare.scheduler.facts import Applied, Facts
+from deviceshare.scheduler.overcommit import overcommitted_claims
+from deviceshare.scheduler.ownership import EVERYTHING, Ownership
+from deviceshare.scheduler.records import GroupRecord, PodRecord
+from deviceshare.scheduler.reporter import Reporter
+
+RETRY = Backoff(0.5, 30.0)
+"""Seconds until a pod whose claim was refused is decided again; doubles with each refusal."""
+PROMPT_RETRIES = 3
+"""Refusals after which a pod counts as one that waits with its reason."""
+
+
+class Scheduler:
+    """Decides which node and which devices each pod of a cluster gets, and says why the others wait.
+
+    :meth:`apply` and :meth:`claim` change what it knows; :meth:`round` decides what can be decided, and charges it.
+    A decision stands when it is in the claims of its node; :meth:`release` takes one back that does not get there.
+    Monotonic times are in seconds.
+
+    Args:
+        name: the ``decided_by`` of claims and explanations.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.cluster = ClusterState()
+        """What is known of the cluster, to be read."""
+        self._reporter = Reporter()
+        self._deciding = Deciding(self.cluster, self._reporter, name)
+        self._facts = Facts(self.cluster, self._deciding, name)
+
+    # What is known
+
+    @property
+    def pods(self) -> Mapping[str, PodRecord]:
+        """The pods by uid."""
+        return self.cluster.pods
+
+    @property
+    def groups(self) -> Mapping[GroupKey, GroupRecord]:
+        """The groups by key."""
+        return self.cluster.groups
+
+    @property
+    def conf(self) -> SchedulerConf:
+        """The configuration by which it decides."""
+        return self.cluster.allocator.conf
+
+    def node(self, name: str) -> NodeFact | None:
+        """Return the fact of a node, or None."""
+        return self.cluster.allocator.node(name)
+
+    def queue_of(self, pod: PodFact) -> str:
+        """Return the name of the queue that a pod is in."""
+        return self.cluster.queue_of(pod)
+
+    # What changes it
+
+    def apply(self, key: str, fact: AnyFact, now: Now) -> Applied:
+        """Apply a fact; ``key`` is the same for all facts of one object, and tells which object is gone."""
+        return self._facts.apply(key, fact, now)
+
+    def pause(self, node: str, reason: str) -> None:
+        """Set why a node takes no pods whatever its fact says, '' for no reason."""
+        self._facts.pause(node, reason)
+
+    def set_invalid(self, uid: str, reason: str) -> None:
+        """Set why a pod cannot be decided: its last fact is not valid; '' for no reason."""
+        self._facts.set_invalid(uid, reason)
+
+    def begin(self) -> None:
+        """Note that all facts and claims that existed at the start have been applied.
+
+        From now on claims of unknown pods count in their queues: the facts of the pods are on their way, or never come.
+        """
+        self.cluster.count_claims()
+        for record in self.cluster.pods.values():
+            # It was seen by a predecessor, at a time that is not known.
+            record.seen_at = min(record.seen_at, record.fact.created or record.seen_at)
+
+    def claim(self, node: str, claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim]]:
+        """Make these the claims on a node, of all replicas; return those that are gone, and the new ones."""
+        gone, new = self.cluster.set_claims(node, claims)
+        for claim in (*gone, *new):
+            self.cluster.charge(node, claim.uid)
+            if (pod := self.cluster.pods.get(claim.uid)) is not None:
+                self.cluster.changed(pod)
+        return gone, new
+
+    def release(self, node: str, uid: str, *, again: bool = True) -> None:
+        """Take back a decision that is not among the claims of its node; ``again``: decide the pod in the next round.
+
+        A pod with a claim on the node keeps what the claim says.
+        """
+        self.cluster.charge(node, uid)
+        if again:
+            self.cluster.reconsider_pod(uid)
+
+    def put_back(self, decision: Decision, now: Now, too_wide: str = "") -> None:
+        """Take back the decision of a group, which is decided again.
+
+        ``too_wide``: why no such decision can stand; then it is decided again when there is other room.
+        """
+        for pod, placement in decision.placed:
+            self.cluster.charge(placement.node, pod.uid)
+            if too_wide:
+                self._reporter.put(explaining.pending(pod, too_wide, now.wall, self.name))
+        if too_wide:
+            self.cluster.too_wide.add(decision.group.key)
+        else:
+            self.cluster.reconsider(decision.group.key)
+
+    def retry_at(self, uid: str, at: float) -> None:
+        """Decide a pod not before a monotonic time."""
+        self._deciding.retries[uid] = at
+        self.cluster.reconsider_pod(uid)
+
+    def decide_all(self) -> None:
+        """Decide every group in the next round, as if it had changed."""
+        self.cluster.reconsider_all()
+
+    def prefer(self, preference: Callable[[str], tuple[int, int]]) -> None:
+        """Choose the nodes with the lowest preference, which maps the name of a node, among equal nodes."""
+        self.cluster.allocator.prefer(preference)
+
+    def refuse(self, uid: str, reason: str, now: float) -> None:
+        """Decide a pod again after a pause that grows with each call; ``reason``: why its claim was refused."""
+        record = self.cluster.pods[uid]
+        record.refusal = reason
+        self.retry_at(uid, now + RETRY.delay(record.refusals))
+        record.refusals += 1
+
+    # Decisions
+
+    def round(self, now: Now, ownership: Ownership = EVERYTHING, avoided: Collection[str] = ()) -> Round:
+        """Decide what can be decided, of the groups that are owned, and charge it.
+
+        A pod goes to one of the ``avoided`` nodes only if it fits on no other.
+        """
+        return self._deciding.decide(now, ownership, avoided)
+
+    def new_claim(self, claim_id: str, pod: PodFact, placement: Placement, decision: Decision, now: Now) -> Claim:
+        """Return the claim of a pod that was placed; from now on nothing is reported of the pod.
+
+        If inter-pod constraints concern the pod it has all labels: other replicas may read the claim before the pod.
+        """
+        self._reporter.drop(pod.uid)
+        record, queue = self.cluster.pods[pod.uid], self.cluster.queue_of(pod)
+        choice = explaining.choice(self.cluster.allocator, pod, placement, decision, queue)
+        pod = record.fact
+        concerned = pod.ask.topology is not None or pod.ask.imposed
+        return Claim(
+            id=claim_id,
+            uid=pod.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            group=pod.group,
+            queue=queue,
+            decided_by=self.name,
+            decided_at=now.wall,
+            seen_at=record.seen_at,
+            grants=placement.grants,
+            resources=placement.resources,
+            ports=placement.ports,
+            counted=placement.counted,
+            labels=pod.labels if concerned else tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
+            volumes=pod.volume_uses if pod.ask.volumes else (),
+            bindings=placement.bindings,
+            choice=choice,
+        )
+
+    def leave(self, group: GroupRecord, ownership: Ownership) -> None:
+        """Report nothing more of a group that another scheduler decides."""
+        self._deciding.leave(group, ownership)
+
+    def take_overcommitted(self) -> Iterator[tuple[str, Claim]]:
+        """Yield node and claim where a claim must be withdrawn, of the nodes that were changed since the last call."""
+        crowded, self.cluster.crowded = self.cluster.crowded, set()
+        for node in sorted(crowded):
+            for claim in overcommitted_claims(self.cluster, node):
+                yield node, claim
+
+    # Reasons
+
+    def reports(self, now: float) -> list[Explanation]:
+        """Return the explanations of waiting pods that are to be published now."""
+        return self._reporter.take(self.cluster.pods, now)
+
+    # Times
+
+    @property
+    def open_work(self) -> int:
+        """How much could be decided or reported now."""
+        return (
+            len(self.cluster.candidates)
+            + len(self.cluster.relabelled)
+            + len(self.cluster.dispatcher)
+            # A pod that is refused again and again has its reason: a settled system does not wait for it.
+            + sum(1 for uid in self._deciding.retries if self.cluster.pods[uid].refusals <= PROMPT_RETRIES)
+            + len(self._reporter)
+        )
+
+    def rounds_due(self, now: Now) -> Iterator[float]:
+        """Yield the monotonic times at which a round has something to do without further events."""
+        return self._deciding.due(now)
+
+    def reports_due(self) -> list[float]:
+        """Return the monotonic times at which explanations are to be published."""
+        return self._reporter.due(self.cluster.pods)
+
+    def next_due(self, now: Now) -> float | None:
+        """Return the monotonic time at which a round or a report is due without further events, None for never."""
+        return min(chain(self.rounds_due(now), self.reports_due()), default=None)
