@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.publisher import Publisher
-from deviceshare_bus.setup import make_streams
 
 
 @pytest.fixture

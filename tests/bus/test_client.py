@@ -10,11 +10,11 @@ import pytest
 from deviceshare_bus import client as client_module
 from deviceshare_bus import connection_reader
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.framing import Received
 from deviceshare_bus.publisher import Conflict, Publisher, Unknown, Write
 from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 from support import framings
 from support.natsserver import NatsServer

@@ -9,11 +9,11 @@ from deviceshare_bus import connection as module
 from deviceshare_bus import latest, service
 from deviceshare_bus.audit import find_difference
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.position import Position
 from deviceshare_bus.publisher import Publisher, Unknown, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.streamstate import stream_state
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end

@@ -8,8 +8,8 @@ import sys
 import pytest
 from deviceshare.model import ConfigError
 from deviceshare_bus.connection import ConnectionEnded, connect, without_password
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import Follower
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 
 USER = 'authorization { user: "bus", password: "secret" }\n'

@@ -6,10 +6,10 @@ from contextlib import aclosing
 import deviceshare_bus.follower
 import pytest
 from deviceshare_bus.connection import connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.publisher import Publisher, PublishError, Write
 from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.streamstate import StreamState, stream_state
 from deviceshare_bus.subjects import Stream
 

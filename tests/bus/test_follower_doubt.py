@@ -5,9 +5,9 @@ import random
 
 import pytest
 from deviceshare_bus import follower
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import CONFIRM, BusWiped, Follower
 from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.streamstate import StreamState
 from deviceshare_lab.chaos.nats_client import SimulatedConnection
 from deviceshare_lab.chaos.nats_server import Server

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 from deviceshare_bus.connection import connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.publisher import Publisher, Unknown, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 
 

@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 from deviceshare_bus import follower as module
 from deviceshare_bus.connection import Connection
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.streamstate import StreamState
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end

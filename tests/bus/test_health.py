@@ -6,9 +6,9 @@ from http import HTTPStatus
 
 import aiohttp
 from deviceshare_bus.connection import connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.messages import decode_status
 from deviceshare_bus.service import Context, _run, parser
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream, status
 
 

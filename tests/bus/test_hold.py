@@ -3,8 +3,8 @@
 import asyncio
 
 from deviceshare_bus.connection import connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import Follower
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 
 

@@ -6,9 +6,9 @@ import pytest
 from deviceshare.model import Backoff
 from deviceshare_bus import latest, postponed
 from deviceshare_bus.connection import connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.latest import LatestWriter
 from deviceshare_bus.publisher import Publisher, Refused, Unknown, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream, explain
 from deviceshare_bus.tasks import end
 

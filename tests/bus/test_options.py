@@ -1,9 +1,9 @@
 """Options of the services: wrong values, also those of environment variables, are usage errors."""
 
 import pytest
+from deviceshare_bus.creation import HOLD_SECONDS
 from deviceshare_bus.options import positive
 from deviceshare_bus.service import parser
-from deviceshare_bus.setup import HOLD_SECONDS
 from deviceshare_bus.setup import parser as set_up_options
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 from nats.js.errors import NotFoundError
 from support.natsserver import NatsServer

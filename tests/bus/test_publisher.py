@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.publisher import BATCH_LIMIT, Conflict, Publisher, Refused, Unknown, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.streamstate import stored_message
 from deviceshare_bus.subjects import Stream
 from nats.errors import Error as NatsError

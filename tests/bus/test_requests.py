@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from deviceshare_bus import requests
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams, wait_for_streams
 from deviceshare_bus.framing import Received
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.requests import Requests, Unanswered
-from deviceshare_bus.setup import make_streams, wait_for_streams
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end, heed_cancellation
 from nats.errors import NoRespondersError

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import BusWiped, Follower
 from deviceshare_bus.publisher import Publisher, PublishError, Unknown, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 from support.power_loss import PowerLoss
 

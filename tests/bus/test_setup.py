@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from deviceshare_bus import setup
+from deviceshare_bus import creation
 from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.setup import EPOCH, make_streams
+from deviceshare_bus.creation import make_streams
+from deviceshare_bus.streamstate import EPOCH
 from deviceshare_bus.subjects import Stream
 from deviceshare_localcluster import LocalCluster
 
@@ -60,9 +61,9 @@ async def test_streams_that_cannot_be_created_are_tried_again_after_growing_paus
         if not failing:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(setup, "make_streams", make)
-    monkeypatch.setattr(setup.asyncio, "sleep", sleep)
+    monkeypatch.setattr(creation, "make_streams", make)
+    monkeypatch.setattr(creation.asyncio, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
-        await setup.keep_streams(connection, 1, 0.0)
+        await creation.keep_streams(connection, 1, 0.0)
     assert pauses == [1, 2, 4, 8, 10, 10, 1, 1]
     assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 6

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from deviceshare_bus.connection import connect
-from deviceshare_bus.setup import EPOCH
+from deviceshare_bus.streamstate import EPOCH
 from deviceshare_bus.subjects import Stream
 
 

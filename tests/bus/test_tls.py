@@ -13,10 +13,11 @@ import pytest
 from deviceshare.model import ConfigError
 from deviceshare_bus import connection as module
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.credentials import Credentials
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.setup import make_streams, set_up
+from deviceshare_bus.setup import set_up
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end
 from deviceshare_cli.credentials import files, rotation

@@ -6,10 +6,10 @@ from typing import Any
 import deviceshare_bus.follower
 import pytest
 from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import Follower
 from deviceshare_bus.publisher import Publisher, Unknown, Write
 from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.streamstate import StreamState
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from deviceshare_bus import write_queue
 from deviceshare_bus.connection import connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.publisher import Conflict, Publisher, Refused, Unknown, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.write_queue import BATCH_BYTES, BATCH_LIMIT, MIN_BATCH, Rejection, Result, Unit, WriteQueue
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from deviceshare_bus.setup import make_streams
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.subjects import Stream
 from support.bus_users import Users
 from support.natsserver import NatsServer

@@ -9,12 +9,12 @@ import pytest
 from deviceshare_bus.audit import DELIVERED
 from deviceshare_bus.connection import Connection
 from deviceshare_bus.consumers import ephemeral
+from deviceshare_bus.creation import CONSUMER_SECONDS, DAY
 from deviceshare_bus.framing import Received
 from deviceshare_bus.messages import decode_explanation
 from deviceshare_bus.permissions import BUS, MANAGING, SERVICES, USERS, account, allowed
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.readback import read_back
-from deviceshare_bus.setup import CONSUMER_SECONDS, DAY
 from deviceshare_bus.subjects import Stream, explain, ledger, outcome, status
 from nats.js.api import DeliverPolicy
 from support.bus_users import Client, Users

@@ -25,9 +25,9 @@ from deviceshare_binder.service import main
 from deviceshare_bus import shell
 from deviceshare_bus.connection import connect
 from deviceshare_bus.core import Now
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.messages import decode_events, decode_outcomes, encode
 from deviceshare_bus.publisher import Publisher, Unknown, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import event, explain, fact, ledger, outcome
 from deviceshare_cluster.interface import BindState
 from deviceshare_localcluster import LocalCluster

@@ -9,11 +9,11 @@ import pytest
 from deviceshare.model import Backoff, Gone, Synced
 from deviceshare_bus import bounded_stream
 from deviceshare_bus.connection import Connection
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.messages import decode_events, encode
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.service import Context
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream, fact
 from deviceshare_bus.tasks import end
 from deviceshare_placement import service

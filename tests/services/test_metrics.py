@@ -30,9 +30,9 @@ from deviceshare_bus import subjects
 from deviceshare_bus.connection import connect
 from deviceshare_bus.core import CaughtUp, Tick, Unreadable
 from deviceshare_bus.core_log import read_dump, replay
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.messages import Events, Step, encode
 from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_metrics import api
 from deviceshare_metrics.core import build_core, build_snapshot, decode_event
 from deviceshare_metrics.core.events import FactReceived, StepsReceived

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 from deviceshare_bus.connection import connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.publisher import NoRoom, Publisher, Write
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.subjects import Stream
 from deviceshare_cli.ports import free_port
 from support.natsserver import NatsServer

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from deviceshare_bus.connection import connect
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.service import Context, Main, ServiceState, run_epochs
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.stream_watch import StreamWatch
 
 OPEN: dict[str, Any] = {"http_access": "", "http_secret_file": "", "http_hosts": ""}

@@ -25,6 +25,7 @@ from nats.errors import Error as NatsError
 
 from deviceshare_bus.connection import Connection, connect
 from deviceshare_bus.core import Now
+from deviceshare_bus.creation import FIRST_SECONDS, HOLD_SECONDS, ensure_streams
 from deviceshare_bus.credentials import add_options, of_options
 from deviceshare_bus.eventlog import EventLog
 from deviceshare_bus.follower import BusWiped, Follower
@@ -37,7 +38,6 @@ from deviceshare_bus.permissions import FORWARDED, INBOXES
 from deviceshare_bus.plugins import load_families
 from deviceshare_bus.publisher import Publisher
 from deviceshare_bus.service_metrics import ServiceMetrics
-from deviceshare_bus.setup import FIRST_SECONDS, HOLD_SECONDS, ensure_streams
 from deviceshare_bus.stream_watch import StreamWatch
 from deviceshare_bus.subjects import Stream, status
 from deviceshare_bus.tasks import end, find_error

@@ -8,8 +8,8 @@ from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError
 
 from deviceshare_bus.connection import Connection
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.follower import CHECK, BusWiped
-from deviceshare_bus.setup import make_streams
 from deviceshare_bus.streamstate import StreamState, stream_state
 from deviceshare_bus.subjects import Stream
 

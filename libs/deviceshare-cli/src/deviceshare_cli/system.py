@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.setup import default_hold, keep_streams, make_streams
+from deviceshare_bus.creation import keep_streams, make_streams
+from deviceshare_bus.setup import default_hold
 from deviceshare_bus.tasks import end
 from deviceshare_cluster import KUBE, signing
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 from deviceshare_bus.connection import connect
-from deviceshare_bus.setup import make_streams
+from deviceshare_bus.creation import make_streams
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.tasks import end
 from deviceshare_cli import natsserver
