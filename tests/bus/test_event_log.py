@@ -6,8 +6,7 @@ import pytest
 from deviceshare_bus import eventlog
 from deviceshare_bus.core import RecordStep
 from deviceshare_bus.eventlog import EventLog
-from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import Events
+from deviceshare_bus.messages import Events, Message
 from deviceshare_bus.tasks import end
 from msgspec import msgpack
 

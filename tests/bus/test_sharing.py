@@ -20,9 +20,8 @@ from deviceshare.model import (
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.core import Event
-from deviceshare_bus.follower import Message
 from deviceshare_bus.known_items import LEDGERS, OUTCOMES
-from deviceshare_bus.messages import decode_explanation, decode_fact, encode
+from deviceshare_bus.messages import Message, decode_explanation, decode_fact, encode
 from deviceshare_bus.sharing import LARGEST, SHARED_BYTES, SharedValues
 from deviceshare_bus.validation import validated
 

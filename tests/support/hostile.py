@@ -29,8 +29,7 @@ from deviceshare.model import (
     Toleration,
 )
 from deviceshare_bus import subjects
-from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import Events, Step, Undecodable, encode
+from deviceshare_bus.messages import Events, Message, Step, Undecodable, encode
 from hypothesis import strategies as st
 
 _GRANTS = (ContainerGrant("main", 0, "hami-core", (DeviceGrant("GPU-0", 0, 10, 5),)),)

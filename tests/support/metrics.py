@@ -3,8 +3,7 @@
 from typing import Any
 
 from deviceshare_bus.core import CaughtUp, Now, Tick
-from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import encode
+from deviceshare_bus.messages import Message, encode
 from deviceshare_bus.subjects import Stream
 from deviceshare_metrics.core import MetricsCore, Snapshot, build_snapshot
 from deviceshare_metrics.exposition import expose

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from deviceshare_bus.core import RecordStep
-from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import Events, Step, Undecodable, encode
+from deviceshare_bus.messages import Events, Message, Step, Undecodable, encode
 from deviceshare_bus.publisher import Publisher, Write
 from deviceshare_bus.service_metrics import ServiceMetrics
 from deviceshare_bus.subjects import event

@@ -28,6 +28,7 @@ from deviceshare_bus.connection import Connection
 from deviceshare_bus.consumers import delivers_nothing, ephemeral
 from deviceshare_bus.framing import Received
 from deviceshare_bus.inbox import Inbox
+from deviceshare_bus.messages import Message
 from deviceshare_bus.position import Position, Stored
 from deviceshare_bus.requests import Unanswered
 from deviceshare_bus.streamstate import ANSWER, CopiedStream, StreamState, stream_state
@@ -58,14 +59,6 @@ SILENCE = 3.0
 
 class BusWiped(Exception):
     """The stream is not the one that was being read: drop what was read from it and start again."""
-
-
-class Message(NamedTuple):
-    """One message of a stream."""
-
-    subject: str
-    sequence: int
-    data: bytes
 
 
 class Batch(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from deviceshare_bus.core import Event, ReadBack, Unreadable
-from deviceshare_bus.follower import Message
+from deviceshare_bus.messages import Message
 from deviceshare_bus.readback import read_back
 from deviceshare_bus.service import Context
 from deviceshare_bus.validation import InvalidMessageError

@@ -4,6 +4,8 @@ All messages are msgpack with a version field ``v``. Decoding ignores unknown fi
 is quarantined (:class:`Undecodable`).
 """
 
+from typing import NamedTuple
+
 import msgspec
 from deviceshare.model import Amount, AnyFact, Count, Explanation, NodeLedger, NodeOutcomes, Real
 
@@ -12,6 +14,14 @@ RECONCILED = "reconciled:"
 
 ATTEMPTS = "attempts:"
 """The prefix of counters of attempts to place pods; the rest of the name is the result."""
+
+
+class Message(NamedTuple):
+    """One message of a stream, as it was read."""
+
+    subject: str
+    sequence: int
+    data: bytes
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):

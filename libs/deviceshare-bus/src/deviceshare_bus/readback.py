@@ -1,7 +1,7 @@
 """Reading the last message of a subject, for writers with a write of unknown outcome."""
 
 from deviceshare_bus.connection import Connection
-from deviceshare_bus.follower import Message
+from deviceshare_bus.messages import Message
 from deviceshare_bus.streamstate import stored_message
 
 

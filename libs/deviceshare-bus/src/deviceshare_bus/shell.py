@@ -42,10 +42,10 @@ from deviceshare_bus.core import (
 from deviceshare_bus.core_log import CoreLog
 from deviceshare_bus.core_writes import CoreWrites
 from deviceshare_bus.expiring import expire_others
-from deviceshare_bus.follower import BusWiped, Message
+from deviceshare_bus.follower import BusWiped
 from deviceshare_bus.invalid_messages import InvalidMessages
 from deviceshare_bus.latest import LatestWriter
-from deviceshare_bus.messages import encode
+from deviceshare_bus.messages import Message, encode
 from deviceshare_bus.options import core_log_limit
 from deviceshare_bus.publisher import Write as BusWrite
 from deviceshare_bus.readback import read_back

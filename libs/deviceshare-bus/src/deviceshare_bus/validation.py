@@ -6,13 +6,12 @@ puts invalid messages in quarantine.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from deviceshare_bus.core import Event
-from deviceshare_bus.follower import Message
 from deviceshare_bus.known_items import ReaderDecoder
+from deviceshare_bus.messages import Message
 from deviceshare_bus.sharing import SharedValues
 from deviceshare_bus.subjects import Address, address
 
@@ -50,7 +49,8 @@ _SHARED = frozenset({"pod", "explain"})
 """Kinds of subjects with the most objects whose messages are decoded as a whole."""
 Decoders = Mapping[str, Callable[[bytes], Any] | ReaderDecoder]
 """By kind of subject (:class:`~deviceshare_bus.subjects.Address`), the decoder of its messages."""
-ToEvent = Callable[[Message, Address, Any], Event | None]
+E = TypeVar("E")
+ToEvent = Callable[[Message, Address, Any], E | None]
 """Returns the event of a message with its decoded content; may raise the same errors as decoders."""
 
 
@@ -74,7 +74,7 @@ _listless = msgspec.msgpack.Decoder(_Listless).decode
 _version = msgspec.msgpack.Decoder(_Versioned).decode
 
 
-def validated(decoders: Decoders, event: ToEvent) -> Callable[[Message], Event | None]:
+def validated(decoders: Decoders, event: ToEvent[E]) -> Callable[[Message], E | None]:
     """Return the ``decode`` of a :class:`~deviceshare_bus.shell.Source`: validates a message and returns its event.
 
     Messages of kinds without a decoder do not concern the service. Contents share equal parts with earlier ones. The
@@ -83,7 +83,7 @@ def validated(decoders: Decoders, event: ToEvent) -> Callable[[Message], Event |
     shared = SharedValues()
     begun = {kind: each.begin(shared) if isinstance(each, ReaderDecoder) else each for kind, each in decoders.items()}
 
-    def decode(message: Message) -> Event | None:
+    def decode(message: Message) -> E | None:
         where = address(message.subject)
         if where is None:
             raise InvalidMessageError("its subject is not valid")

@@ -11,10 +11,9 @@ from deviceshare.conf import DEVICES, SCHEDULER
 from deviceshare.model import ConfigFact, object_uid
 from deviceshare_bus.core import Event
 from deviceshare_bus.division import of_replicas
-from deviceshare_bus.follower import Message
 from deviceshare_bus.known_items import LEDGERS, OUTCOMES
 from deviceshare_bus.leases import decode_fence, decode_lease
-from deviceshare_bus.messages import decode_explanation
+from deviceshare_bus.messages import Message, decode_explanation
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import Address, Stream

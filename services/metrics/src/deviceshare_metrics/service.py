@@ -5,9 +5,8 @@ import logging
 from typing import Any
 
 from deviceshare_bus.core import Event
-from deviceshare_bus.follower import Message
 from deviceshare_bus.known_items import LEDGERS, OUTCOMES
-from deviceshare_bus.messages import decode_events, decode_explanation
+from deviceshare_bus.messages import Message, decode_events, decode_explanation
 from deviceshare_bus.service import Context, real_time
 from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import FACT_KINDS, STORAGE_KINDS, Address, Stream

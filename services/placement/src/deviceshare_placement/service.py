@@ -6,10 +6,9 @@ from typing import Any
 from deviceshare_bus.bounded_stream import BoundedStream
 from deviceshare_bus.core import Event
 from deviceshare_bus.division import of_replicas
-from deviceshare_bus.follower import Message
 from deviceshare_bus.known_items import LEDGERS, OUTCOMES
 from deviceshare_bus.leases import decode_fence, decode_lease
-from deviceshare_bus.messages import decode_fact
+from deviceshare_bus.messages import Message, decode_fact
 from deviceshare_bus.service import Context
 from deviceshare_bus.shell import Shell, Source
 from deviceshare_bus.subjects import FACT_KINDS, Address, Stream

@@ -27,8 +27,7 @@ from deviceshare.model import (
 )
 from deviceshare_bus import subjects
 from deviceshare_bus.core import CaughtUp, Event, Now, Tick
-from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import Events, Step, encode
+from deviceshare_bus.messages import Events, Message, Step, encode
 from deviceshare_bus.subjects import Stream
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.service import decode

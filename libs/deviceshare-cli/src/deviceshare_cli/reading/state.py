@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from deviceshare_bus.core import CaughtUp, Event, Now, Unreadable
-from deviceshare_bus.follower import Message
+from deviceshare_bus.messages import Message
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.validation import InvalidMessageError
 from deviceshare_metrics.core import MetricsCore

@@ -35,8 +35,7 @@ from deviceshare_bus.core import (
     Written,
 )
 from deviceshare_bus.division import FenceReceived, LeaseReceived
-from deviceshare_bus.follower import Message
-from deviceshare_bus.messages import encode
+from deviceshare_bus.messages import Message, encode
 from deviceshare_bus.subjects import Stream
 from deviceshare_bus.subjects import fact as fact_subject
 from deviceshare_bus.subjects import ledger as ledger_subject
