@@ -6,20 +6,19 @@ What is in the cluster and the ledger is exported by the metrics service alone. 
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from nats.errors import Error as NatsError
 from prometheus_client import CollectorRegistry, GCCollector, Histogram, Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
 
+from deviceshare_bus.connection import Connection
+from deviceshare_bus.follower import Follower
 from deviceshare_bus.metric_formats import Families, accepted_format
-
-if TYPE_CHECKING:
-    from deviceshare_bus.connection import Connection
-    from deviceshare_bus.service import Context
+from deviceshare_bus.publisher import Publisher
 
 LAG_INTERVAL = 0.25
 """Seconds between two measurements of the event loop's lag."""
@@ -43,6 +42,30 @@ class Streams(NamedTuple):
     limits: Mapping[str, int]
     storage: int
     storage_limit: int
+
+
+class Running(Protocol):
+    """What is measured of a running service, its :class:`.service.Context`."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection to nats-server."""
+
+    @property
+    def publisher(self) -> Publisher:
+        """The writer."""
+
+    @property
+    def followers(self) -> Mapping[str, Follower]:
+        """The readers, by stream."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the service can do its work right now."""
+
+    @property
+    def open_work(self) -> Callable[[], int]:
+        """Returns how many decisions, writes or bindings are under way."""
 
 
 class ServiceMetrics:
@@ -100,21 +123,21 @@ class ServiceMetrics:
         for histogram in self._rounds:
             histogram.observe(seconds * 1000)
 
-    async def expose(self, context: "Context | None", accept: str) -> tuple[bytes, str]:
+    async def expose(self, context: Running | None, accept: str) -> tuple[bytes, str]:
         """Return all metrics and their content type, in the format that ``accept`` (a request's header) allows."""
         streams = await read_streams(context.connection) if context is not None else None
         encode, content_type = choose_encoder(accepted_format(accept))
         families = [*self.own(context, streams), *self._registry.collect()]
         return encode(Families(families)), content_type
 
-    async def own_families(self, context: "Context") -> list[Metric]:
+    async def own_families(self, context: Running) -> list[Metric]:
         """Return the metrics for an exposition that has those of its process already."""
         streams = await read_streams(context.connection)
         of_process = ("process_", "python_")
         registered = [metric for metric in self._registry.collect() if not metric.name.startswith(of_process)]
         return [*self.own(context, streams), *registered]
 
-    def own(self, context: "Context | None", streams: Streams | None) -> Iterator[Metric]:
+    def own(self, context: Running | None, streams: Streams | None) -> Iterator[Metric]:
         """Yield the families that are computed at a scrape; ``context`` is None before the bus was reached."""
         yield InfoMetricFamily(
             "deviceshare_service",
@@ -146,7 +169,7 @@ class ServiceMetrics:
         if streams is not None:
             yield from self._of_streams(context, streams)
 
-    def _of_streams(self, context: "Context", streams: Streams) -> Iterator[Metric]:
+    def _of_streams(self, context: Running, streams: Streams) -> Iterator[Metric]:
         lags = [
             ((stream,), max(0, streams.last[stream] - follower.position))
             for stream, follower in context.followers.items()
@@ -174,7 +197,7 @@ class ServiceMetrics:
         return family
 
 
-async def read_streams(connection: "Connection") -> Streams | None:
+async def read_streams(connection: Connection) -> Streams | None:
     """Return the state of the streams, None if nats-server does not answer."""
     if not connection.connected:
         return None
