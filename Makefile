@@ -5,7 +5,7 @@ PACKAGES := libs/deviceshare libs/deviceshare-bus libs/deviceshare-cluster libs/
 	services/inventory services/placement services/binder services/metrics lab
 READY := .venv/.ready
 # Packages whose modules are compiled where there is a C compiler.
-COMPILED := libs/deviceshare/src/deviceshare/kernels lab/src/deviceshare_lab/traces libs/deviceshare-bus/src/deviceshare_bus/framing
+COMPILED := libs/deviceshare/src/deviceshare/kernels lab/src/deviceshare_lab/traces libs/deviceshare-bus/src/deviceshare_bus/wire/framing
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test kube promtool charts manifests site fuzz mutate soak chaos lint format bench lock clean

@@ -5,12 +5,12 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-FRAMING = Path("src/deviceshare_bus/framing")
+FRAMING = Path("src/deviceshare_bus/wire/framing")
 
 modules = cythonize(
     [
         Extension(
-            f"deviceshare_bus.framing.{path.stem}",
+            f"deviceshare_bus.wire.framing.{path.stem}",
             [str(path.with_suffix(".py"))],
             extra_compile_args=["-O3", "-g0"],
         )

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.publisher import Publisher
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import Publisher
+from deviceshare_bus.wire.connection import Connection, connect
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from deviceshare.model import Backoff
-from deviceshare_bus import bounded_stream
-from deviceshare_bus.bounded_stream import BoundedStream
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.streamstate import stream_state
-from deviceshare_bus.subjects import Stream, explain
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.subjects import Stream, explain
+from deviceshare_bus.streams import bounded_stream
+from deviceshare_bus.streams.bounded_stream import BoundedStream
+from deviceshare_bus.streams.publisher import Publisher, Write
+from deviceshare_bus.streams.streamstate import stream_state
+from deviceshare_bus.wire.connection import Connection
+from deviceshare_bus.wire.tasks import end
 from nats.errors import Error as NatsError
 
 TTL = 3600.0

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from deviceshare_bus.certificates import valid_until
+from deviceshare_bus.wire.certificates import valid_until
 from deviceshare_cli.credentials.certificates import Authority, end_of
 
 

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 import nats
 import nats.errors
 import pytest
-from deviceshare_bus import client as client_module
-from deviceshare_bus import connection_reader
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.framing import Received
-from deviceshare_bus.publisher import Conflict, Publisher, Unknown, Write
-from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.publisher import Conflict, Publisher, Unknown, Write
+from deviceshare_bus.wire import client as client_module
+from deviceshare_bus.wire import connection_reader
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.framing import Received
+from deviceshare_bus.wire.requests import Unanswered
 from support import framings
 from support.natsserver import NatsServer
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import nats.errors
 import pytest
-from deviceshare_bus.connection import connect
-from deviceshare_bus.framing import Received
+from deviceshare_bus.wire.connection import connect
+from deviceshare_bus.wire.framing import Received
 from support import framings
 from support.natsserver import NatsServer
 

@@ -2,8 +2,8 @@
 
 import hypothesis.strategies as st
 import pytest
-from deviceshare_bus.conditional_writer import ConditionalWriter, Result
-from deviceshare_bus.core import Read, Write, WriteConflict, WriteRefused, WriteUnknown, Written
+from deviceshare_bus.cores.conditional_writer import ConditionalWriter, Result
+from deviceshare_bus.cores.core import Read, Write, WriteConflict, WriteRefused, WriteUnknown, Written
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 SUBJECTS = ("ledger.a", "ledger.b", "ledger.c")

@@ -7,8 +7,8 @@ from contextlib import suppress
 import nats.errors
 import pytest
 from deviceshare.model import ConfigError
-from deviceshare_bus import client as client_module
-from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.wire import client as client_module
+from deviceshare_bus.wire.connection import Connection, connect
 from nats.aio.client import Client
 
 
@@ -77,8 +77,8 @@ async def test_a_cancellation_that_nats_py_loses_ends_the_connecting(monkeypatch
     async def closing(_self):
         pass
 
-    monkeypatch.setattr("deviceshare_bus.connection.Client.connect", losing)
-    monkeypatch.setattr("deviceshare_bus.connection.Client.close", closing)
+    monkeypatch.setattr("deviceshare_bus.wire.connection.Client.connect", losing)
+    monkeypatch.setattr("deviceshare_bus.wire.connection.Client.close", closing)
     task = asyncio.create_task(connect("nats://127.0.0.1:1", "test"))
     await asyncio.sleep(0.05)
     task.cancel()

@@ -5,8 +5,8 @@ import asyncio
 import nats.errors
 import pytest
 from deviceshare.model import ConfigError
-from deviceshare_bus.connection import Connection, ConnectionEnded
-from deviceshare_bus.credentials import ANONYMOUS, Credentials
+from deviceshare_bus.wire.connection import Connection, ConnectionEnded
+from deviceshare_bus.wire.credentials import ANONYMOUS, Credentials
 
 DENIAL = nats.errors.AuthorizationError()
 OF_A_FILE = Credentials(seed="/etc/bus/seed.nk", user="reader")

@@ -5,18 +5,19 @@ import logging
 
 import nats.errors
 import pytest
-from deviceshare_bus import connection as module
-from deviceshare_bus import latest, service
-from deviceshare_bus.audit import find_difference
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.latest import LatestWriter
-from deviceshare_bus.position import Position
-from deviceshare_bus.publisher import Publisher, Unknown, Write
-from deviceshare_bus.streamstate import stream_state
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import end
+from deviceshare_bus.cores.position import Position
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.runtime import service
+from deviceshare_bus.streams import latest
+from deviceshare_bus.streams.audit import find_difference
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.latest import LatestWriter
+from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
+from deviceshare_bus.streams.streamstate import stream_state
+from deviceshare_bus.wire import connection as module
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.tasks import end
 
 
 async def until(condition) -> None:

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.streamstate import CopiedStream, stream_state
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.streamstate import CopiedStream, stream_state
+from deviceshare_bus.wire.connection import Connection
+from deviceshare_bus.wire.tasks import end
 from nats.js.api import RePublish, StreamSource, SubjectTransform
 
 SETTINGS = {

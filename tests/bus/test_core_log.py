@@ -4,9 +4,9 @@ import io
 
 import msgspec
 import pytest
-from deviceshare_bus import core_log
-from deviceshare_bus.core import CaughtUp, Event, Log, Now, SubjectWrite, Tick, Write
-from deviceshare_bus.core_log import CoreLog, read_dump, replay
+from deviceshare_bus.cores import core_log
+from deviceshare_bus.cores.core import CaughtUp, Event, Log, Now, SubjectWrite, Tick, Write
+from deviceshare_bus.cores.core_log import CoreLog, read_dump, replay
 
 
 class Large(Event, frozen=True):

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 from deviceshare.model import ConfigError
-from deviceshare_bus.connection import ConnectionEnded, connect, without_password
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.wire.connection import ConnectionEnded, connect, without_password
 
 USER = 'authorization { user: "bus", password: "secret" }\n'
 
@@ -57,7 +57,7 @@ async def test_wrong_credentials_are_an_error_that_names_the_option_and_no_passw
 
 @pytest.mark.parametrize("service", ["placement", "metrics", "setup", "inventory"])
 def test_a_process_ends_with_one_line(guarded, service: str) -> None:
-    module = "deviceshare_bus.setup" if service == "setup" else f"deviceshare_{service}"
+    module = "deviceshare_bus.runtime.setup" if service == "setup" else f"deviceshare_{service}"
     options = ["--cluster", "local:nats://127.0.0.1:9"] if service == "inventory" else []
     done = subprocess.run(
         [sys.executable, "-m", module, "--bus", with_user(guarded.url, "bus:wrong"), *options],

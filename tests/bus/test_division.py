@@ -1,10 +1,10 @@
 """What a replica reports of other replicas, and the guards of its writes."""
 
 import pytest
-from deviceshare_bus.core import Command, Count, Log, Now, PutLatest
-from deviceshare_bus.division import Division, FenceReceived, LeaseReceived
-from deviceshare_bus.leases import LEASE_SECONDS, NAMING_REPORTED, PERIOD, Fence, Lease
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.core import Command, Count, Log, Now, PutLatest
+from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
+from deviceshare_bus.messages.leases import LEASE_SECONDS, NAMING_REPORTED, PERIOD, Fence, Lease
+from deviceshare_bus.messages.subjects import Stream
 
 
 class One:

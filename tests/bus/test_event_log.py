@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from deviceshare_bus import eventlog
-from deviceshare_bus.core import RecordStep
-from deviceshare_bus.eventlog import EventLog
-from deviceshare_bus.messages import Events, Message
-from deviceshare_bus.tasks import end
+from deviceshare_bus.cores.core import RecordStep
+from deviceshare_bus.messages.codec import Events, Message
+from deviceshare_bus.runtime import eventlog
+from deviceshare_bus.runtime.eventlog import EventLog
+from deviceshare_bus.wire.tasks import end
 from msgspec import msgpack
 
 

@@ -3,15 +3,15 @@
 import asyncio
 from contextlib import aclosing
 
-import deviceshare_bus.follower
+import deviceshare_bus.streams.follower
 import pytest
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import BusWiped, Follower
-from deviceshare_bus.publisher import Publisher, PublishError, Write
-from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.streamstate import StreamState, stream_state
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import BusWiped, Follower
+from deviceshare_bus.streams.publisher import Publisher, PublishError, Write
+from deviceshare_bus.streams.streamstate import StreamState, stream_state
+from deviceshare_bus.wire.connection import connect
+from deviceshare_bus.wire.requests import Unanswered
 
 
 class Reader:
@@ -118,7 +118,7 @@ async def test_a_consumer_that_the_server_lost_is_made_anew(connection, publishe
 
 
 async def test_the_position_is_compared_with_a_quiet_stream(connection, publisher, monkeypatch) -> None:
-    monkeypatch.setattr(deviceshare_bus.follower, "RECHECK", 0.5)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "RECHECK", 0.5)
     follower = Follower(connection, Stream.CLUSTER)
     reader = Reader(follower)
     await publisher.write(Write("cluster.node.a", b"1"))
@@ -159,7 +159,7 @@ async def test_a_loss_during_the_comparison_does_not_forbid_writes_for_ever(conn
             raise Unanswered("the connection was lost")
         return await stream_state(*asked)
 
-    monkeypatch.setattr(deviceshare_bus.follower, "stream_state", lost_once)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "stream_state", lost_once)
     reader.follower._lost()
     async with asyncio.timeout(60):
         while not lost or not connection.may_write("cluster.node.a"):
@@ -189,7 +189,7 @@ async def test_a_defect_of_its_checks_ends_the_follower(connection, monkeypatch)
     async def defect(*_: object) -> StreamState:
         raise ValueError("an answer that cannot be read")
 
-    monkeypatch.setattr(deviceshare_bus.follower, "stream_state", defect)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "stream_state", defect)
     with pytest.raises(ValueError, match="cannot be read"):
         async with asyncio.timeout(60):
             await reader.task
@@ -205,7 +205,7 @@ async def test_a_busy_server_gets_more_time_with_each_attempt(connection, publis
             raise TimeoutError
         return await stream_state(connection, stream, within)
 
-    monkeypatch.setattr(deviceshare_bus.follower, "stream_state", busy)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "stream_state", busy)
     reader = Reader(Follower(connection, Stream.CLUSTER))
     await reader.until("cluster.node.a", b"1")
     await reader.end()

@@ -4,13 +4,13 @@ import asyncio
 import logging
 from contextlib import aclosing
 
-import deviceshare_bus.follower
-import deviceshare_bus.inbox
+import deviceshare_bus.streams.follower
+import deviceshare_bus.streams.inbox
 import pytest
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.publisher import Publisher, Write
+from deviceshare_bus.wire.connection import Connection
 
 SIZE = 16 * 1024
 COUNT = 4000
@@ -29,7 +29,7 @@ async def fill(publisher: Publisher, first: int = 0, count: int = COUNT) -> None
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deviceshare_bus.inbox, "INBOX_BYTES", 1 << 20)
+    monkeypatch.setattr(deviceshare_bus.streams.inbox, "INBOX_BYTES", 1 << 20)
 
 
 def waiting(follower: Follower, connection: Connection) -> int:
@@ -73,7 +73,7 @@ async def test_the_buffer_of_a_slow_reader_is_bounded_and_no_message_is_missed(
 async def test_many_small_messages_are_bounded_by_their_number(
     connection: Connection, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deviceshare_bus.inbox, "INBOX_MESSAGES", 100)
+    monkeypatch.setattr(deviceshare_bus.streams.inbox, "INBOX_MESSAGES", 100)
     count = 60_000
     for start in range(0, count, 500):
         futures = [await publisher.send(Write(f"cluster.node.n{start + number}", b"x")) for number in range(500)]
@@ -95,8 +95,8 @@ async def test_many_small_messages_are_bounded_by_their_number(
 async def test_a_slow_reader_is_reported_once_and_so_is_its_recovery(
     connection: Connection, publisher: Publisher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deviceshare_bus.follower, "LAG", 0.1)
-    monkeypatch.setattr(deviceshare_bus.follower, "CHECK", 0.05)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "LAG", 0.1)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "CHECK", 0.05)
     await fill(publisher, count=100)
     follower = Follower(connection, Stream.CLUSTER)
 
@@ -127,8 +127,8 @@ async def test_a_slow_reader_is_reported_once_and_so_is_its_recovery(
 async def test_the_reader_of_a_part_of_a_stream_is_not_slow_since_other_messages_follow(
     connection: Connection, publisher: Publisher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deviceshare_bus.follower, "LAG", 0.1)
-    monkeypatch.setattr(deviceshare_bus.follower, "CHECK", 0.05)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "LAG", 0.1)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "CHECK", 0.05)
     await (await publisher.send(Write("cluster.pod.u", b"x")))
     await fill(publisher, count=100)
     follower = Follower(connection, Stream.CLUSTER, subject="cluster.pod.>")

@@ -4,11 +4,11 @@ import asyncio
 import random
 
 import pytest
-from deviceshare_bus import follower
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import CONFIRM, BusWiped, Follower
-from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.streamstate import StreamState
+from deviceshare_bus.streams import follower
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import CONFIRM, BusWiped, Follower
+from deviceshare_bus.streams.streamstate import StreamState
+from deviceshare_bus.wire.requests import Unanswered
 from deviceshare_lab.chaos.nats_client import SimulatedConnection
 from deviceshare_lab.chaos.nats_server import Server
 from deviceshare_lab.chaos.virtual_time import run

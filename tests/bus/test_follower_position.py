@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.publisher import Publisher, Unknown, Write
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
+from deviceshare_bus.wire.connection import connect
 
 
 async def test_the_position_follows_the_reader_not_the_network(nats_url):

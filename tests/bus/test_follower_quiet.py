@@ -2,11 +2,11 @@
 
 import asyncio
 
-import deviceshare_bus.follower
+import deviceshare_bus.streams.follower
 import pytest
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.publisher import Write
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.publisher import Write
 
 
 async def consumers(connection) -> list[str]:
@@ -15,9 +15,9 @@ async def consumers(connection) -> list[str]:
 
 @pytest.mark.parametrize("written", [0, 3])
 async def test_a_quiet_follower_keeps_its_consumer(connection, publisher, monkeypatch, written) -> None:
-    monkeypatch.setattr(deviceshare_bus.follower, "HEARTBEAT", 0.15)
-    monkeypatch.setattr(deviceshare_bus.follower, "SILENCE", 0.8)
-    monkeypatch.setattr(deviceshare_bus.follower, "RECHECK", 0.3)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "HEARTBEAT", 0.15)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "SILENCE", 0.8)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "RECHECK", 0.3)
     for number in range(written):
         await publisher.write(Write(f"cluster.node.n{number}", b"1"))
     follower = Follower(connection, Stream.CLUSTER)

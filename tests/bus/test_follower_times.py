@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 import pytest
-from deviceshare_bus import follower as module
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import BusWiped, Follower
-from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.streamstate import StreamState
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams import follower as module
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import BusWiped, Follower
+from deviceshare_bus.streams.publisher import Publisher, Write
+from deviceshare_bus.streams.streamstate import StreamState
+from deviceshare_bus.wire.connection import Connection
+from deviceshare_bus.wire.requests import Unanswered
+from deviceshare_bus.wire.tasks import end
 from deviceshare_lab.chaos.nats_client import SimulatedConnection
 from deviceshare_lab.chaos.nats_server import Server
 from deviceshare_lab.chaos.virtual_time import run

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import deviceshare_bus.framing
+import deviceshare_bus.wire.framing
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from nats.protocol import command
 from nats.protocol.parser import Parser as NatsParser
 from support.framings import PLAIN_FRAMING
 
-FORMS = [pytest.param(deviceshare_bus.framing, id="installed"), pytest.param(PLAIN_FRAMING, id="plain")]
+FORMS = [pytest.param(deviceshare_bus.wire.framing, id="installed"), pytest.param(PLAIN_FRAMING, id="plain")]
 every_form = pytest.mark.parametrize("framing", FORMS)
 
 Heard = tuple[Any, ...]
@@ -155,11 +155,11 @@ def test_bytes_one_by_one_give_the_same(framing) -> None:
         b"MSG a 1 1_0\r\n0123456789\r\n",
         b"MSG a 1 2\r\nhi!!",
         b"MSG a 1 99999999999999999999999\r\n",
-        b"MSG a 1 %d\r\n" % (deviceshare_bus.framing.MAX_MESSAGE + 1),
+        b"MSG a 1 %d\r\n" % (deviceshare_bus.wire.framing.MAX_MESSAGE + 1),
         b"HMSG a 1 5 2\r\nhi\r\n",
         b"HMSG a 1 5\r\n",
-        b"x" * (deviceshare_bus.framing.MAX_LINE + 1),
-        b"INFO " + b"x" * (deviceshare_bus.framing.MAX_LINE + 1) + b"\r\n",
+        b"x" * (deviceshare_bus.wire.framing.MAX_LINE + 1),
+        b"INFO " + b"x" * (deviceshare_bus.wire.framing.MAX_LINE + 1) + b"\r\n",
     ],
 )
 @pytest.mark.parametrize("whole", [True, False])

@@ -5,8 +5,8 @@ import gc
 import weakref
 
 import pytest
-from deviceshare_bus import garbage
-from deviceshare_bus.garbage import IDLE, LONGEST, FullCollections, collect_when_idle
+from deviceshare_bus.runtime import garbage
+from deviceshare_bus.runtime.garbage import IDLE, LONGEST, FullCollections, collect_when_idle
 
 
 class State:

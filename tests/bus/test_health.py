@@ -5,11 +5,11 @@ import socket
 from http import HTTPStatus
 
 import aiohttp
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.messages import decode_status
-from deviceshare_bus.service import Context, _run, parser
-from deviceshare_bus.subjects import Stream, status
+from deviceshare_bus.messages.codec import decode_status
+from deviceshare_bus.messages.subjects import Stream, status
+from deviceshare_bus.runtime.service import Context, _run, parser
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.wire.connection import connect
 
 
 def free_port() -> int:

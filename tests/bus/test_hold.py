@@ -2,10 +2,10 @@
 
 import asyncio
 
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.wire.connection import connect
 
 
 async def seconds_until_caught_up(follower: Follower) -> float:

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 from deviceshare.model import Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes, Outcome
-from deviceshare_bus import known_items, subjects
-from deviceshare_bus.known_items import LEDGERS, OUTCOMES, KnownItems
-from deviceshare_bus.messages import Message, decode_ledger, encode
-from deviceshare_bus.validation import InvalidMessageError, validated
+from deviceshare_bus.messages import known_items, subjects
+from deviceshare_bus.messages.codec import Message, decode_ledger, encode
+from deviceshare_bus.messages.known_items import LEDGERS, OUTCOMES, KnownItems
+from deviceshare_bus.messages.validation import InvalidMessageError, validated
 from hypothesis import given
 from hypothesis import strategies as st
 

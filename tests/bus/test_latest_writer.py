@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 from deviceshare.model import Backoff
-from deviceshare_bus import latest, postponed
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.latest import LatestWriter
-from deviceshare_bus.publisher import Publisher, Refused, Unknown, Write
-from deviceshare_bus.subjects import Stream, explain
-from deviceshare_bus.tasks import end
+from deviceshare_bus.cores import postponed
+from deviceshare_bus.messages.subjects import Stream, explain
+from deviceshare_bus.streams import latest
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.latest import LatestWriter
+from deviceshare_bus.streams.publisher import Publisher, Refused, Unknown, Write
+from deviceshare_bus.wire.connection import connect
+from deviceshare_bus.wire.tasks import end
 
 
 async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_return(nats_server):

@@ -4,7 +4,8 @@ import random
 from hashlib import blake2b
 
 import pytest
-from deviceshare_bus.leases import (
+from deviceshare_bus.cores.membership import Membership
+from deviceshare_bus.messages.leases import (
     MAX_MEMBERS,
     NAMING,
     NAMING_REPORTED,
@@ -15,7 +16,6 @@ from deviceshare_bus.leases import (
     Lease,
     shard_of,
 )
-from deviceshare_bus.membership import Membership
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,8 +4,8 @@ import json
 import logging
 
 import pytest
-from deviceshare_bus.connection import without_password
-from deviceshare_bus.logs import JsonFormatter, set_up_logs
+from deviceshare_bus.runtime.logs import JsonFormatter, set_up_logs
+from deviceshare_bus.wire.connection import without_password
 from support.hostile_texts import TEXT, harmless
 
 

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from deviceshare_bus import connection as module
-from deviceshare_bus import loopback
+from deviceshare_bus.wire import connection as module
+from deviceshare_bus.wire import loopback
 from deviceshare_cli.credentials.keys import new_seed
 from support.bus_users import Users
 from support.natsserver import NatsServer

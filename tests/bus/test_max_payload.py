@@ -5,14 +5,14 @@ from contextlib import aclosing
 
 import pytest
 from deviceshare.model import ConfigError
-from deviceshare_bus.connection import MAX_PAYLOAD, connect
-from deviceshare_bus.core import RecordStep
-from deviceshare_bus.eventlog import EventLog
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.latest import LatestWriter
-from deviceshare_bus.messages import decode_events
-from deviceshare_bus.publisher import Refused, Write
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.core import RecordStep
+from deviceshare_bus.messages.codec import decode_events
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.runtime.eventlog import EventLog
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.latest import LatestWriter
+from deviceshare_bus.streams.publisher import Refused, Write
+from deviceshare_bus.wire.connection import MAX_PAYLOAD, connect
 from support.natsserver import NatsServer
 
 HEADERS = len("NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n")

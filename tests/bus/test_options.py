@@ -1,10 +1,10 @@
 """Options of the services: wrong values, also those of environment variables, are usage errors."""
 
 import pytest
-from deviceshare_bus.creation import HOLD_SECONDS
-from deviceshare_bus.options import positive
-from deviceshare_bus.service import parser
-from deviceshare_bus.setup import parser as set_up_options
+from deviceshare_bus.runtime.options import positive
+from deviceshare_bus.runtime.service import parser
+from deviceshare_bus.runtime.setup import parser as set_up_options
+from deviceshare_bus.streams.creation import HOLD_SECONDS
 
 
 @pytest.mark.parametrize("text", ["abc", "-1", "65536", "99999", "1.5", "", "٣"])

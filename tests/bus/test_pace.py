@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from deviceshare_bus.tasks import Pace, set_within
+from deviceshare_bus.wire.tasks import Pace, set_within
 
 
 async def test_the_first_turn_after_a_rest_is_at_once_and_the_next_are_apart() -> None:

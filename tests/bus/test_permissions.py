@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import chain
 
 import pytest
-from deviceshare_bus.permissions import USERS, allowed, authorization
+from deviceshare_bus.messages.permissions import USERS, allowed, authorization
 
 EVERYBODY = {
     "$JS.API.INFO",

@@ -10,7 +10,7 @@ import pytest
 from deviceshare.conf.known import family_flags
 from deviceshare.families import BY_NAME, FAMILIES
 from deviceshare.model import ConfigError
-from deviceshare_bus.plugins import load_families
+from deviceshare_bus.runtime.plugins import load_families
 from support.families import restored_families
 
 ACME = """

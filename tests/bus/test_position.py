@@ -1,6 +1,6 @@
 """Comparing what a reader remembers with what a stream holds: any loss that concerns it is found, and nothing else."""
 
-from deviceshare_bus.position import Position, Stored
+from deviceshare_bus.cores.position import Position, Stored
 from hypothesis import given
 from hypothesis import strategies as st
 

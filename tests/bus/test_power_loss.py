@@ -10,11 +10,11 @@ import random
 from pathlib import Path
 
 import pytest
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import BusWiped, Follower
-from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import BusWiped, Follower
+from deviceshare_bus.streams.publisher import Publisher, Write
+from deviceshare_bus.wire.connection import Connection, connect
 from nats.js.errors import NotFoundError
 from support.natsserver import NatsServer
 from support.power_loss import PowerLoss, damage

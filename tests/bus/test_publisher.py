@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.publisher import BATCH_LIMIT, Conflict, Publisher, Refused, Unknown, Write
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import BATCH_LIMIT, Conflict, Publisher, Refused, Unknown, Write
+from deviceshare_bus.wire.connection import Connection, connect
 
 
 async def last(connection: Connection, subject: str) -> bytes:

@@ -14,12 +14,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import BusWiped, Follower
-from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Write
-from deviceshare_bus.streamstate import stored_message
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import BusWiped, Follower
+from deviceshare_bus.streams.publisher import Conflict, Publisher, PublishError, Write
+from deviceshare_bus.streams.streamstate import stored_message
+from deviceshare_bus.wire.connection import Connection, connect
 from nats.errors import Error as NatsError
 from support.nats_cluster import NatsCluster
 from support.power_loss import damage

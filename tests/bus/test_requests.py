@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from deviceshare_bus import requests
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams, wait_for_streams
-from deviceshare_bus.framing import Received
-from deviceshare_bus.readback import read_back
-from deviceshare_bus.requests import Requests, Unanswered
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import end, heed_cancellation
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams, wait_for_streams
+from deviceshare_bus.streams.readback import read_back
+from deviceshare_bus.wire import requests
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.framing import Received
+from deviceshare_bus.wire.requests import Requests, Unanswered
+from deviceshare_bus.wire.tasks import end, heed_cancellation
 from nats.errors import NoRespondersError
 
 

@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import BusWiped, Follower
-from deviceshare_bus.publisher import Publisher, PublishError, Unknown, Write
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import BusWiped, Follower
+from deviceshare_bus.streams.publisher import Publisher, PublishError, Unknown, Write
+from deviceshare_bus.wire.connection import Connection, connect
 from support.power_loss import PowerLoss
 
 PREFIX = {Stream.CLUSTER: "cluster.node", Stream.LEDGER: "ledger.1", Stream.EVENT: "event"}

@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from deviceshare_bus import creation
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.streamstate import EPOCH
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams import creation
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.streamstate import EPOCH
+from deviceshare_bus.wire.connection import Connection, connect
 from deviceshare_localcluster import LocalCluster
 
 

@@ -3,13 +3,13 @@
 import subprocess
 import sys
 
-from deviceshare_bus.connection import connect
-from deviceshare_bus.streamstate import EPOCH
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.streamstate import EPOCH
+from deviceshare_bus.wire.connection import connect
 
 
 def run_setup(url: str) -> None:
-    command = [sys.executable, "-m", "deviceshare_bus.setup", "--bus", url]
+    command = [sys.executable, "-m", "deviceshare_bus.runtime.setup", "--bus", url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr
 

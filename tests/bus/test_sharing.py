@@ -18,12 +18,12 @@ from deviceshare.model import (
     PodRequest,
     Refusal,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.core import Event
-from deviceshare_bus.known_items import LEDGERS, OUTCOMES
-from deviceshare_bus.messages import Message, decode_explanation, decode_fact, encode
-from deviceshare_bus.sharing import LARGEST, SHARED_BYTES, SharedValues
-from deviceshare_bus.validation import validated
+from deviceshare_bus.cores.core import Event
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Message, decode_explanation, decode_fact, encode
+from deviceshare_bus.messages.known_items import LEDGERS, OUTCOMES
+from deviceshare_bus.messages.sharing import LARGEST, SHARED_BYTES, SharedValues
+from deviceshare_bus.messages.validation import validated
 
 
 class Received(Event, frozen=True):

@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 from deviceshare.model import ConfigError, Explanation
-from deviceshare_bus import invalid_messages
-from deviceshare_bus.conditional_writer import ConditionalWriter
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.conditional_writer import ConditionalWriter
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     Count,
@@ -28,13 +27,14 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.core_log import read_dump, replay
-from deviceshare_bus.expiring import expire_others
-from deviceshare_bus.messages import decode_explanation, encode
-from deviceshare_bus.options import core_log_limit
-from deviceshare_bus.publisher import Write as BusWrite
-from deviceshare_bus.service import Context
-from deviceshare_bus.shell import Shell, Source
+from deviceshare_bus.cores.core_log import read_dump, replay
+from deviceshare_bus.messages.codec import decode_explanation, encode
+from deviceshare_bus.runtime import invalid_messages
+from deviceshare_bus.runtime.options import core_log_limit
+from deviceshare_bus.runtime.service import Context
+from deviceshare_bus.runtime.shell import Shell, Source
+from deviceshare_bus.streams.expiring import expire_others
+from deviceshare_bus.streams.publisher import Write as BusWrite
 from support.service import at_work
 
 COUNTER = "explain.counter"

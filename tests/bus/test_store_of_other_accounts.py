@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
-from deviceshare_bus.connection import connect
+from deviceshare_bus.wire.connection import connect
 from deviceshare_cli.ports import free_port
 from support.bus_users import Users
 from support.natsserver import NatsServer

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from deviceshare_bus.position import Stored
-from deviceshare_bus.streamstate import StreamState, stored_message, stream_state
+from deviceshare_bus.cores.position import Stored
+from deviceshare_bus.streams.streamstate import StreamState, stored_message, stream_state
 from nats.js.errors import APIError, NotFoundError
 
 INFO: dict[str, Any] = {

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from deviceshare_bus import stream_watch as module
-from deviceshare_bus.follower import BusWiped
-from deviceshare_bus.stream_watch import StreamWatch
-from deviceshare_bus.streamstate import StreamState
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams import stream_watch as module
+from deviceshare_bus.streams.follower import BusWiped
+from deviceshare_bus.streams.stream_watch import StreamWatch
+from deviceshare_bus.streams.streamstate import StreamState
+from deviceshare_bus.wire.tasks import end
 from msgspec.structs import replace
 from nats.js.errors import NotFoundError
 

@@ -3,7 +3,7 @@
 from zlib import crc32
 
 import pytest
-from deviceshare_bus import subjects
+from deviceshare_bus.messages import subjects
 from hypothesis import given
 from hypothesis import strategies as st
 

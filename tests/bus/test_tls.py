@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 from deviceshare.model import ConfigError
-from deviceshare_bus import connection as module
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.credentials import Credentials
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.setup import set_up
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.runtime.setup import set_up
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.publisher import Publisher, Write
+from deviceshare_bus.wire import connection as module
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.credentials import Credentials
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cli.credentials import files, rotation
 from deviceshare_cli.credentials.certificates import end_of
 from deviceshare_cli.credentials.keys import new_seed, public_of

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 from deviceshare.model import PHASES, trace_id, trace_ids
-from deviceshare_bus import tracing
-from deviceshare_bus.core import RecordBatch, RecordTrace
-from deviceshare_bus.tracing import BATCH, ROOT, Tracing
+from deviceshare_bus.cores.core import RecordBatch, RecordTrace
+from deviceshare_bus.runtime import tracing
+from deviceshare_bus.runtime.tracing import BATCH, ROOT, Tracing
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -183,8 +183,8 @@ def test_a_dead_collector_does_not_delay_the_end(protocol, listens) -> None:
             dead.listen()
         script = (
             "import time\n"
-            "from deviceshare_bus.core import RecordTrace\n"
-            "from deviceshare_bus.tracing import Tracing\n"
+            "from deviceshare_bus.cores.core import RecordTrace\n"
+            "from deviceshare_bus.runtime.tracing import Tracing\n"
             "found = Tracing('binder', '1')\n"
             "for n in range(2000): found.record(RecordTrace(str(n), 'default', 'a', (1.0, 2.0, 3.0), root=True))\n"
             "time.sleep(0.5)\n"

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from deviceshare.model import Claim, Gone, NodeFact, NodeLedger, NodeOutcomes, PodFact, PodGroupFact
 from deviceshare_binder.service import decoder as binder_decoder
-from deviceshare_bus.core import Event
-from deviceshare_bus.leases import Fence, Lease
-from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import (
+from deviceshare_bus.cores.core import Event
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.messages.leases import Fence, Lease
+from deviceshare_bus.messages.subjects import (
     Address,
     Stream,
     address,
@@ -19,7 +19,7 @@ from deviceshare_bus.subjects import (
     outcome,
     partition,
 )
-from deviceshare_bus.validation import InvalidMessageError
+from deviceshare_bus.messages.validation import InvalidMessageError
 from deviceshare_inventory.service import decode_message as decode_for_inventory
 from deviceshare_metrics.service import decode as decode_for_metrics
 from deviceshare_placement.service import decode as decode_for_placement

@@ -3,16 +3,16 @@
 import asyncio
 from typing import Any
 
-import deviceshare_bus.follower
+import deviceshare_bus.streams.follower
 import pytest
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.publisher import Publisher, Unknown, Write
-from deviceshare_bus.requests import Unanswered
-from deviceshare_bus.streamstate import StreamState
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
+from deviceshare_bus.streams.streamstate import StreamState
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.requests import Unanswered
+from deviceshare_bus.wire.tasks import end
 
 
 async def read(follower: Follower) -> None:
@@ -36,7 +36,7 @@ async def test_a_connection_lost_again_during_the_verification_is_verified_after
     async with asyncio.timeout(60):
         while not follower.caught_up:
             await asyncio.sleep(0.01)
-    real = deviceshare_bus.follower.stream_state
+    real = deviceshare_bus.streams.follower.stream_state
     silent, asked = True, 0
 
     async def stream_state(*arguments: Any) -> StreamState:
@@ -46,7 +46,7 @@ async def test_a_connection_lost_again_during_the_verification_is_verified_after
             raise Unanswered("no leader yet")
         return await real(*arguments)
 
-    monkeypatch.setattr(deviceshare_bus.follower, "stream_state", stream_state)
+    monkeypatch.setattr(deviceshare_bus.streams.follower, "stream_state", stream_state)
     await nats_server.restart()
     await until_connected(connection, 1)
     before = asked

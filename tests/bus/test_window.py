@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from deviceshare_bus.tasks import Rounds
-from deviceshare_bus.window import FULL_RATE, LONGEST, MEMORY, Window
+from deviceshare_bus.cores.window import FULL_RATE, LONGEST, MEMORY, Window
+from deviceshare_bus.wire.tasks import Rounds
 
 
 def rounds(rate: float, seconds: float) -> list[tuple[float, int]]:

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
-from deviceshare_bus import write_queue
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.publisher import Conflict, Publisher, Refused, Unknown, Write
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.write_queue import BATCH_BYTES, BATCH_LIMIT, MIN_BATCH, Rejection, Result, Unit, WriteQueue
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams import write_queue
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import Conflict, Publisher, Refused, Unknown, Write
+from deviceshare_bus.streams.write_queue import BATCH_BYTES, BATCH_LIMIT, MIN_BATCH, Rejection, Result, Unit, WriteQueue
+from deviceshare_bus.wire.connection import connect
 
 FEW = MIN_BATCH - 1
 MANY = 3 * MIN_BATCH

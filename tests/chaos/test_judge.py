@@ -3,8 +3,8 @@
 from typing import Any, cast
 
 import msgspec
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.subjects import partition
+from deviceshare_bus.messages.subjects import partition
+from deviceshare_bus.wire.connection import Connection
 from deviceshare_lab.chaos.real.checker.judge import Expected, Judge
 from deviceshare_localcluster import LocalCluster
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 from deviceshare.model import Gone, NodeLedger
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import fact, ledger
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.messages.subjects import fact, ledger
+from deviceshare_bus.streams.creation import make_streams
 from deviceshare_lab.chaos.apiserver import ApiServer
 from deviceshare_lab.chaos.checkers.knowledge import Knowledge
 from deviceshare_lab.chaos.nats_client import SimulatedConnection

@@ -5,9 +5,9 @@ import random
 import time
 
 import pytest
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.publisher import Conflict, Publisher, Refused, Unknown, Write
-from deviceshare_bus.readback import read_back
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import Conflict, Publisher, Refused, Unknown, Write
+from deviceshare_bus.streams.readback import read_back
 from deviceshare_lab.chaos.apiserver import ApiServer, NotAllowed
 from deviceshare_lab.chaos.jetstream import Stream
 from deviceshare_lab.chaos.nats_client import SimulatedConnection

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from deviceshare.objects import decode_node, decode_pod
-from deviceshare_bus.messages import Events, Step
+from deviceshare_bus.messages.codec import Events, Step
 from deviceshare_lab.bench.bus import workload
 from deviceshare_lab.bench.bus.command import as_text, report
 from deviceshare_lab.bench.bus.floor import doubles

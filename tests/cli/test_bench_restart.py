@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from deviceshare.objects import decode_pod
-from deviceshare_bus.messages import decode_events, decode_ledger, decode_outcomes
+from deviceshare_bus.messages.codec import decode_events, decode_ledger, decode_outcomes
 from deviceshare_lab.bench.restart.contents import STEPS, TEMPLATES, Contents
 
 CONTENTS = Contents(nodes=3, cards=2, pods=20, at=1_700_000_000.0)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import pytest
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.subjects import ledger, outcome
+from deviceshare_bus.messages.subjects import ledger, outcome
+from deviceshare_bus.wire.connection import Connection
 from deviceshare_lab.chaos.real.bus_faults import SNAPSHOTS, STREAMS, BusFaults
 from deviceshare_lab.chaos.real.checker.judge import Expected, Judge
 from deviceshare_lab.chaos.real.options import Options

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from deviceshare_bus.credentials import of_directory
-from deviceshare_bus.permissions import USERS
+from deviceshare_bus.messages.permissions import USERS
+from deviceshare_bus.wire.credentials import of_directory
 from deviceshare_cli.credentials import files, rotation, upgrade
 from deviceshare_cli.credentials.certificates import hosts_of
 from deviceshare_cli.credentials.keys import public_of

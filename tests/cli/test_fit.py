@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 from deviceshare.model import HOSTNAME, Card, NodeFact, QueueFact, Requirement, VolumeClaimFact, VolumeFact
-from deviceshare_bus.core import Now
-from deviceshare_bus.subjects import fact
+from deviceshare_bus.cores.core import Now
+from deviceshare_bus.messages.subjects import fact
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.reading.live import open_live
 from deviceshare_cli.reading.state import placement_core

@@ -27,9 +27,9 @@ from deviceshare.model import (
     visible,
     visible_lines,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import Events, Step, encode
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Events, Step, encode
+from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import main
 from deviceshare_cli.output import indented_json, yaml_text

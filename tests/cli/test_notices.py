@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from deviceshare_bus.tasks import end
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cli.notices import LogReader, Notices, read_logs
 
 

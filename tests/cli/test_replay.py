@@ -7,8 +7,8 @@ from types import ModuleType
 import msgspec
 import pytest
 from deviceshare.model import NodeFact
-from deviceshare_bus.core import CaughtUp, Command, Core, Event, Log, Now, Tick
-from deviceshare_bus.core_log import CoreLog, Header
+from deviceshare_bus.cores.core import CaughtUp, Command, Core, Event, Log, Now, Tick
+from deviceshare_bus.cores.core_log import CoreLog, Header
 from deviceshare_cli import replay
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app

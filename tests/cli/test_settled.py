@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from deviceshare_bus.messages import Status
+from deviceshare_bus.messages.codec import Status
 from deviceshare_cli.settled import (
     COUNTED,
     SERVICES,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from deviceshare.model import Synced
-from deviceshare_bus.subjects import SYNCED, ledger
+from deviceshare_bus.messages.subjects import SYNCED, ledger
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read
 from deviceshare_cli.main import app

@@ -15,9 +15,9 @@ from deviceshare.model import (
     QueueFact,
     Refusal,
 )
-from deviceshare_bus.messages import Events, Step
-from deviceshare_bus.subjects import explain as explained
-from deviceshare_bus.subjects import fact
+from deviceshare_bus.messages.codec import Events, Step
+from deviceshare_bus.messages.subjects import explain as explained
+from deviceshare_bus.messages.subjects import fact
 from deviceshare_metrics.core.events import ExplanationReceived, FactReceived, StepsReceived
 from deviceshare_metrics.core.facts import PodSeen
 from support.browser import needs_chromium, shown

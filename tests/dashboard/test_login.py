@@ -1,7 +1,7 @@
 """The login of the dashboard in a real browser, and the page of a user who sees one namespace."""
 
 from deviceshare.model import PodFact
-from deviceshare_bus import subjects
+from deviceshare_bus.messages import subjects
 from deviceshare_bus.web import Access, HttpSettings, Reviews, Sessions, User
 from deviceshare_metrics.core import MetricsCore
 from support.browser import needs_chromium, shown

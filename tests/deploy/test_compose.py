@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deviceshare_bus.connection import MAX_PAYLOAD, connect
-from deviceshare_bus.credentials import ANONYMOUS, of_directory
-from deviceshare_bus.permissions import USERS
+from deviceshare_bus.messages.permissions import USERS
+from deviceshare_bus.wire.connection import MAX_PAYLOAD, connect
+from deviceshare_bus.wire.credentials import ANONYMOUS, of_directory
 from deviceshare_cli.credentials.certificates import end_of
 from opentelemetry.sdk import environment_variables
 from support import charts, deploy

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from deviceshare_bus.permissions import USERS
+from deviceshare_bus.messages.permissions import USERS
 from deviceshare_cli.credentials import files, rotation
 from deviceshare_cli.credentials.manifests import SECRETS
 from support import charts, deploy

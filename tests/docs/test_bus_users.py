@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from deviceshare_bus.permissions import BUS, SERVICES, USERS, account
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.permissions import BUS, SERVICES, USERS, account
+from deviceshare_bus.messages.subjects import Stream
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -5,8 +5,8 @@ import shlex
 from pathlib import Path
 from pkgutil import resolve_name
 
-import deviceshare_bus.leases
-import deviceshare_bus.messages
+import deviceshare_bus.messages.codec
+import deviceshare_bus.messages.leases
 import msgspec
 import pytest
 import typer
@@ -19,9 +19,9 @@ from deviceshare.model import claims, facts, pod_topology, storage_facts, volume
 from deviceshare.model import explanations as explain
 from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
 from deviceshare.objects.policies import POLICY_ANNOTATIONS
-from deviceshare_bus import service
-from deviceshare_bus.setup import parser as setup_parser
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.runtime import service
+from deviceshare_bus.runtime.setup import parser as setup_parser
 from deviceshare_cli.main import app
 from deviceshare_metrics.core import MetricsCore
 from support.charts import POD_ANNOTATIONS
@@ -82,7 +82,7 @@ def test_targets_of_make_exist(page):
 
 @each_page
 def test_names_of_the_code_exist(page):
-    attributes = (ROOT / "libs/deviceshare-bus/src/deviceshare_bus/tracing.py").read_text()
+    attributes = (ROOT / "libs/deviceshare-bus/src/deviceshare_bus/runtime/tracing.py").read_text()
     for name in re.findall(r"`(deviceshare(?:_[a-z]+)?(?:\.\w+)+)`", page.read_text()):
         # An argument of the plugin deviceshare, or an attribute of a span.
         if not (re.match(r"deviceshare\.[A-Z]", name) or f'"{name}"' in attributes):
@@ -181,7 +181,7 @@ def test_every_option_of_the_services_is_explained():
 
 
 def test_the_set_up_step_accepts_the_options_shown():
-    shown = re.findall(r"python -m deviceshare_bus\.setup ([^`]+)`", BUS)
+    shown = re.findall(r"python -m deviceshare_bus\.runtime\.setup ([^`]+)`", BUS)
     assert shown
     for line in shown:
         setup_parser().parse_args(shlex.split(line))
@@ -192,7 +192,7 @@ def test_the_page_lists_the_streams():
 
 
 def test_the_page_lists_the_fields_of_messages():
-    modules = (facts, storage_facts, claims, explain, deviceshare_bus.messages, deviceshare_bus.leases)
+    modules = (facts, storage_facts, claims, explain, deviceshare_bus.messages.codec, deviceshare_bus.messages.leases)
     rows = [row for row in section(BUS, "Messages").splitlines() if row.startswith("| `")]
     assert len(rows) > 10
     for row in rows:
@@ -211,7 +211,7 @@ def test_structs_without_field_names_are_arrays():
     for name in names:
         struct = next(
             getattr(m, name)
-            for m in (facts, claims, pod_topology, volumes, deviceshare_bus.messages)
+            for m in (facts, claims, pod_topology, volumes, deviceshare_bus.messages.codec)
             if hasattr(m, name)
         )
         assert struct.__struct_config__.array_like, name

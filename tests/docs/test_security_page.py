@@ -2,7 +2,7 @@
 
 import re
 
-from deviceshare_bus.permissions import USERS
+from deviceshare_bus.messages.permissions import USERS
 from deviceshare_cli.credentials.manifests import BUS, SECRETS
 from support import deploy
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 from deviceshare.model import AnyFact, RequestError
-from deviceshare_bus.core import CaughtUp, Now, PutLatest, Tick, Write, Written
+from deviceshare_bus.cores.core import CaughtUp, Now, PutLatest, Tick, Write, Written
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_localcluster.admission import Priorities, admit
 from deviceshare_localcluster.jobs import companion_objects, pod_maker, pod_names

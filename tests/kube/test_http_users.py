@@ -12,7 +12,7 @@ import pytest
 import yaml
 from aiohttp import ClientSession
 from deviceshare.model import PodFact
-from deviceshare_bus import subjects
+from deviceshare_bus.messages import subjects
 from deviceshare_bus.web import Access, HttpSettings, Reviews, Sessions
 from deviceshare_cluster.kube.reviewing import KubeReviewer
 from deviceshare_metrics.server import Server, serve

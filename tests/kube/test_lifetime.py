@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import decode_ledger
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import decode_ledger
 from deviceshare_cluster.kube.kinds import KINDS
 from support.apiserver import ApiServer
 from support.kube_cluster import CleanCluster

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from deviceshare_binder import service as binder
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.service import ServiceState
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.runtime.service import ServiceState
+from deviceshare_bus.wire.connection import Connection, connect
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_inventory import service as inventory
 from deviceshare_placement import service as placement

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from deviceshare_bus.setup import set_up
+from deviceshare_bus.runtime.setup import set_up
 from support import apiserver as kube
 from support import deploy
 from support.agents.api import MERGE

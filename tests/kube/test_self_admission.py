@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from deviceshare.model import ADMISSION, PodGroupFact
 from deviceshare_binder import service as binder
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import decode_explanation, decode_fact
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import decode_explanation, decode_fact
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.signing import KEY
 from nats.js.errors import NotFoundError

@@ -6,8 +6,8 @@ import pytest
 from deviceshare.families import FAMILIES, explain_claim
 from deviceshare.model import Choice, Claim, ConfigFact, Explanation, GroupKey, NodeFact, PodGroupFact, QueueFact
 from deviceshare.scheduler import explaining
-from deviceshare_bus.core import CaughtUp, Now, Tick, Write, Written
-from deviceshare_bus.messages import decode_fact, decode_ledger, encode
+from deviceshare_bus.cores.core import CaughtUp, Now, Tick, Write, Written
+from deviceshare_bus.messages.codec import decode_fact, decode_ledger, encode
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_placement.core import FactReceived, PlacementCore
 from msgspec.structs import replace

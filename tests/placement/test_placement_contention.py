@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 from deviceshare.model import ConfigFact, NodeFact, QueueFact, Synced
-from deviceshare_bus.core import Tick
-from deviceshare_bus.leases import PERIOD
+from deviceshare_bus.cores.core import Tick
+from deviceshare_bus.messages.leases import PERIOD
 from deviceshare_lab.bench.bus.workload import CONF, SIZES
 from deviceshare_placement.core import contention
 from msgspec.structs import replace

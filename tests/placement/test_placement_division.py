@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from deviceshare.model import Claim, Gone, GroupKey, NodeLedger, PodFact, QueueFact, Synced
 from deviceshare.scheduler.deciding import Deciding
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     Event,
@@ -21,10 +21,10 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.division import FenceReceived, LeaseReceived
-from deviceshare_bus.leases import PERIOD, RENEWALS, Fence, Lease
-from deviceshare_bus.subjects import address, node_of
-from deviceshare_bus.subjects import ledger as ledger_subject
+from deviceshare_bus.cores.division import FenceReceived, LeaseReceived
+from deviceshare_bus.messages.leases import PERIOD, RENEWALS, Fence, Lease
+from deviceshare_bus.messages.subjects import address, node_of
+from deviceshare_bus.messages.subjects import ledger as ledger_subject
 from deviceshare_placement.core import FactReceived, LedgerReceived, PlacementCore
 from deviceshare_placement.core.own_work import SPLIT_ABOVE
 from hypothesis import given, settings

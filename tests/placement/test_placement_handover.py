@@ -4,8 +4,8 @@ import random
 from collections import Counter
 
 from deviceshare.model import QueueFact
-from deviceshare_bus.core import ExpireOthers, RecordStep, Tick
-from deviceshare_bus.leases import PERIOD
+from deviceshare_bus.cores.core import ExpireOthers, RecordStep, Tick
+from deviceshare_bus.messages.leases import PERIOD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace

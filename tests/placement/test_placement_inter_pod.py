@@ -13,7 +13,7 @@ from deviceshare.model import (
     Requirement,
     SpreadConstraint,
 )
-from deviceshare_bus import subjects
+from deviceshare_bus.messages import subjects
 from deviceshare_placement.core.claims import INTER_POD
 from deviceshare_placement.core.facts import EXCLUSION_DELAY
 from deviceshare_placement.core.own_work import OwnWork

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from deviceshare.model import HOSTNAME, NodeFact, PodFact, PodSelection, PodTerm, PodTopology, Requirement
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
 from msgspec.structs import replace
 from support.builders import ask, container, node, pod
 from support.bus_simulation import Bus, Cluster, Replica

@@ -2,8 +2,8 @@
 
 import pytest
 from deviceshare.model import Claim
-from deviceshare_bus import subjects
-from deviceshare_bus.core import Count, Log, ReadBack
+from deviceshare_bus.cores.core import Count, Log, ReadBack
+from deviceshare_bus.messages import subjects
 from msgspec.structs import replace
 from support.builders import card, node, pod, vgpu
 from support.played import Played

@@ -1,7 +1,7 @@
 """What replicas keep of their groups while a fact that moves groups is read by all."""
 
-from deviceshare_bus.core import PutLatest
-from deviceshare_bus.leases import PERIOD
+from deviceshare_bus.cores.core import PutLatest
+from deviceshare_bus.messages.leases import PERIOD
 from placement.test_placement_division import System
 from support.builders import MEMORY
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from deviceshare.model import ConfigFact, GroupKey, PodGroupFact
-from deviceshare_bus.core import Command, Event, Now
-from deviceshare_bus.core_log import CoreLog, read_dump, replay
+from deviceshare_bus.cores.core import Command, Event, Now
+from deviceshare_bus.cores.core_log import CoreLog, read_dump, replay
 from deviceshare_placement.core import PlacementCore, build_core, decode_event
 from support.builders import card, node, pod, vgpu
 from support.bus_simulation import STREAMS, Binder, Bus, Cluster, Replica
@@ -35,7 +35,7 @@ REQUESTS = [vgpu(1, 40), vgpu(2, 60), vgpu(1, 50, 100), vgpu(3, 10), vgpu(2)]
 ARGUMENTS = {"instance": "placement-1", "claim_prefix": "placement-1"}
 REPLAY = """
 import sys
-from deviceshare_bus.core_log import read_dump, replay
+from deviceshare_bus.cores.core_log import read_dump, replay
 from deviceshare_placement.core import build_core, decode_event
 with open(sys.argv[1], "rb") as file:
     header, entries = read_dump(file)

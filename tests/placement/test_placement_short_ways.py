@@ -7,7 +7,7 @@ import pytest
 from deviceshare.model import NodeOutcomes, Outcome, Problem, QueueFact
 from deviceshare.queueing import gangs
 from deviceshare.scheduler import readiness
-from deviceshare_bus.messages import encode
+from deviceshare_bus.messages.codec import encode
 from deviceshare_placement.core import OutcomesReceived
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,8 +1,8 @@
 """The part of placement in the traces of pods, and the counts of attempts."""
 
 from deviceshare.model import BOUND, REFUSED, NodeLedger
-from deviceshare_bus.core import Count, RecordBatch, RecordTrace, Written
-from deviceshare_bus.messages import ATTEMPTS
+from deviceshare_bus.cores.core import Count, RecordBatch, RecordTrace, Written
+from deviceshare_bus.messages.codec import ATTEMPTS
 from deviceshare_placement.core import LedgerReceived, PlacementCore
 from support.builders import pod, vgpu
 from support.played import WALL, Played

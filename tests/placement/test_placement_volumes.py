@@ -14,7 +14,7 @@ from deviceshare.model import (
     VolumeLimitsFact,
     VolumeUse,
 )
-from deviceshare_bus import subjects
+from deviceshare_bus.messages import subjects
 from deviceshare_placement.core.claims import INTER_POD
 from msgspec.structs import replace
 from support.builders import ask, container, node, pod

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
 from support.bus_users import Users
 from support.natsserver import NatsServer
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from deviceshare_bus.audit import DELIVERED
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.consumers import ephemeral
-from deviceshare_bus.creation import CONSUMER_SECONDS, DAY
-from deviceshare_bus.framing import Received
-from deviceshare_bus.messages import decode_explanation
-from deviceshare_bus.permissions import BUS, MANAGING, SERVICES, USERS, account, allowed
-from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.readback import read_back
-from deviceshare_bus.subjects import Stream, explain, ledger, outcome, status
+from deviceshare_bus.messages.codec import decode_explanation
+from deviceshare_bus.messages.permissions import BUS, MANAGING, SERVICES, USERS, account, allowed
+from deviceshare_bus.messages.subjects import Stream, explain, ledger, outcome, status
+from deviceshare_bus.streams.audit import DELIVERED
+from deviceshare_bus.streams.consumers import ephemeral
+from deviceshare_bus.streams.creation import CONSUMER_SECONDS, DAY
+from deviceshare_bus.streams.publisher import Publisher, Write
+from deviceshare_bus.streams.readback import read_back
+from deviceshare_bus.wire.connection import Connection
+from deviceshare_bus.wire.framing import Received
 from nats.js.api import DeliverPolicy
 from support.bus_users import Client, Users
 

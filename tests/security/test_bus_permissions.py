@@ -12,11 +12,11 @@ import nats
 import nats.errors
 import pytest
 from deviceshare.model import Claim, ConfigError, ContainerGrant, DeviceGrant, NodeLedger
-from deviceshare_bus.connection import connect
-from deviceshare_bus.credentials import Credentials
-from deviceshare_bus.messages import encode
-from deviceshare_bus.permissions import SERVICES, USERS, allowed
-from deviceshare_bus.subjects import Stream, explain, ledger, outcome
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.messages.permissions import SERVICES, USERS, allowed
+from deviceshare_bus.messages.subjects import Stream, explain, ledger, outcome
+from deviceshare_bus.wire.connection import connect
+from deviceshare_bus.wire.credentials import Credentials
 from deviceshare_cli.credentials.keys import new_seed
 from support.bus_users import Client, Users
 

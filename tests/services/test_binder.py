@@ -22,13 +22,13 @@ from deviceshare.model import (
 from deviceshare_binder.core import build_core
 from deviceshare_binder.core.events import BindAnswered
 from deviceshare_binder.service import main
-from deviceshare_bus import shell
-from deviceshare_bus.connection import connect
-from deviceshare_bus.core import Now
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.messages import decode_events, decode_outcomes, encode
-from deviceshare_bus.publisher import Publisher, Unknown, Write
-from deviceshare_bus.subjects import event, explain, fact, ledger, outcome
+from deviceshare_bus.cores.core import Now
+from deviceshare_bus.messages.codec import decode_events, decode_outcomes, encode
+from deviceshare_bus.messages.subjects import event, explain, fact, ledger, outcome
+from deviceshare_bus.runtime import shell
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
+from deviceshare_bus.wire.connection import connect
 from deviceshare_cluster.interface import BindState
 from deviceshare_localcluster import LocalCluster
 from nats.js.errors import NotFoundError

@@ -5,7 +5,7 @@ import msgspec
 from deviceshare.model import FENCE, Claim
 from deviceshare_binder.core.commands import BindPod, FencePod, ReadPod
 from deviceshare_binder.core.views import NodeView, PodView
-from deviceshare_bus.core import Write
+from deviceshare_bus.cores.core import Write
 from deviceshare_cluster.interface import BindState
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, rule

@@ -26,8 +26,8 @@ from deviceshare_binder.core.events import (
 )
 from deviceshare_binder.core.views import NodeView, QueueView
 from deviceshare_binder.service import decoder
-from deviceshare_bus.core import CaughtUp, Count, Log, Now, RecordStep, Tick
-from deviceshare_bus.subjects import Stream, ledger
+from deviceshare_bus.cores.core import CaughtUp, Count, Log, Now, RecordStep, Tick
+from deviceshare_bus.messages.subjects import Stream, ledger
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver, messages
 from support.binder_scene import READY, claim, message, of, pod, seen, started, states

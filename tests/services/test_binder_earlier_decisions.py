@@ -5,7 +5,7 @@ from deviceshare_binder.core import PATIENCE
 from deviceshare_binder.core.commands import Annotate, BindPod, RecordEvent, SetPodCondition
 from deviceshare_binder.core.events import OtherPodChanged
 from deviceshare_binder.core.views import NodeView, OtherPodView
-from deviceshare_bus.subjects import partition
+from deviceshare_bus.messages.subjects import partition
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver
 from support.binder_scene import of

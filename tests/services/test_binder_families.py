@@ -16,7 +16,7 @@ from deviceshare.objects import decode_pod
 from deviceshare_binder.core.commands import BindPod, FencePod
 from deviceshare_binder.core.outcomes import FOLD
 from deviceshare_binder.core.views import PodView
-from deviceshare_bus.core import RecordStep
+from deviceshare_bus.cores.core import RecordStep
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver
 from support.binder_scene import READY, claim, of, pod, seen, started, states

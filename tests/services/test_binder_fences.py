@@ -5,7 +5,7 @@ from deviceshare.model import FENCE, Claim, fence_entry
 from deviceshare_binder.core.commands import BindPod, FencePod, SetPodCondition
 from deviceshare_binder.core.events import ClusterWritten, PodChanged
 from deviceshare_binder.core.views import NodeView, PodView
-from deviceshare_bus.core import Count
+from deviceshare_bus.cores.core import Count
 from deviceshare_cluster.interface import BindState, PodState
 from support.binder import BinderDriver, messages
 

@@ -10,8 +10,8 @@ from deviceshare_binder.core.commands import BindPod, RecordEvent
 from deviceshare_binder.core.events import BindAnswered
 from deviceshare_binder.core.outcomes import FOLD, PAUSE
 from deviceshare_binder.core.views import NodeView
-from deviceshare_bus.core import Count, RecordStep, Stopping, Write
-from deviceshare_bus.subjects import PARTITIONS, partition
+from deviceshare_bus.cores.core import Count, RecordStep, Stopping, Write
+from deviceshare_bus.messages.subjects import PARTITIONS, partition
 from deviceshare_cluster.interface import BindState
 from support import handoff
 from support.binder import BinderDriver, messages

@@ -10,7 +10,7 @@ from deviceshare_binder.core.commands import Annotate, BindPod, FencePod, ReadPo
 from deviceshare_binder.core.events import ClusterFailed
 from deviceshare_binder.core.outcomes import FOLD
 from deviceshare_binder.core.views import NodeView
-from deviceshare_bus.core import Count
+from deviceshare_bus.cores.core import Count
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver, messages
 from support.binder_scene import of

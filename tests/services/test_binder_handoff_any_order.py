@@ -5,7 +5,7 @@ from typing import ClassVar
 import hypothesis.strategies as st
 from deviceshare_binder.core.commands import Annotate, BindPod, ReadPod
 from deviceshare_binder.core.views import NodeView
-from deviceshare_bus.core import Write
+from deviceshare_bus.cores.core import Write
 from deviceshare_cluster.interface import BindState
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

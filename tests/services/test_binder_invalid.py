@@ -4,8 +4,8 @@ import pytest
 from deviceshare.model import Claim, Outcome
 from deviceshare_binder.core.commands import BindPod, FencePod, SetPodCondition
 from deviceshare_binder.core.views import NodeView, PodView
-from deviceshare_bus import subjects
-from deviceshare_bus.core import ReadBack, Unreadable, Write
+from deviceshare_bus.cores.core import ReadBack, Unreadable, Write
+from deviceshare_bus.messages import subjects
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver
 

@@ -9,7 +9,7 @@ from deviceshare_binder.core.commands import Annotate, BindPod, LockNode
 from deviceshare_binder.core.events import ClusterFailed, SchedulerConfigured
 from deviceshare_binder.core.locks import LINGER
 from deviceshare_binder.core.views import NodeView
-from deviceshare_bus.core import Log
+from deviceshare_bus.cores.core import Log
 from deviceshare_cluster.interface import BindState
 from support.handoff import AT, HAMI, NOW, SEVERAL, VNPU, VNPUS, Cluster, claim, memory, pod, vgpus
 

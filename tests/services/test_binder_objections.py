@@ -10,7 +10,7 @@ from deviceshare_binder.core.commands import BindPod, FencePod
 from deviceshare_binder.core.events import SchedulerConfigured
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.views import NodeView, PodView
-from deviceshare_bus.core import Count, Log
+from deviceshare_bus.cores.core import Count, Log
 from msgspec.structs import replace
 from support.binder import BinderDriver, messages
 from support.builders import card, cluster, node, vgpu

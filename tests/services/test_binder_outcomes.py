@@ -8,8 +8,8 @@ from deviceshare.model import (
 from deviceshare_binder.core.commands import BindPod
 from deviceshare_binder.core.outcomes import FOLD, Outcomes
 from deviceshare_binder.core.views import NodeView
-from deviceshare_bus.core import Count, Log, Write
-from deviceshare_bus.subjects import outcome as subject_of
+from deviceshare_bus.cores.core import Count, Log, Write
+from deviceshare_bus.messages.subjects import outcome as subject_of
 from deviceshare_cluster.interface import BindState
 from support.binder import expected, messages
 from support.binder_scene import READY, claim, of, pod, started, states

@@ -16,8 +16,8 @@ from deviceshare_binder.core.events import (
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.queues import Charges, as_quantities, with_parents
 from deviceshare_binder.core.views import PodGroupView, PodUsage, PodView, QueueView
-from deviceshare_bus.core import CaughtUp, Log, Now, Tick
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.core import CaughtUp, Log, Now, Tick
+from deviceshare_bus.messages.subjects import Stream
 from support.binder import BinderDriver
 from support.builders import GIB, MEMORY, NUMBER, ask, container, vgpu
 

@@ -10,7 +10,7 @@ from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.reporting import REPORT_INTERVAL, Reporting
 from deviceshare_binder.core.reports import Reports
 from deviceshare_binder.core.views import PodView
-from deviceshare_bus.core import Count, Log, Now
+from deviceshare_bus.cores.core import Count, Log, Now
 from deviceshare_cluster.interface import EventRecord
 from support.binder import BinderDriver
 

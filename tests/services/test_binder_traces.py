@@ -2,7 +2,7 @@
 
 from deviceshare.model import BOUND, Claim, Outcome
 from deviceshare_binder.core.views import NodeView, PodView
-from deviceshare_bus.core import Log, RecordTrace
+from deviceshare_bus.cores.core import Log, RecordTrace
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver
 

@@ -5,7 +5,7 @@ from deviceshare.model import BOUND, Claim, ContainerGrant, DeviceGrant, Outcome
 from deviceshare.model.signatures import SIGNATURE
 from deviceshare_binder.core.commands import BindPod, FencePod
 from deviceshare_binder.core.views import NodeView, PodView
-from deviceshare_bus.core import RecordStep, Write
+from deviceshare_bus.cores.core import RecordStep, Write
 from support.binder import BinderDriver, messages
 
 KEY = b"a key of ours 123"

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 from deviceshare.model import Backoff, Gone, Synced
-from deviceshare_bus import bounded_stream
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.eventlog import EventLog
-from deviceshare_bus.messages import decode_events, encode
-from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.service import Context
-from deviceshare_bus.subjects import Stream, fact
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.codec import decode_events, encode
+from deviceshare_bus.messages.subjects import Stream, fact
+from deviceshare_bus.runtime.eventlog import EventLog
+from deviceshare_bus.runtime.service import Context
+from deviceshare_bus.streams import bounded_stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import Publisher, Write
+from deviceshare_bus.wire.connection import Connection
+from deviceshare_bus.wire.tasks import end
 from deviceshare_placement import service
 from support.builders import pod, vgpu
 from support.bus_users import Users

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from deviceshare_bus.core import Now
+from deviceshare_bus.cores.core import Now
 from deviceshare_cluster.interface import Listed
 from support.churn import System, churn
 from support.inventory import Bus, Driver, gone, node, pod, work_off

@@ -3,7 +3,7 @@
 import pytest
 from deviceshare.model import BOUND, Claim, NodeLedger, NodeOutcomes, Outcome
 from deviceshare_binder.core.events import LedgerChanged, OutcomesChanged
-from deviceshare_bus.core import Event
+from deviceshare_bus.cores.core import Event
 from deviceshare_metrics.core import events as metrics
 from deviceshare_placement.core import events as placement
 

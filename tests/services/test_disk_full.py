@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.publisher import Publisher, Unknown, Write
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
+from deviceshare_bus.wire.connection import connect
 from deviceshare_cli import natsserver
 from deviceshare_cli.ports import free_port
 from deviceshare_cli.supervisor import Program

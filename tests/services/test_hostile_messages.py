@@ -3,10 +3,10 @@
 import pytest
 from deviceshare.model import Card, ContainerRequest, NodeFact, PodFact, PodRequest, Synced
 from deviceshare_binder.core.commands import BindPod
-from deviceshare_bus.core import Write
-from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import fact, ledger
-from deviceshare_bus.validation import InvalidMessageError
+from deviceshare_bus.cores.core import Write
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.messages.subjects import fact, ledger
+from deviceshare_bus.messages.validation import InvalidMessageError
 from deviceshare_inventory.core import WatchStarted
 from deviceshare_metrics.core import build_snapshot
 from deviceshare_metrics.exposition import expose

@@ -33,10 +33,10 @@ from deviceshare.model import (
     Refusal,
     Synced,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.core import Unreadable
-from deviceshare_bus.messages import Events, Step
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.core import Unreadable
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Events, Step
+from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.web import Access, HttpSettings, Reviews, User
 from deviceshare_metrics import change_stream, queries
 from deviceshare_metrics.core import MetricsCore

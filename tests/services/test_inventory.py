@@ -3,9 +3,9 @@
 import asyncio
 
 from deviceshare.model import Gone, NodeFact, PodFact, Synced
-from deviceshare_bus import shell
-from deviceshare_bus.connection import connect
-from deviceshare_bus.publisher import Publisher, Unknown, Write
+from deviceshare_bus.runtime import shell
+from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
+from deviceshare_bus.wire.connection import connect
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_inventory.service import main
 from deviceshare_localcluster import LocalCluster

@@ -6,7 +6,7 @@ import re
 import pytest
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import ContainerGrant, DeviceGrant, Gone, PodFact, sign
-from deviceshare_bus.subjects import fact
+from deviceshare_bus.messages.subjects import fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
 from deviceshare_inventory.core.adoption import Adoption
 from support.inventory import config_map, gone, started, work_off

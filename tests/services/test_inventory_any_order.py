@@ -3,9 +3,9 @@
 import hypothesis.strategies as st
 from deviceshare.model import Gone, NodeFact
 from deviceshare.objects import decode_node, decode_pod
-from deviceshare_bus.core import PutLatest, Read, Write, WriteConflict, WriteUnknown, Written
-from deviceshare_bus.messages import decode_fact, encode
-from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.cores.core import PutLatest, Read, Write, WriteConflict, WriteUnknown, Written
+from deviceshare_bus.messages.codec import decode_fact, encode
+from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_cluster.interface import ChangeType, Listed
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

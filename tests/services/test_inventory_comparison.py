@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from deviceshare.model import Gone
-from deviceshare_bus.messages import decode_events
-from deviceshare_bus.requests import Requests
+from deviceshare_bus.messages.codec import decode_events
+from deviceshare_bus.wire.requests import Requests
 from deviceshare_cluster.interface import Change, ChangeType, Listed, Revisions
 from deviceshare_inventory import service
 from deviceshare_inventory.core import ComparisonFailed, RestartWatch, RevisionsCompared, comparison

@@ -4,9 +4,9 @@ import json
 
 import pytest
 from deviceshare.model import ConfigFact, Gone, NodeFact, OtherPodFact, PodFact, Synced
-from deviceshare_bus.core import RecordStep, WriteRefused
-from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import SYNCED, fact
+from deviceshare_bus.cores.core import RecordStep, WriteRefused
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.messages.subjects import SYNCED, fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
 from deviceshare_inventory.core import RestartWatch, WatchFailed
 from deviceshare_inventory.core.desired_state import _content

@@ -6,8 +6,8 @@ import pytest
 from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import Gone
-from deviceshare_bus.core import Now
-from deviceshare_bus.subjects import fact
+from deviceshare_bus.cores.core import Now
+from deviceshare_bus.messages.subjects import fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord
 from deviceshare_inventory.core.reports import SETTLE
 from support.inventory import gone, started, work_off

@@ -2,17 +2,9 @@
 
 import pytest
 from deviceshare.model import Gone, PodFact
-from deviceshare_bus.core import (
-    Read,
-    ReadBack,
-    Unreadable,
-    Write,
-    WriteConflict,
-    WriteUnknown,
-    Written,
-)
-from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import SYNCED, fact
+from deviceshare_bus.cores.core import Read, ReadBack, Unreadable, Write, WriteConflict, WriteUnknown, Written
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.messages.subjects import SYNCED, fact
 from deviceshare_cluster.interface import Listed
 from support.inventory import Driver, gone, node, pod, started, work_off
 

@@ -3,7 +3,7 @@
 import json
 
 from deviceshare.model import Gone, NamespaceFact
-from deviceshare_bus.messages import decode_fact
+from deviceshare_bus.messages.codec import decode_fact
 from deviceshare_cluster.interface import Change, ChangeType
 from support.inventory import started, work_off
 

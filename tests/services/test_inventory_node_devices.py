@@ -4,7 +4,7 @@ import json
 
 import pytest
 from deviceshare.model import Gone
-from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from support import inventory
 

@@ -1,9 +1,9 @@
 """A replica of inventory that writes all the time, and a newcomer."""
 
-from deviceshare_bus.core import Now, PutLatest, Write
-from deviceshare_bus.division import Division, FenceReceived, LeaseReceived
-from deviceshare_bus.leases import NAMING, PERIOD, Fence, Lease
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.core import Now, PutLatest, Write
+from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
+from deviceshare_bus.messages.leases import NAMING, PERIOD, Fence, Lease
+from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cluster.interface import Listed
 from deviceshare_inventory.core import InventoryCore
 from support.inventory import OURS, Bus, Driver, execute, node

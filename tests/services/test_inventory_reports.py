@@ -4,8 +4,8 @@ import json
 
 import pytest
 from deviceshare.model import ConfigFact, Problem
-from deviceshare_bus.core import Log, Now
-from deviceshare_bus.messages import encode
+from deviceshare_bus.cores.core import Log, Now
+from deviceshare_bus.messages.codec import encode
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core import RecordEvent, RecordFailed
 from deviceshare_inventory.core import reports as module

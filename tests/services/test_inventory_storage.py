@@ -4,7 +4,7 @@ import json
 from itertools import permutations
 
 from deviceshare.model import Gone, PodFact, PodRequest, PodVolume, StorageClassFact, VolumeClaimFact, VolumeFact
-from deviceshare_bus.messages import decode_fact
+from deviceshare_bus.messages.codec import decode_fact
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_inventory.core.storage import KINDS, Storage
 from msgspec.structs import replace

@@ -26,13 +26,13 @@ from deviceshare.model import (
     Synced,
     trace_id,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.connection import connect
-from deviceshare_bus.core import CaughtUp, Tick, Unreadable
-from deviceshare_bus.core_log import read_dump, replay
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.messages import Events, Step, encode
-from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.cores.core import CaughtUp, Tick, Unreadable
+from deviceshare_bus.cores.core_log import read_dump, replay
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Events, Step, encode
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import Publisher, Write
+from deviceshare_bus.wire.connection import connect
 from deviceshare_metrics import api
 from deviceshare_metrics.core import build_core, build_snapshot, decode_event
 from deviceshare_metrics.core.events import FactReceived, StepsReceived

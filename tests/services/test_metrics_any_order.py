@@ -8,7 +8,7 @@ from deviceshare.model import (
     NodeOutcomes,
     Outcome,
 )
-from deviceshare_bus import subjects
+from deviceshare_bus.messages import subjects
 from deviceshare_metrics.core import count
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, NodeFact, NodeLedger, PodFact, PodGroupFact
-from deviceshare_bus import subjects
+from deviceshare_bus.messages import subjects
 from deviceshare_metrics.card_metrics import DETAILS, MIB, Detail, card_gauges
 from deviceshare_metrics.core import MetricsCore, Snapshot
 from deviceshare_metrics.core.accounts import queue_accounts

@@ -1,9 +1,9 @@
 """Explanations of pods, also of pods that are gone, and when these are forgotten."""
 
 from deviceshare.model import Gone, PodFact, trace_id
-from deviceshare_bus import subjects
-from deviceshare_bus.core import Now, Tick
-from deviceshare_bus.messages import Step
+from deviceshare_bus.cores.core import Now, Tick
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Step
 from deviceshare_metrics.core import MetricsCore, metrics_core
 from deviceshare_metrics.core.metrics_core import FORGET_INTERVAL, FORGET_PAUSE, RETENTION
 from deviceshare_metrics.core.state_store import MAX_STEPS

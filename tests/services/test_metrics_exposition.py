@@ -12,8 +12,8 @@ from deviceshare.model import (
     PodGroupFact,
     QueueFact,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import Events, Step, Undecodable
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Events, Step, Undecodable
 from deviceshare_metrics.card_metrics import MIB
 from deviceshare_metrics.core import MetricsCore
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics

@@ -1,8 +1,8 @@
 """Invalid messages are shown among the problems of their objects until they are replaced or deleted."""
 
 import pytest
-from deviceshare_bus import subjects
-from deviceshare_bus.core import ReadBack, Unreadable
+from deviceshare_bus.cores.core import ReadBack, Unreadable
+from deviceshare_bus.messages import subjects
 from support.metrics import NOW, read, snapshot_of
 from support.metrics_messages import claim, explanation, ledger, node, only, outcome, pod
 

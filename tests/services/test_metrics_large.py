@@ -11,9 +11,9 @@ from contextlib import suppress
 import msgspec
 import pytest
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, NodeFact, NodeLedger
-from deviceshare_bus import subjects
-from deviceshare_bus.core import Now
-from deviceshare_bus.garbage import rarely_collect
+from deviceshare_bus.cores.core import Now
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.runtime.garbage import rarely_collect
 from deviceshare_metrics import api
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.core.events import FactReceived, LedgerReceived

@@ -3,7 +3,7 @@
 from base64 import b64encode
 
 import pytest
-from deviceshare_bus.subjects import fact
+from deviceshare_bus.messages.subjects import fact
 from deviceshare_metrics import api, lists
 from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.listing import BadQueryError, select

@@ -10,8 +10,8 @@ import aiohttp
 import msgspec
 import pytest
 from deviceshare.model import Card, CardCordon, Gone, NodeFact
-from deviceshare_bus import subjects
-from deviceshare_bus.subjects import fact
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.subjects import fact
 from deviceshare_metrics import api, change_stream
 from deviceshare_metrics.api_dashboard import CardChanges, CardMap, NodeDetail, StreamEnd
 from deviceshare_metrics.card_map import CardRows, MapHistory, RecordedMap

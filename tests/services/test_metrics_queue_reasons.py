@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from deviceshare.model import Explanation, QueueFact
 from deviceshare.queueing import Shortage
-from deviceshare_bus import subjects
+from deviceshare_bus.messages import subjects
 from deviceshare_cli.tables import pods_table
 from deviceshare_metrics.core.queue_reasons import with_queue_reasons
 from deviceshare_metrics.queries import Queries

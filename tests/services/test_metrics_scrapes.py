@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 from deviceshare.model import PodFact
-from deviceshare_bus import subjects
-from deviceshare_bus.metric_formats import FORMATS, PLAIN, accepted_format
-from deviceshare_bus.service_metrics import ServiceMetrics
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.runtime.service_metrics import ServiceMetrics
+from deviceshare_bus.web.metric_formats import FORMATS, PLAIN, accepted_format
 from deviceshare_metrics import scrapes
 from deviceshare_metrics.__main__ import options
 from deviceshare_metrics.scrapes import MAX_FORMATS, MAX_SECONDS, REUSE, Scrapes, Text, gzip_accepted

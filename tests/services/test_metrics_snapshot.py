@@ -17,8 +17,8 @@ from deviceshare.model import (
     Synced,
     VolumeBinding,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import encode
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import encode
 from deviceshare_cli.explaining import explanation_text
 from deviceshare_cli.tables import pods_table
 from deviceshare_metrics.core import build_snapshot

@@ -2,9 +2,9 @@
 
 import msgspec
 import pytest
-from deviceshare_bus.core import CaughtUp
-from deviceshare_bus.messages import Undecodable
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.core import CaughtUp
+from deviceshare_bus.messages.codec import Undecodable
+from deviceshare_bus.messages.subjects import Stream
 from deviceshare_metrics.core import MetricsCore, metrics_core, tallies
 from support.metrics import NOW, exposed, read, started
 from support.metrics_messages import events, pod, step

@@ -7,8 +7,8 @@ import pytest
 from deviceshare.allocation import Allocator
 from deviceshare.conf import default_conf, parse_devices
 from deviceshare.model import Claim, ConfigFact, ContainerGrant, DeviceGrant, Gone, NodeFact, NodeLedger, PodRequest
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import encode
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import encode
 from deviceshare_cli.tables import devices_table
 from deviceshare_metrics.core import MetricsCore
 from hypothesis import given

@@ -19,8 +19,8 @@ from deviceshare.model import (
     Refusal,
     trace_id,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import ATTEMPTS, Events, Step
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import ATTEMPTS, Events, Step
 from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.exposition import expose
 from deviceshare_metrics.volcano_metrics import volcano

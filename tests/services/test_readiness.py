@@ -11,10 +11,10 @@ from typing import Any
 
 import aiohttp
 import pytest
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.publisher import NoRoom, Publisher, Write
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import NoRoom, Publisher, Write
+from deviceshare_bus.wire.connection import connect
 from deviceshare_cli.ports import free_port
 from support.natsserver import NatsServer
 

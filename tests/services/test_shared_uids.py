@@ -8,8 +8,8 @@ from deviceshare_binder.core.commands import FencePod, RecordEvent, SetPodCondit
 from deviceshare_binder.core.events import ClusterWritten
 from deviceshare_binder.core.views import PodView
 from deviceshare_binder.service import ClusterSide
-from deviceshare_bus import subjects
-from deviceshare_bus.core import RecordStep
+from deviceshare_bus.cores.core import RecordStep
+from deviceshare_bus.messages import subjects
 from deviceshare_cluster.interface import Change, EventRecord, Listed, PodState
 from msgspec.structs import replace
 from support import builders

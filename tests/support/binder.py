@@ -33,7 +33,7 @@ from deviceshare_binder.core.events import (
     QueueChanged,
 )
 from deviceshare_binder.core.views import NodeView, PodView, QueueView
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     Count,
@@ -49,7 +49,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.subjects import Stream, outcome
+from deviceshare_bus.messages.subjects import Stream, outcome
 from deviceshare_cluster.interface import BindState
 from msgspec.structs import replace
 

@@ -3,7 +3,7 @@
 from deviceshare.model import Claim
 from deviceshare_binder.core.views import NodeView, PodView
 from deviceshare_binder.service import decoder
-from deviceshare_bus.messages import Message, encode
+from deviceshare_bus.messages.codec import Message, encode
 from support.binder import BinderDriver, messages
 
 READY = NodeView(name="n1")

@@ -23,8 +23,7 @@ from deviceshare.model import (
     PodGroupFact,
     Synced,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Core,
     Event,
@@ -37,6 +36,7 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
+from deviceshare_bus.messages import subjects
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore
 from msgspec.structs import replace
 from support.played import WALL, Commands

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import nats
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.credentials import Credentials, of_directory
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.credentials import Credentials, of_directory
 from deviceshare_cli.credentials import files
 from support.natsserver import NatsServer
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from deviceshare.model import Synced
-from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_cli.reading.snapshot import SnapshotFile
 from deviceshare_cli.simulate.facts import Inventory, messages
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from deviceshare.model import Card, ContainerRequest, Gone, NodeFact, PodFact, PodGroupFact, PodRequest, Synced
 from deviceshare_binder.core.commands import BindPod, ClusterWrite, FencePod, ReadPod
 from deviceshare_binder.core.events import BindAnswered, ClusterWritten, PodRead
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     Now,
@@ -17,8 +17,8 @@ from deviceshare_bus.core import (
     Write,
     Written,
 )
-from deviceshare_bus.messages import Events, Step, encode
-from deviceshare_bus.subjects import event, fact
+from deviceshare_bus.messages.codec import Events, Step, encode
+from deviceshare_bus.messages.subjects import event, fact
 from deviceshare_cluster.interface import BindState
 from support.fed import binder, metrics, placement
 from support.hostile import message

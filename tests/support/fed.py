@@ -4,10 +4,22 @@ from collections.abc import Callable, Iterable
 
 from deviceshare_binder.core import build_core as build_binder
 from deviceshare_binder.service import decoder as binder_decoder
-from deviceshare_bus.core import CaughtUp, Command, Core, Event, Now, Read, ReadBack, Tick, Unreadable, Write, Written
-from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.validation import InvalidMessageError
+from deviceshare_bus.cores.core import (
+    CaughtUp,
+    Command,
+    Core,
+    Event,
+    Now,
+    Read,
+    ReadBack,
+    Tick,
+    Unreadable,
+    Write,
+    Written,
+)
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.messages.validation import InvalidMessageError
 from deviceshare_inventory.core import build_core as build_inventory
 from deviceshare_inventory.core import core_arguments
 from deviceshare_inventory.service import decode_message as inventory_decode

@@ -10,12 +10,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import deviceshare_bus.framing
+import deviceshare_bus.wire.framing
 import pytest
-from deviceshare_bus import client, connection_reader
+from deviceshare_bus.wire import client, connection_reader
 from nats.aio.client import Client as NatsClient
 
-_PACKAGE = "deviceshare_bus.framing"
+_PACKAGE = "deviceshare_bus.wire.framing"
 INSTALLED, PLAIN, NATS_PY = "as installed", "plain Python", "nats-py"
 ALL = (INSTALLED, PLAIN, NATS_PY)
 
@@ -44,7 +44,7 @@ def plain() -> Any:
         for name in [name for name in sys.modules if name.startswith(_PACKAGE)]:
             del sys.modules[name]
         sys.modules.update(installed)
-        deviceshare_bus.framing = installed[_PACKAGE]
+        deviceshare_bus.wire.framing = installed[_PACKAGE]
 
 
 def install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

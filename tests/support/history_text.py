@@ -32,8 +32,7 @@ from deviceshare.model import (
     PodRequest,
     QueueFact,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     Command,
     Count,
     Event,
@@ -47,7 +46,8 @@ from deviceshare_bus.core import (
     Write,
     Written,
 )
-from deviceshare_bus.messages import ATTEMPTS
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import ATTEMPTS
 from msgspec.structs import replace
 from support.builders import card, node, pod, share, share_cards, vgpu
 from support.played import Commands, Played

@@ -28,8 +28,8 @@ from deviceshare.model import (
     Synced,
     Toleration,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import Events, Message, Step, Undecodable, encode
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Events, Message, Step, Undecodable, encode
 from hypothesis import strategies as st
 
 _GRANTS = (ContainerGrant("main", 0, "hami-core", (DeviceGrant("GPU-0", 0, 10, 5),)),)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Count,
     Log,
@@ -19,9 +19,9 @@ from deviceshare_bus.core import (
     WriteConflict,
     Written,
 )
-from deviceshare_bus.core_log import CoreLog
-from deviceshare_bus.messages import decode_fact, encode
-from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.cores.core_log import CoreLog
+from deviceshare_bus.messages.codec import decode_fact, encode
+from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_inventory.core import (
     EventRecorded,

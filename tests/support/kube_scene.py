@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from deviceshare.model import PodFact
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import decode_fact, decode_ledger
-from deviceshare_bus.service import Context
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import decode_fact, decode_ledger
+from deviceshare_bus.runtime.service import Context
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.kube.kinds import KINDS
 from deviceshare_inventory import service as inventory

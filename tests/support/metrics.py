@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from deviceshare_bus.core import CaughtUp, Now, Tick
-from deviceshare_bus.messages import Message, encode
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.core import CaughtUp, Now, Tick
+from deviceshare_bus.messages.codec import Message, encode
+from deviceshare_bus.messages.subjects import Stream
 from deviceshare_metrics.core import MetricsCore, Snapshot, build_snapshot
 from deviceshare_metrics.exposition import expose
 from deviceshare_metrics.service import SOURCES

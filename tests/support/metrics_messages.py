@@ -14,8 +14,8 @@ from deviceshare.model import (
     PodFact,
     PodRequest,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import Events, Step
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Events, Step
 from deviceshare_metrics.core import explaining
 from support.metrics import snapshot_of
 

@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 import msgspec
-from deviceshare_bus.connection import Connection
+from deviceshare_bus.wire.connection import Connection
 from nats.errors import Error as NatsError
 from support.natsserver import NatsServer
 

@@ -13,8 +13,7 @@ from deviceshare.model import (
     PodFact,
     Synced,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     Count,
@@ -32,7 +31,8 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.messages import RECONCILED
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import RECONCILED
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore
 from support.builders import card, node
 

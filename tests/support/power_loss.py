@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.wire.connection import Connection, connect
 from support.natsserver import NatsServer
 
 

@@ -14,10 +14,10 @@ from typing import Self
 
 import msgspec
 from deviceshare.model import Backoff
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.credentials import of_directory
-from deviceshare_bus.setup import set_up
-from deviceshare_bus.tasks import end
+from deviceshare_bus.runtime.setup import set_up
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.credentials import of_directory
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cli import natsserver
 from deviceshare_cli.credentials import files
 from deviceshare_cli.ports import LOOPBACK, free_port
@@ -111,7 +111,7 @@ class SecuredSystem:
     async def start(self, name: str, *options: str, environment: Mapping[str, str] | None = None) -> None:
         """Start a service, or the set-up step, with further options and variables."""
         replicas = "1" if len(self.servers) == 1 else "3"
-        command = [sys.executable, "-m", "deviceshare_bus.setup" if name == SETUP else f"deviceshare_{name}"]
+        command = [sys.executable, "-m", "deviceshare_bus.runtime.setup" if name == SETUP else f"deviceshare_{name}"]
         command += ["--bus", self.url, *options]
         own = ["--replicas", replicas, "--hold", "0", "--watch"] if name == SETUP else ["--bus-replicas", replicas]
         command += own

@@ -14,9 +14,9 @@ from unittest.mock import patch
 from deviceshare.objects import held, unserved
 from deviceshare.scheduler import Scheduler
 from deviceshare_binder.core.outcomes import NodeClaims
-from deviceshare_bus.conditional_writer import ConditionalWriter
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.publisher import Publisher, PublishError, Unknown
+from deviceshare_bus.cores.conditional_writer import ConditionalWriter
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.streams.publisher import Publisher, PublishError, Unknown
 from deviceshare_inventory.core.fact_builder import FactBuilder
 from deviceshare_lab.chaos.checkers import Violation
 from deviceshare_lab.chaos.kube_client import SimulatedKubeClient

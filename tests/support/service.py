@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.eventlog import EventLog
-from deviceshare_bus.publisher import Publisher, Write
-from deviceshare_bus.service import Context, Main, ServiceState, run_epochs
-from deviceshare_bus.stream_watch import StreamWatch
+from deviceshare_bus.runtime.eventlog import EventLog
+from deviceshare_bus.runtime.service import Context, Main, ServiceState, run_epochs
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.streams.publisher import Publisher, Write
+from deviceshare_bus.streams.stream_watch import StreamWatch
+from deviceshare_bus.wire.connection import connect
 
 OPEN: dict[str, Any] = {"http_access": "", "http_secret_file": "", "http_hosts": ""}
 """The options of the HTTP ports without a setting."""
@@ -84,7 +84,7 @@ REPLAY = """
 import sys
 from importlib import import_module
 from pathlib import Path
-from deviceshare_bus.core_log import read_dump, replay
+from deviceshare_bus.cores.core_log import read_dump, replay
 service = import_module(sys.argv[2])
 with Path(sys.argv[1]).open("rb") as file:
     header, entries = read_dump(file)

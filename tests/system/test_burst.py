@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare_bus.follower import LAG
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.follower import LAG
 from support.bus_users import connect_to_run
 from support.manifests import node
 from support.running import RunningSystem, http_get

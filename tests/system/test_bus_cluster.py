@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.wire.connection import Connection
 from deviceshare_lab.chaos.checkers.objects import violations
 from nats.errors import Error as NatsError
 from support.bus_users import connect_to_run

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 from deviceshare.model import Claim, NodeLedger, NodeOutcomes, PodFact
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import encode
-from deviceshare_bus.publisher import Publisher, Write
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.streams.publisher import Publisher, Write
 from deviceshare_lab.chaos.checkers.objects import violations
 from support.bus_users import connect_to_run
 from support.manifests import node, pod

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.subjects import Stream
 from deviceshare_lab.chaos.checkers.objects import violations
 from support.bus_users import connect_to_run
 from support.manifests import node, pod

@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from deviceshare_bus.messages import decode_ledger
-from deviceshare_bus.subjects import Stream, of_replicas
+from deviceshare_bus.messages.codec import decode_ledger
+from deviceshare_bus.messages.subjects import Stream, of_replicas
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 from support.bus_users import connect_to_run

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from deviceshare_bus.core_log import read_dump, replay
+from deviceshare_bus.cores.core_log import read_dump, replay
 from deviceshare_cli.system import signing_environment
 from deviceshare_metrics.core import build_core, build_snapshot, decode_event
 from support.running import COMMAND, RunningSystem, http_get

@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.leases import PERIOD, decode_lease
-from deviceshare_bus.messages import decode_ledger
-from deviceshare_bus.subjects import Stream, of_replicas
+from deviceshare_bus.messages.codec import decode_ledger
+from deviceshare_bus.messages.leases import PERIOD, decode_lease
+from deviceshare_bus.messages.subjects import Stream, of_replicas
+from deviceshare_bus.streams.follower import Follower
 from support.bus_users import connect_to_run
 from support.manifests import node, pod
 from support.running import RunningSystem

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from deviceshare_bus.permissions import USERS
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.messages.permissions import USERS
+from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cli.credentials import files, rotation
 from deviceshare_cli.settled import SERVICES
 from deviceshare_lab.chaos.checkers.objects import violations

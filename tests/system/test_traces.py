@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deviceshare.model import PHASES, trace_id
-from deviceshare_bus.tracing import BATCH, ROOT, Tracing
+from deviceshare_bus.runtime.tracing import BATCH, ROOT, Tracing
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from support.manifests import node, pod, podgroup
 from support.otlp import Receiver, Span

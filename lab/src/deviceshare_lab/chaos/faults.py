@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare.model import Claim, ContainerGrant, DeviceGrant, NodeLedger
-from deviceshare_bus.messages import decode_ledger, encode
-from deviceshare_bus.subjects import Stream, ledger
+from deviceshare_bus.messages.codec import decode_ledger, encode
+from deviceshare_bus.messages.subjects import Stream, ledger
 from deviceshare_cli.replicas import SERVICES
 
 from deviceshare_lab.chaos import manifests

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from deviceshare.model import NodeLedger, NodeOutcomes
-from deviceshare_bus.leases import decode_fence, decode_lease
-from deviceshare_bus.messages import decode_ledger, decode_outcomes
-from deviceshare_bus.subjects import node_of, of_replicas
+from deviceshare_bus.messages.codec import decode_ledger, decode_outcomes
+from deviceshare_bus.messages.leases import decode_fence, decode_lease
+from deviceshare_bus.messages.subjects import node_of, of_replicas
 from msgspec import MsgspecError
 
 from deviceshare_lab.chaos.apiserver import Seen, annotations_of, name_of

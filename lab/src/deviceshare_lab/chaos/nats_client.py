@@ -1,4 +1,4 @@
-"""The connection of a simulated service: :class:`deviceshare_bus.connection.Connection` without a socket.
+"""The connection of a simulated service: :class:`deviceshare_bus.wire.connection.Connection` without a socket.
 
 The requests, the publisher, the follower and everything above them are those of the product.
 """
@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import nats.errors
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.framing import Listener, Received
-from deviceshare_bus.requests import Requests, Unanswered
+from deviceshare_bus.wire.connection import Connection
+from deviceshare_bus.wire.framing import Listener, Received
+from deviceshare_bus.wire.requests import Requests, Unanswered
 from nats.js.api import (
     ConsumerConfig,
     ConsumerInfo,

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from deviceshare_bus.connection import MAX_PAYLOAD
-from deviceshare_bus.framing import Received, encode_headers
-from deviceshare_bus.publisher import EXPECTED, EXPECTED_OF
+from deviceshare_bus.streams.publisher import EXPECTED, EXPECTED_OF
+from deviceshare_bus.wire.connection import MAX_PAYLOAD
+from deviceshare_bus.wire.framing import Received, encode_headers
 from nats.js.api import ConsumerConfig, DeliverPolicy, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError, ServiceUnavailableError
 

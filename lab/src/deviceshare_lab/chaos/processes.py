@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from deviceshare_binder import service as binder
 from deviceshare_binder.core import PATIENCE, REPORTS_PER_SECOND
-from deviceshare_bus.core import Now
-from deviceshare_bus.eventlog import EventLog
-from deviceshare_bus.publisher import Publisher
-from deviceshare_bus.service import Context, ServiceState, run_epochs
-from deviceshare_bus.shell import Shell
-from deviceshare_bus.stream_watch import StreamWatch
+from deviceshare_bus.cores.core import Now
+from deviceshare_bus.runtime.eventlog import EventLog
+from deviceshare_bus.runtime.service import Context, ServiceState, run_epochs
+from deviceshare_bus.runtime.shell import Shell
+from deviceshare_bus.streams.publisher import Publisher
+from deviceshare_bus.streams.stream_watch import StreamWatch
 from deviceshare_inventory import service as inventory
 from deviceshare_inventory.core import core_arguments
 from deviceshare_metrics import service as metrics

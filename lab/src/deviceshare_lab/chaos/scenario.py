@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from deviceshare_bus.follower import CHECK
+from deviceshare_bus.streams.follower import CHECK
 
 Value = str | float | int
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from deviceshare.conf import effective, parse_conf, parse_devices
-from deviceshare_bus import follower, stream_watch
-from deviceshare_bus.follower import CHECK
-from deviceshare_bus.shell import Shell
+from deviceshare_bus.runtime.shell import Shell
+from deviceshare_bus.streams import follower, stream_watch
+from deviceshare_bus.streams.follower import CHECK
 from deviceshare_inventory.core import configs
 
 from deviceshare_lab.chaos import faults, manifests, sizes, workload

@@ -5,7 +5,7 @@ import random
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from deviceshare_bus.creation import make_streams
+from deviceshare_bus.streams.creation import make_streams
 from deviceshare_cluster.interface import Object
 from nats.errors import Error as NatsError
 

@@ -1,9 +1,7 @@
-"""Shared by the services: streams, messages, followers, writers, the shell around each core, tracing.
+"""Shared by the services. Each package uses only those before it; the first two are pure.
 
-Reading order: :mod:`~deviceshare_bus.subjects` (streams and subjects), :mod:`~deviceshare_bus.messages`,
-:mod:`~deviceshare_bus.core` (events and commands of every core), :mod:`~deviceshare_bus.shell` (runs a core),
-:mod:`~deviceshare_bus.conditional_writer`, :mod:`~deviceshare_bus.core_log`, :mod:`~deviceshare_bus.service` (runs a
-process), :mod:`~deviceshare_bus.connection` and :mod:`~deviceshare_bus.requests` (nats-server),
-:mod:`~deviceshare_bus.follower` (reading), :mod:`~deviceshare_bus.publisher` and :mod:`~deviceshare_bus.latest`
-(writing), :mod:`~deviceshare_bus.readback` (reading after a write without an answer).
+:mod:`~deviceshare_bus.messages` (subjects, rules and encoding of what is sent), :mod:`~deviceshare_bus.cores` (state
+machines), :mod:`~deviceshare_bus.wire` (nats-server and nats-py), :mod:`~deviceshare_bus.streams` (followers and
+writers) and, beside it, :mod:`~deviceshare_bus.web` (HTTP), :mod:`~deviceshare_bus.runtime` (the shell around a core,
+and a service's process). The ``__init__.py`` of each says in which order to read it.
 """

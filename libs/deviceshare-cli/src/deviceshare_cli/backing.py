@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-from deviceshare_bus.connection import Connection, connect
+from deviceshare_bus.wire.connection import Connection, connect
 from deviceshare_cluster import KUBE, LOCAL
 from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
 from deviceshare_cluster.kube import KubeCluster

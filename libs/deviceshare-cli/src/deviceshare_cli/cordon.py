@@ -11,7 +11,7 @@ from deviceshare.families import card_cordons
 from deviceshare.families.hami_gpu import wire as hami_gpu_wire
 from deviceshare.model import Card, CardCordon, FormatError
 from deviceshare.objects import decode_node
-from deviceshare_bus.plugins import load_families
+from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import Cluster, ClusterError, Object
 
 from deviceshare_cli import runfile

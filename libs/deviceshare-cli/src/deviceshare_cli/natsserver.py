@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import aiohttp
 import msgspec
-from deviceshare_bus.connection import MAX_PAYLOAD
+from deviceshare_bus.wire.connection import MAX_PAYLOAD
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.ports import LOOPBACK, free_port

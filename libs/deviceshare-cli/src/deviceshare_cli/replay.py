@@ -11,10 +11,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 from deviceshare.model import ConfigError
-from deviceshare_bus import core_log
-from deviceshare_bus.core import Core, Event
-from deviceshare_bus.core_log import Header, RecordedEntry, read_dump
-from deviceshare_bus.plugins import load_families
+from deviceshare_bus.cores import core_log
+from deviceshare_bus.cores.core import Core, Event
+from deviceshare_bus.cores.core_log import Header, RecordedEntry, read_dump
+from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.signing import signing_keys
 from rich.cells import set_cell_size
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-from deviceshare_bus.credentials import Credentials, of_directory, of_environment
+from deviceshare_bus.wire.credentials import Credentials, of_directory, of_environment
 
 from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.errors import CommandError

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.messages import Status, decode_status
-from deviceshare_bus.subjects import Stream, status
+from deviceshare_bus.messages.codec import Status, decode_status
+from deviceshare_bus.messages.subjects import Stream, status
+from deviceshare_bus.wire.connection import Connection
 from deviceshare_cluster.interface import ClusterError
 from nats.errors import Error as NatsError
 

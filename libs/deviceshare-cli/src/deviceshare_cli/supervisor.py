@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deviceshare.model import Backoff
-from deviceshare_bus.tasks import end
+from deviceshare_bus.wire.tasks import end
 
 from deviceshare_cli.errors import CommandError
 

@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import keep_streams, make_streams
-from deviceshare_bus.setup import default_hold
-from deviceshare_bus.tasks import end
+from deviceshare_bus.runtime.setup import default_hold
+from deviceshare_bus.streams.creation import keep_streams, make_streams
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster import KUBE, signing
 
 from deviceshare_cli import natsserver, runfile

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import msgspec
 from deviceshare.model import Claim, ConfigError, DeviceshareError
 from deviceshare.objects import decode_pod
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.messages import decode_ledger
-from deviceshare_bus.plugins import load_families
-from deviceshare_bus.subjects import Stream, address
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.codec import decode_ledger
+from deviceshare_bus.messages.subjects import Stream, address
+from deviceshare_bus.runtime.plugins import load_families
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.wire.connection import Connection
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_metrics.api import PodDevice
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import NamedTuple
 
-from deviceshare_bus.tasks import end
+from deviceshare_bus.wire.tasks import end
 
 from deviceshare_cluster.interface import Change, Listed
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from deviceshare.model import ConfigError
-from deviceshare_bus.connection import without_password
-from deviceshare_bus.logs import set_up_logs
-from deviceshare_bus.options import log_level
+from deviceshare_bus.runtime.logs import set_up_logs
+from deviceshare_bus.runtime.options import log_level
+from deviceshare_bus.wire.connection import without_password
 from deviceshare_cluster.interface import ClusterError
 
 from deviceshare_localcluster.cluster import LocalCluster

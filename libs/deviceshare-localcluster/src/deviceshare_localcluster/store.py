@@ -9,12 +9,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import make_stream
-from deviceshare_bus.follower import BusWiped, Follower
-from deviceshare_bus.framing import Received
-from deviceshare_bus.messages import Message
-from deviceshare_bus.publisher import Conflict, Publisher, PublishError, Refused, Write
+from deviceshare_bus.messages.codec import Message
+from deviceshare_bus.streams.creation import make_stream
+from deviceshare_bus.streams.follower import BusWiped, Follower
+from deviceshare_bus.streams.publisher import Conflict, Publisher, PublishError, Refused, Write
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.framing import Received
 from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object, Revisions
 from deviceshare_cluster.merging import Update, merge

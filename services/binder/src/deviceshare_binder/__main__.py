@@ -3,8 +3,8 @@
 import sys
 
 from deviceshare.model import ConfigError
-from deviceshare_bus.options import positive
-from deviceshare_bus.service import parser, run
+from deviceshare_bus.runtime.options import positive
+from deviceshare_bus.runtime.service import parser, run
 from deviceshare_cluster import UnknownCluster, check_cluster, reviewer_of
 from deviceshare_cluster.signing import signing_keys
 

@@ -9,15 +9,15 @@ from typing import Any, assert_never
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER
 from deviceshare.model import ConfigFact, object_uid
-from deviceshare_bus.core import Event
-from deviceshare_bus.division import of_replicas
-from deviceshare_bus.known_items import LEDGERS, OUTCOMES
-from deviceshare_bus.leases import decode_fence, decode_lease
-from deviceshare_bus.messages import Message, decode_explanation
-from deviceshare_bus.service import Context
-from deviceshare_bus.shell import Shell, Source
-from deviceshare_bus.subjects import Address, Stream
-from deviceshare_bus.validation import Decoders, validated
+from deviceshare_bus.cores.core import Event
+from deviceshare_bus.cores.division import of_replicas
+from deviceshare_bus.messages.codec import Message, decode_explanation
+from deviceshare_bus.messages.known_items import LEDGERS, OUTCOMES
+from deviceshare_bus.messages.leases import decode_fence, decode_lease
+from deviceshare_bus.messages.subjects import Address, Stream
+from deviceshare_bus.messages.validation import Decoders, validated
+from deviceshare_bus.runtime.service import Context
+from deviceshare_bus.runtime.shell import Shell, Source
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.changes import pod_state
 from deviceshare_cluster.interface import Cluster, ClusterError, Object, PodState

@@ -3,9 +3,9 @@
 import sys
 
 from deviceshare.model import ConfigError
-from deviceshare_bus.options import positive
-from deviceshare_bus.plugins import load_families
-from deviceshare_bus.service import parser, run
+from deviceshare_bus.runtime.options import positive
+from deviceshare_bus.runtime.plugins import load_families
+from deviceshare_bus.runtime.service import parser, run
 from deviceshare_cluster import UnknownCluster, check_cluster, reviewer_of
 from deviceshare_cluster.kube import SILENCE
 from deviceshare_cluster.signing import signing_keys

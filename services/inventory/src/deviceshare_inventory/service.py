@@ -11,15 +11,15 @@ from typing import Any, cast
 
 from deviceshare.conf import SCHEDULER, parse_conf
 from deviceshare.model import ConfigFact
-from deviceshare_bus.core import Command, Event
-from deviceshare_bus.division import of_replicas
-from deviceshare_bus.leases import decode_fence, decode_lease
-from deviceshare_bus.messages import Message, decode_fact
-from deviceshare_bus.service import Context
-from deviceshare_bus.shell import Shell, Source
-from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
-from deviceshare_bus.tasks import end
-from deviceshare_bus.validation import validated
+from deviceshare_bus.cores.core import Command, Event
+from deviceshare_bus.cores.division import of_replicas
+from deviceshare_bus.messages.codec import Message, decode_fact
+from deviceshare_bus.messages.leases import decode_fence, decode_lease
+from deviceshare_bus.messages.subjects import FACT_KINDS, Address, Stream
+from deviceshare_bus.messages.validation import validated
+from deviceshare_bus.runtime.service import Context
+from deviceshare_bus.runtime.shell import Shell, Source
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
 from deviceshare_cluster.signing import OFF, signing_keys

@@ -3,8 +3,8 @@
 import os
 from argparse import ArgumentTypeError
 
-from deviceshare_bus.options import port
-from deviceshare_bus.service import parser, run
+from deviceshare_bus.runtime.options import port
+from deviceshare_bus.runtime.service import parser, run
 from deviceshare_cluster import kube_reviewer
 
 from deviceshare_metrics.card_metrics import DETAILS

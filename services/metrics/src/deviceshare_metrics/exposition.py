@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TypeVar
 
 from deviceshare.model import DEVICE_PROBLEMS
-from deviceshare_bus.messages import ATTEMPTS, RECONCILED
+from deviceshare_bus.messages.codec import ATTEMPTS, RECONCILED
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder

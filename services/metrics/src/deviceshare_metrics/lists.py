@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from deviceshare.queueing import Queues
-from deviceshare_bus.messages import Step
-from deviceshare_bus.subjects import fact
+from deviceshare_bus.messages.codec import Step
+from deviceshare_bus.messages.subjects import fact
 
 from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import PodEvent, Queue, WaitingPods

@@ -8,7 +8,7 @@ are then replaced.
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from deviceshare_bus.metric_formats import Families
+from deviceshare_bus.web.metric_formats import Families
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector

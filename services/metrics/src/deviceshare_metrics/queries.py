@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 from deviceshare.queueing import Queues
-from deviceshare_bus.service import real_time
+from deviceshare_bus.runtime.service import real_time
 
 from deviceshare_metrics import api, lists
 from deviceshare_metrics.api_dashboard import NodeDetail

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from deviceshare_bus.metric_formats import accepted_format
+from deviceshare_bus.web.metric_formats import accepted_format
 from prometheus_client.exposition import choose_encoder
 
 REUSE = 3.0
@@ -48,7 +48,7 @@ class Scrapes:
 
     Args:
         expose: collects the metrics and returns a text in parts, which are computed in a thread, and its content type;
-            its argument is a header ``Accept``, one of :data:`~deviceshare_bus.metric_formats.FORMATS`.
+            its argument is a header ``Accept``, one of :data:`~deviceshare_bus.web.metric_formats.FORMATS`.
         clock: monotonic seconds.
     """
 
@@ -62,7 +62,7 @@ class Scrapes:
         self._latest: dict[str, Text] = {}
         """By the content type, in the order of their computation."""
         self._computing: dict[str, asyncio.Task[Text]] = {}
-        """By the content type: at most one for each of :data:`~deviceshare_bus.metric_formats.FORMATS`."""
+        """By the content type: at most one for each of :data:`~deviceshare_bus.web.metric_formats.FORMATS`."""
         self._one_at_a_time = asyncio.Lock()
 
     async def get(self, accept: str) -> Text:

@@ -4,13 +4,13 @@ import asyncio
 import logging
 from typing import Any
 
-from deviceshare_bus.core import Event
-from deviceshare_bus.known_items import LEDGERS, OUTCOMES
-from deviceshare_bus.messages import Message, decode_events, decode_explanation
-from deviceshare_bus.service import Context, real_time
-from deviceshare_bus.shell import Shell, Source
-from deviceshare_bus.subjects import FACT_KINDS, STORAGE_KINDS, Address, Stream
-from deviceshare_bus.validation import Decoders, validated
+from deviceshare_bus.cores.core import Event
+from deviceshare_bus.messages.codec import Message, decode_events, decode_explanation
+from deviceshare_bus.messages.known_items import LEDGERS, OUTCOMES
+from deviceshare_bus.messages.subjects import FACT_KINDS, STORAGE_KINDS, Address, Stream
+from deviceshare_bus.messages.validation import Decoders, validated
+from deviceshare_bus.runtime.service import Context, real_time
+from deviceshare_bus.runtime.shell import Shell, Source
 from deviceshare_bus.web import Access, Sessions, http_settings
 
 from deviceshare_metrics.core import build_core

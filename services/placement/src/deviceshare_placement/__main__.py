@@ -1,6 +1,6 @@
 """``python -m deviceshare_placement``."""
 
-from deviceshare_bus.service import parser, run
+from deviceshare_bus.runtime.service import parser, run
 
 from deviceshare_placement.service import main
 

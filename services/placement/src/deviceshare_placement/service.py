@@ -3,16 +3,16 @@
 import secrets
 from typing import Any
 
-from deviceshare_bus.bounded_stream import BoundedStream
-from deviceshare_bus.core import Event
-from deviceshare_bus.division import of_replicas
-from deviceshare_bus.known_items import LEDGERS, OUTCOMES
-from deviceshare_bus.leases import decode_fence, decode_lease
-from deviceshare_bus.messages import Message, decode_fact
-from deviceshare_bus.service import Context
-from deviceshare_bus.shell import Shell, Source
-from deviceshare_bus.subjects import FACT_KINDS, Address, Stream
-from deviceshare_bus.validation import Decoders, validated
+from deviceshare_bus.cores.core import Event
+from deviceshare_bus.cores.division import of_replicas
+from deviceshare_bus.messages.codec import Message, decode_fact
+from deviceshare_bus.messages.known_items import LEDGERS, OUTCOMES
+from deviceshare_bus.messages.leases import decode_fence, decode_lease
+from deviceshare_bus.messages.subjects import FACT_KINDS, Address, Stream
+from deviceshare_bus.messages.validation import Decoders, validated
+from deviceshare_bus.runtime.service import Context
+from deviceshare_bus.runtime.shell import Shell, Source
+from deviceshare_bus.streams.bounded_stream import BoundedStream
 
 from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore, build_core
 from deviceshare_placement.core.publishing import EXPLANATION_BYTES, MAX_EXPLANATIONS

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from deviceshare_bus.framing import Received
-from deviceshare_bus.subjects import of_replicas
+from deviceshare_bus.messages.subjects import of_replicas
+from deviceshare_bus.wire.framing import Received
 from deviceshare_cli.system import System
 from deviceshare_cluster.interface import Object
 

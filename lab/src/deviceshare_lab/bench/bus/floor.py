@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-from deviceshare_bus.connection import connect
-from deviceshare_bus.creation import make_streams
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.streams.creation import make_streams
+from deviceshare_bus.wire.connection import connect
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cli import natsserver
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from deviceshare_bus.follower import Follower
-from deviceshare_bus.messages import decode_events, decode_ledger
-from deviceshare_bus.subjects import Stream, event, of_replicas
-from deviceshare_bus.tasks import end
+from deviceshare_bus.messages.codec import decode_events, decode_ledger
+from deviceshare_bus.messages.subjects import Stream, event, of_replicas
+from deviceshare_bus.streams.follower import Follower
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.settled import ClusterState, Poller

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
-from deviceshare_bus.messages import Events
+from deviceshare_bus.messages.codec import Events
 
 STAGES = ("seen", "claimed", "bound")
 """Inventory has read the pod, its claim is in the ledger, a watch of the cluster has shown it bound."""

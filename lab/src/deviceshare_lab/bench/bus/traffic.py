@@ -7,7 +7,7 @@ intervals as the mean size of the messages in the stream, for each message publi
 import asyncio
 from typing import NamedTuple
 
-from deviceshare_bus.connection import Connection
+from deviceshare_bus.wire.connection import Connection
 from nats.errors import Error as NatsError
 from nats.js.api import StreamState
 

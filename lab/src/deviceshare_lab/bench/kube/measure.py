@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from deviceshare_bus.messages import decode_status
-from deviceshare_bus.subjects import status
+from deviceshare_bus.messages.codec import decode_status
+from deviceshare_bus.messages.subjects import status
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
 from deviceshare_cli.system import Wanted, running

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import msgspec
-from deviceshare_bus.tasks import end
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster.interface import Listed, Object
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.kube.client import MERGE

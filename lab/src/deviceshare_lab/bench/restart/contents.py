@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from deviceshare.families import BY_NAME, SERVED
 from deviceshare.model import BOUND, Choice, Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes, Outcome
-from deviceshare_bus import subjects
-from deviceshare_bus.messages import Events, Step, encode
-from deviceshare_bus.publisher import Write
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Events, Step, encode
+from deviceshare_bus.streams.publisher import Write
 from deviceshare_cluster.interface import Object
 
 from deviceshare_lab.bench import objects

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
-from deviceshare_bus.connection import connect
-from deviceshare_bus.publisher import Publisher
+from deviceshare_bus.streams.publisher import Publisher
+from deviceshare_bus.wire.connection import connect
 from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from deviceshare_bus.garbage import rarely_collect
+from deviceshare_bus.runtime.garbage import rarely_collect
 from deviceshare_metrics.server import Server, serve
 
 from deviceshare_lab.bench.ui.synthetic import SyntheticCluster

@@ -25,10 +25,10 @@ from deviceshare.model import (
     Refusal,
     unavailable,
 )
-from deviceshare_bus import subjects
-from deviceshare_bus.core import CaughtUp, Event, Now, Tick
-from deviceshare_bus.messages import Events, Message, Step, encode
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.core import CaughtUp, Event, Now, Tick
+from deviceshare_bus.messages import subjects
+from deviceshare_bus.messages.codec import Events, Message, Step, encode
+from deviceshare_bus.messages.subjects import Stream
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.service import decode
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from deviceshare.model import BOUND, NodeOutcomes
-from deviceshare_bus.messages import decode_outcomes
+from deviceshare_bus.messages.codec import decode_outcomes
 from deviceshare_cluster.interface import Object
 from msgspec import MsgspecError
 

@@ -4,8 +4,8 @@ The API server does not compare the node of a Binding with the one that its send
 """
 
 from deviceshare.model import NodeFact
-from deviceshare_bus.messages import decode_fact, decode_ledger
-from deviceshare_bus.subjects import fact, ledger
+from deviceshare_bus.messages.codec import decode_fact, decode_ledger
+from deviceshare_bus.messages.subjects import fact, ledger
 from msgspec import MsgspecError
 
 from deviceshare_lab.chaos.apiserver import ApiServer

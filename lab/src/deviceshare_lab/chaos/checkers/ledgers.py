@@ -6,8 +6,8 @@ A claim leaves the ledger only after its pod is gone or has ended, or after its 
 from collections.abc import Callable, Iterable, Sequence
 
 from deviceshare.model import BOUND, Claim, NodeLedger, Outcome
-from deviceshare_bus.messages import decode_ledger
-from deviceshare_bus.subjects import node_of, of_replicas
+from deviceshare_bus.messages.codec import decode_ledger
+from deviceshare_bus.messages.subjects import node_of, of_replicas
 from msgspec import MsgspecError
 
 from deviceshare_lab.chaos.apiserver import ApiServer, Seen, annotations_of, has_ended

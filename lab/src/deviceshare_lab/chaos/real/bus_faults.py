@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from deviceshare_bus.connection import Connection
+from deviceshare_bus.wire.connection import Connection
 from nats.errors import Error as NatsError
 from nats.js.api import StorageType, StreamConfig
 

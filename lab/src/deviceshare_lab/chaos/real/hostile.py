@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.subjects import ledger, outcome
+from deviceshare_bus.messages.subjects import ledger, outcome
+from deviceshare_bus.wire.connection import Connection
 
 from deviceshare_lab.chaos.real.checker.claims import Claims
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from deviceshare_bus.tasks import end
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cli.ports import LOOPBACK
 
 CHUNK = 1 << 16

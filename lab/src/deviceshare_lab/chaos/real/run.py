@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import AsyncExitStack
 
-from deviceshare_bus.tasks import end
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cli.errors import CommandError
 from deviceshare_localcluster import LocalCluster
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deviceshare.model import Backoff
-from deviceshare_bus.connection import Connection, connect
-from deviceshare_bus.creation import keep_streams, make_streams
-from deviceshare_bus.credentials import Credentials, of_directory
-from deviceshare_bus.setup import default_hold
-from deviceshare_bus.tasks import end
+from deviceshare_bus.runtime.setup import default_hold
+from deviceshare_bus.streams.creation import keep_streams, make_streams
+from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.credentials import Credentials, of_directory
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cli import natsserver, runfile
 from deviceshare_cli.pods import SCHEDULERS
 from deviceshare_cli.ports import LOOPBACK, free_port

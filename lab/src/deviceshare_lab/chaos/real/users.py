@@ -1,11 +1,12 @@
 """The users of a run's bus: those of ``deviceshare credentials``, as ``up`` has them, and one that may do everything.
 
-A bus without users is one without the directory: :func:`deviceshare_bus.credentials.of_directory` then names no files.
+A bus without users is one without the directory: :func:`deviceshare_bus.wire.credentials.of_directory` then names no
+files.
 """
 
 from pathlib import Path
 
-from deviceshare_bus.credentials import FILES, SEED
+from deviceshare_bus.wire.credentials import FILES, SEED
 from deviceshare_cli.credentials import files
 from deviceshare_cli.credentials.keys import new_seed, public_of
 

@@ -14,9 +14,9 @@ from deviceshare_binder.core.commands import SetStatus
 from deviceshare_binder.core.delivery import annotations_of
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.views import PodGroupView, PodView
-from deviceshare_bus.core import CaughtUp, Command, Event, Now, PutLatest, Tick, Write, Written
-from deviceshare_bus.subjects import SYNCED, Stream
-from deviceshare_bus.subjects import fact as subject_of
+from deviceshare_bus.cores.core import CaughtUp, Command, Event, Now, PutLatest, Tick, Write, Written
+from deviceshare_bus.messages.subjects import SYNCED, Stream
+from deviceshare_bus.messages.subjects import fact as subject_of
 from deviceshare_placement.core import FactReceived, PlacementCore
 from msgspec.structs import replace
 

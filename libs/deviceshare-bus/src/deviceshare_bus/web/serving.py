@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 from deviceshare.model import ConfigError
 
-from deviceshare_bus.tasks import end
+from deviceshare_bus.wire.tasks import end
 
 MAX_CONNECTIONS = 512
 """Connections of a port. A further one closes the oldest without a request in progress."""

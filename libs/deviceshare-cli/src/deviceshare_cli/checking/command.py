@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deviceshare.model import ConfigError, visible
-from deviceshare_bus.plugins import load_families
+from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import ClusterError
 
 from deviceshare_cli.checking.findings import Finding

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import Fact, NodeFact, PodFact, PodUid, Problem, Synced, unavailable
-from deviceshare_bus.subjects import SYNCED
-from deviceshare_bus.subjects import fact as subject_of
+from deviceshare_bus.messages.subjects import SYNCED
+from deviceshare_bus.messages.subjects import fact as subject_of
 
 from deviceshare_cli.simulate.facts import messages
 from deviceshare_cli.simulate.player import Player

@@ -64,7 +64,7 @@ def credentials(
     are the only copy. --format cluster changes of the Secrets that exist only the permissions of the bus, to those of
     this version; it uses the service account, or else the kubeconfig.
     """
-    from deviceshare_bus.credentials import CERTIFICATE, FILES
+    from deviceshare_bus.wire.credentials import CERTIFICATE, FILES
 
     from deviceshare_cli.credentials import files, rotation, upgrade
     from deviceshare_cli.credentials.certificates import end_of

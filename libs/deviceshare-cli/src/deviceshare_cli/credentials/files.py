@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from deviceshare_bus.credentials import CA, CERTIFICATE, FILES, KEY, SEED
-from deviceshare_bus.permissions import USERS, authorization
+from deviceshare_bus.messages.permissions import USERS, authorization
+from deviceshare_bus.wire.credentials import CA, CERTIFICATE, FILES, KEY, SEED
 
 from deviceshare_cli.credentials.certificates import DAYS, Authority
 from deviceshare_cli.credentials.keys import new_seed, public_of

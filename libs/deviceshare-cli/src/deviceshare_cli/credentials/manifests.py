@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import yaml
-from deviceshare_bus.credentials import CA, CERTIFICATE, FILES, KEY
-from deviceshare_bus.permissions import USERS
+from deviceshare_bus.messages.permissions import USERS
+from deviceshare_bus.wire.credentials import CA, CERTIFICATE, FILES, KEY
 
 from deviceshare_cli.credentials import files, rotation
 from deviceshare_cli.errors import CommandError

@@ -20,8 +20,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from deviceshare_bus.credentials import CA, CERTIFICATE, FILES, SEED
-from deviceshare_bus.permissions import USERS
+from deviceshare_bus.messages.permissions import USERS
+from deviceshare_bus.wire.credentials import CA, CERTIFICATE, FILES, SEED
 
 from deviceshare_cli.credentials import files
 from deviceshare_cli.credentials.certificates import DAYS, Authority, hosts_of

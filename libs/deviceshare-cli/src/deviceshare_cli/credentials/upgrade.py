@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from deviceshare_bus.credentials import CA, CERTIFICATE, FILES, KEY, SEED
-from deviceshare_bus.permissions import USERS, authorization
+from deviceshare_bus.messages.permissions import USERS, authorization
+from deviceshare_bus.wire.credentials import CA, CERTIFICATE, FILES, KEY, SEED
 
 from deviceshare_cli.credentials import files
 from deviceshare_cli.credentials.certificates import DAYS, Authority
@@ -13,7 +13,7 @@ from deviceshare_cli.credentials.keys import new_seed, public_of
 from deviceshare_cli.errors import CommandError
 
 _KEY_OF_USER = re.compile(r"^    # (\S+)\n    \{\n      nkey: (\S+)$", re.MULTILINE)
-"""As :func:`deviceshare_bus.permissions.authorization` writes it."""
+"""As :func:`deviceshare_bus.messages.permissions.authorization` writes it."""
 _ANY_USER = re.compile(r"\bU[A-Z2-7]{55}\b|\b(?:user|username)\s*[:=]\s*[^\s,}]+|\b(?:token|password)\b")
 """A public key, or other credentials that nats-server accepts: without secrets, for messages."""
 Files = Mapping[str, str]

@@ -61,8 +61,8 @@ class LiveReader:
         """Read streams of the bus to their ends."""
         if not self._run.bus:
             raise CommandError("this command reads the bus, which --server does not name: set DEVICESHARE_BUS")
-        from deviceshare_bus.connection import connect
-        from deviceshare_bus.follower import BusWiped, Follower
+        from deviceshare_bus.streams.follower import BusWiped, Follower
+        from deviceshare_bus.wire.connection import connect
 
         try:
             async with asyncio.timeout(CONNECT_SECONDS):

@@ -121,7 +121,7 @@ def read_snapshot(path: Path) -> SnapshotReader:
 
 async def take_snapshot(reader: Reader) -> SnapshotFile:
     """Return a snapshot of what a reader reads."""
-    from deviceshare_bus.subjects import Stream
+    from deviceshare_bus.messages.subjects import Stream
 
     messages = tuple(await reader.messages([str(stream) for stream in Stream]))
     objects = {

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
-from deviceshare_bus.core import CaughtUp, Event, Now, Unreadable
-from deviceshare_bus.messages import Message
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.validation import InvalidMessageError
+from deviceshare_bus.cores.core import CaughtUp, Event, Now, Unreadable
+from deviceshare_bus.messages.codec import Message
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.messages.validation import InvalidMessageError
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.core import StateStore as MetricsStore
 from deviceshare_metrics.service import decode as decode_for_metrics

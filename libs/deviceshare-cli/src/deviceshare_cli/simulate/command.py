@@ -17,8 +17,8 @@ from deviceshare.model import (
     PodUid,
     Synced,
 )
-from deviceshare_bus.plugins import load_families
-from deviceshare_bus.subjects import SYNCED
+from deviceshare_bus.messages.subjects import SYNCED
+from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import Object
 from deviceshare_localcluster import Manifests
 

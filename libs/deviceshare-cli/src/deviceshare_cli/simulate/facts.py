@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 from deviceshare.model import ConfigFact, Fact, FormatError, Gone
 from deviceshare.objects import decode_namespace, decode_pod, decode_podgroup, decode_priority_class, decode_queue
-from deviceshare_bus.messages import encode
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.subjects import fact as subject_of
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.messages.subjects import fact as subject_of
 from deviceshare_cluster.interface import Change, ChangeType, Object
 from deviceshare_inventory.core.configs import Remark
 from deviceshare_inventory.core.desired_state import DesiredState

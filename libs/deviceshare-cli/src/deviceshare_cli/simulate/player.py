@@ -21,7 +21,7 @@ from deviceshare.model import (
 from deviceshare.scheduler.arrivals import begin_to_count, count_if_configured
 from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.volumes import Catalog
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     Event,
@@ -34,12 +34,12 @@ from deviceshare_bus.core import (
     Write,
     Written,
 )
-from deviceshare_bus.division import FenceReceived, LeaseReceived
-from deviceshare_bus.messages import Message, encode
-from deviceshare_bus.subjects import Stream
-from deviceshare_bus.subjects import fact as fact_subject
-from deviceshare_bus.subjects import ledger as ledger_subject
-from deviceshare_bus.validation import InvalidMessageError
+from deviceshare_bus.cores.division import FenceReceived, LeaseReceived
+from deviceshare_bus.messages.codec import Message, encode
+from deviceshare_bus.messages.subjects import Stream
+from deviceshare_bus.messages.subjects import fact as fact_subject
+from deviceshare_bus.messages.subjects import ledger as ledger_subject
+from deviceshare_bus.messages.validation import InvalidMessageError
 from deviceshare_localcluster.kinds import Key
 from deviceshare_placement.core import FactReceived, PlacementCore, build_core
 from deviceshare_placement.service import decode

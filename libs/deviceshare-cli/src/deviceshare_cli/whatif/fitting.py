@@ -9,8 +9,8 @@ from deviceshare.model import PodFact
 from deviceshare.queueing import Decision, Reason, Shortage, decide
 from deviceshare.scheduler.explaining import describe
 from deviceshare.scheduler.readiness import readiness
-from deviceshare_bus.core import Now
-from deviceshare_bus.subjects import fact
+from deviceshare_bus.cores.core import Now
+from deviceshare_bus.messages.subjects import fact
 from deviceshare_placement.core import FactReceived, PlacementCore
 
 from deviceshare_cli.whatif.manifests import Candidate

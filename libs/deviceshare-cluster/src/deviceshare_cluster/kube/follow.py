@@ -15,7 +15,7 @@ from typing import NamedTuple
 import aiohttp
 import msgspec
 from deviceshare.model import Backoff
-from deviceshare_bus.tasks import Pace
+from deviceshare_bus.wire.tasks import Pace
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
 from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query, decoding

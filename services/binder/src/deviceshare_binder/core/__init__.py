@@ -17,8 +17,8 @@ Reading order: :mod:`~deviceshare_binder.core.events` and :mod:`~deviceshare_bin
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deviceshare_bus.division import Division
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.division import Division
+from deviceshare_bus.messages.subjects import Stream
 
 from deviceshare_binder.core.binder_core import REPORTS_PER_SECOND, BinderCore
 from deviceshare_binder.core.events import decode_event
@@ -32,7 +32,7 @@ def build_core(arguments: Mapping[str, Any], keys: Sequence[bytes] = ()) -> Bind
 
     Args:
         arguments: ``plugin_patience`` in seconds, ``reports_per_second``, and for replicas that divide the work
-            ``instance`` and ``member`` (:class:`deviceshare_bus.division.Division`).
+            ``instance`` and ``member`` (:class:`deviceshare_bus.cores.division.Division`).
         keys: signing keys. A replay without them gives the same commands except for the signatures.
     """
     return BinderCore(

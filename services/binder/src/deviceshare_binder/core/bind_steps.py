@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from deviceshare.families import FamilyError, UnknownFamilyError
 from deviceshare.model import BOUND, REFUSED, InputError, Outcome, sign
-from deviceshare_bus.core import Now
+from deviceshare_bus.cores.core import Now
 
 from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_task import GRACE, RECHECK, BindTask, Finished, Paused, Rejected, State, Verdict

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 from deviceshare.model import BOUND, PHASES, REFUSED, WITHDRAWN, Backoff, Claim
-from deviceshare_bus.core import RecordTrace
+from deviceshare_bus.cores.core import RecordTrace
 
 from deviceshare_binder.core.commands import LockNode
 from deviceshare_binder.core.outcomes import NodeClaims

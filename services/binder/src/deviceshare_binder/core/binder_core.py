@@ -4,7 +4,7 @@ from collections.abc import Sequence, Set
 
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration
 from deviceshare.model import ADMITTED, BOUND, PENDING, REJECTED, ConfigFact, Explanation
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     Count,
@@ -20,8 +20,8 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.division import Division, FenceReceived, LeaseReceived
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
+from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
@@ -72,7 +72,7 @@ REPORTS_PER_SECOND = 200.0
 
 
 class BinderCore:
-    """The state machine of the binder (:class:`deviceshare_bus.core.Core`).
+    """The state machine of the binder (:class:`deviceshare_bus.cores.core.Core`).
 
     Args:
         limit: how many bindings, reads and locks may be in flight.

@@ -1,7 +1,7 @@
 """What the binder records of claims: their outcomes, as steps and log lines, and claims that are not valid."""
 
 from deviceshare.model import BOUND
-from deviceshare_bus.core import Command, Count, Log, Now, RecordStep
+from deviceshare_bus.cores.core import Command, Count, Log, Now, RecordStep
 
 from deviceshare_binder.core.bind_task import Finished, Rejected
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence, Set
 
 from deviceshare.families import SERVED, FamilyError
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
-from deviceshare_bus.core import Now, Unreadable
-from deviceshare_bus.subjects import PARTITIONS, address, ledger, partition
+from deviceshare_bus.cores.core import Now, Unreadable
+from deviceshare_bus.messages.subjects import PARTITIONS, address, ledger, partition
 from deviceshare_cluster.interface import REFUSED_RETRY, BindState
 
 from deviceshare_binder.core.bind_queue import BindQueue

@@ -6,7 +6,7 @@ Each is answered by one event of :mod:`.events`: a request for a claim by the ev
 
 import msgspec
 from deviceshare.model import VolumeBinding
-from deviceshare_bus.core import Command
+from deviceshare_bus.cores.core import Command
 from deviceshare_cluster.interface import EventRecord, StatusValue
 
 

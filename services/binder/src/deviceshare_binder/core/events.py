@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 from deviceshare.model import Claim, ConfigFact, Explanation, Outcome
-from deviceshare_bus.core import CommonEvent, Event
-from deviceshare_bus.division import FenceReceived, LeaseReceived
+from deviceshare_bus.cores.core import CommonEvent, Event
+from deviceshare_bus.cores.division import FenceReceived, LeaseReceived
 from deviceshare_cluster.interface import BindState, PodState
 
 from deviceshare_binder.core.commands import ClaimRequest, ClusterWrite

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 from deviceshare.families import BY_NAME
 from deviceshare.model import Claim
-from deviceshare_bus.core import Now
+from deviceshare_bus.cores.core import Now
 
 from deviceshare_binder.core.commands import Annotate, LockNode
 

@@ -12,8 +12,8 @@ from itertools import islice
 
 import msgspec
 from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
-from deviceshare_bus.conditional_writer import ConditionalWriter, Result
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.conditional_writer import ConditionalWriter, Result
+from deviceshare_bus.cores.core import (
     Command,
     Count,
     Log,
@@ -24,8 +24,8 @@ from deviceshare_bus.core import (
     WriteRefused,
     Written,
 )
-from deviceshare_bus.postponed import Postponed
-from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream, address, node_of, outcome
+from deviceshare_bus.cores.postponed import Postponed
+from deviceshare_bus.messages.subjects import TOMBSTONE_SECONDS, Stream, address, node_of, outcome
 
 FOLD = 5.0
 """Seconds for which outcomes that say bound wait for those of the other claims that are being bound on the node. Under

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from deviceshare_bus.core import Count, Now
+from deviceshare_bus.cores.core import Count, Now
 from msgspec.structs import replace
 
 from deviceshare_binder.core.cluster_writes import ClusterWrites, RetriedWrite

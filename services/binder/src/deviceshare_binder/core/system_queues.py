@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from deviceshare.model import Backoff
 from deviceshare.queueing import ROOT
-from deviceshare_bus.core import Command, Log
+from deviceshare_bus.cores.core import Command, Log
 
 from deviceshare_binder.core.commands import CreateQueue
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 from deviceshare.model import ConfigFact
-from deviceshare_bus.division import Division
-from deviceshare_bus.subjects import Stream
+from deviceshare_bus.cores.division import Division
+from deviceshare_bus.messages.subjects import Stream
 
 from deviceshare_inventory.core.commands import CompareRevisions, RecordEvent, RestartWatch
 from deviceshare_inventory.core.events import (
@@ -63,7 +63,7 @@ def build_core(arguments: dict[str, Any], keys: Sequence[bytes] = ()) -> Invento
 
     Args:
         arguments: the result of :func:`core_arguments`; for replicas also ``instance`` and ``member``
-            (:class:`deviceshare_bus.division.Division`).
+            (:class:`deviceshare_bus.cores.division.Division`).
         keys: the signing keys, which are not part of a core log.
     """
     file = msgspec.convert(arguments["file"], ConfigFact | None)

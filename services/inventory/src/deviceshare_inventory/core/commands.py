@@ -1,6 +1,6 @@
-"""The commands of inventory's core, besides the common ones of :mod:`deviceshare_bus.core`."""
+"""The commands of inventory's core, besides the common ones of :mod:`deviceshare_bus.cores.core`."""
 
-from deviceshare_bus.core import Command
+from deviceshare_bus.cores.core import Command
 from deviceshare_cluster.interface import EventRecord
 
 

@@ -6,8 +6,8 @@ A watch that loses changes raises no error; a new watch delivers everything agai
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from deviceshare_bus.core import Command, Count, Log, Now
-from deviceshare_bus.messages import RECONCILED
+from deviceshare_bus.cores.core import Command, Count, Log, Now
+from deviceshare_bus.messages.codec import RECONCILED
 from deviceshare_cluster.interface import Change
 
 from deviceshare_inventory.core.commands import CompareRevisions, RestartWatch

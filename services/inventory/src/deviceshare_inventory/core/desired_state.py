@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 from deviceshare.model import Fact, Gone, revision_number
-from deviceshare_bus.conditional_writer import ConditionalWriter, Result
-from deviceshare_bus.core import Command, Count, Log, WriteAnswer, WriteRefused, Written
-from deviceshare_bus.messages import encode
-from deviceshare_bus.postponed import Postponed
-from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
+from deviceshare_bus.cores.conditional_writer import ConditionalWriter, Result
+from deviceshare_bus.cores.core import Command, Count, Log, WriteAnswer, WriteRefused, Written
+from deviceshare_bus.cores.postponed import Postponed
+from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.messages.subjects import TOMBSTONE_SECONDS, Stream
 
 WRITES = 1000
 """Writes in flight and read-backs under way, at most."""

@@ -1,9 +1,9 @@
-"""The events of inventory's core, besides the common ones of :mod:`deviceshare_bus.core`."""
+"""The events of inventory's core, besides the common ones of :mod:`deviceshare_bus.cores.core`."""
 
 import msgspec
 from deviceshare.model import AnyFact
-from deviceshare_bus.core import CommonEvent, Event
-from deviceshare_bus.division import FenceReceived, LeaseReceived
+from deviceshare_bus.cores.core import CommonEvent, Event
+from deviceshare_bus.cores.division import FenceReceived, LeaseReceived
 from deviceshare_cluster.interface import Change, Revisions
 
 

@@ -36,8 +36,8 @@ from deviceshare.objects import (
     decode_volume_limits,
     requests_devices,
 )
-from deviceshare_bus.core import RecordStep
-from deviceshare_bus.subjects import fact as fact_subject
+from deviceshare_bus.cores.core import RecordStep
+from deviceshare_bus.messages.subjects import fact as fact_subject
 from deviceshare_cluster.interface import Change, ChangeType
 
 from deviceshare_inventory.core.adoption import Adoption

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from deviceshare.model import AnyFact, Backoff, ConfigFact, Synced
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     Count,
@@ -20,8 +20,8 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.division import Division, FenceReceived, LeaseReceived
-from deviceshare_bus.subjects import FACT_KINDS, SYNCED, Stream, address
+from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
+from deviceshare_bus.messages.subjects import FACT_KINDS, SYNCED, Stream, address
 from deviceshare_cluster.interface import REFUSED_RETRY
 from msgspec.structs import replace
 

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from deviceshare.model import DEVICE_PROBLEMS, Backoff, Problem
-from deviceshare_bus.core import Command, Count, Log, Now
+from deviceshare_bus.cores.core import Command, Count, Log, Now
 from deviceshare_cluster.interface import EventRecord
 
 from deviceshare_inventory.core.commands import RecordEvent

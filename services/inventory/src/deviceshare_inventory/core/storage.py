@@ -19,7 +19,7 @@ from deviceshare.model import (
     VolumeLimitsFact,
     revision_number,
 )
-from deviceshare_bus.subjects import fact as fact_subject
+from deviceshare_bus.messages.subjects import fact as fact_subject
 from msgspec.structs import replace
 
 KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode")

@@ -3,7 +3,7 @@
 import msgspec
 from deviceshare.model import PodFact, PodRequest
 from deviceshare.queueing import Queues
-from deviceshare_bus.validation import UNDECODABLE
+from deviceshare_bus.messages.validation import UNDECODABLE
 
 from deviceshare_metrics.core.state_store import StateStore
 

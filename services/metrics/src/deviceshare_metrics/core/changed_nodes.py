@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from deviceshare.model import Gone, NodeFact, NodeLedger
-from deviceshare_bus.subjects import fact, ledger, outcome
+from deviceshare_bus.messages.subjects import fact, ledger, outcome
 from msgspec.structs import replace
 
 from deviceshare_metrics.core.facts import PodSeen

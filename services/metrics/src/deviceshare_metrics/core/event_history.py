@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from itertools import islice
 
-from deviceshare_bus.messages import Step
+from deviceshare_bus.messages.codec import Step
 
 MAX_EVENTS = 50_000
 """Steps that are kept: some 20 MB."""

@@ -2,8 +2,8 @@
 
 import msgspec
 from deviceshare.model import Explanation, NodeLedger, NodeOutcomes
-from deviceshare_bus.core import CaughtUp, Event, ReadBack, Tick, Unreadable
-from deviceshare_bus.messages import Events
+from deviceshare_bus.cores.core import CaughtUp, Event, ReadBack, Tick, Unreadable
+from deviceshare_bus.messages.codec import Events
 
 from deviceshare_metrics.core.facts import AnyFact
 

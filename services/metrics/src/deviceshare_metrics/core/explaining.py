@@ -2,7 +2,7 @@
 
 from deviceshare.families import explain_claim
 from deviceshare.model import PLACED, Claim, Explanation, trace_id
-from deviceshare_bus.subjects import fact, ledger, outcome
+from deviceshare_bus.messages.subjects import fact, ledger, outcome
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.life_cycle import life_cycle

@@ -17,10 +17,10 @@ from deviceshare.model import (
     QueueFact,
     Synced,
 )
-from deviceshare_bus.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
-from deviceshare_bus.messages import Events, Step, Undecodable
-from deviceshare_bus.sharing import SharedValues
-from deviceshare_bus.subjects import Stream, address, fact
+from deviceshare_bus.cores.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
+from deviceshare_bus.messages.codec import Events, Step, Undecodable
+from deviceshare_bus.messages.sharing import SharedValues
+from deviceshare_bus.messages.subjects import Stream, address, fact
 from msgspec.structs import replace
 
 from deviceshare_metrics.core.changed_nodes import ChangedNodes

@@ -16,7 +16,7 @@ from deviceshare.model import (
     VolumeBinding,
 )
 from deviceshare.state import PODS
-from deviceshare_bus.subjects import explain, fact, ledger, outcome
+from deviceshare_bus.messages.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen

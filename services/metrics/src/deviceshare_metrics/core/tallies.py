@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TypeVar
 
 from deviceshare.model import trace_id
-from deviceshare_bus.messages import ATTEMPTS, Events
+from deviceshare_bus.messages.codec import ATTEMPTS, Events
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 """Upper bounds in seconds: from one message to a queue that is full for hours."""

@@ -13,7 +13,7 @@ from deviceshare.families import FAMILIES, CardCount, CardCounter, Family, devic
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
 from deviceshare.state import CardShare, pod_resources, shares_by_card
-from deviceshare_bus.validation import UNDECODABLE
+from deviceshare_bus.messages.validation import UNDECODABLE
 
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore

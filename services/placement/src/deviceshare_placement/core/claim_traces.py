@@ -4,8 +4,8 @@ from collections import OrderedDict
 from collections.abc import Container, Iterable, Sequence
 
 from deviceshare.model import BOUND, Claim, Outcome
-from deviceshare_bus.core import Command, Count, RecordBatch, RecordTrace
-from deviceshare_bus.messages import ATTEMPTS
+from deviceshare_bus.cores.core import Command, Count, RecordBatch, RecordTrace
+from deviceshare_bus.messages.codec import ATTEMPTS
 
 MAX_OPEN = 100_000
 """Claims without an outcome whose traces are kept; the oldest is dropped first."""

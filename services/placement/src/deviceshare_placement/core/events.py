@@ -2,8 +2,8 @@
 
 import msgspec
 from deviceshare.model import AnyFact, NodeLedger, NodeOutcomes
-from deviceshare_bus.core import CommonEvent, Event
-from deviceshare_bus.division import FenceReceived, LeaseReceived
+from deviceshare_bus.cores.core import CommonEvent, Event
+from deviceshare_bus.cores.division import FenceReceived, LeaseReceived
 
 
 class FactReceived(Event, frozen=True):

@@ -4,9 +4,9 @@ from collections import deque
 
 from deviceshare.model import AnyFact, Gone, NodeFact, Now, PodFact, QueueFact
 from deviceshare.scheduler import Ended, GroupRecord, Scheduler
-from deviceshare_bus.core import Command, RecordStep, RecordTrace, Unreadable
-from deviceshare_bus.subjects import address, ledger, outcome
-from deviceshare_bus.subjects import fact as subject_of
+from deviceshare_bus.cores.core import Command, RecordStep, RecordTrace, Unreadable
+from deviceshare_bus.messages.subjects import address, ledger, outcome
+from deviceshare_bus.messages.subjects import fact as subject_of
 
 from deviceshare_placement.core import publishing
 from deviceshare_placement.core.ledgers import Ledgers

@@ -7,11 +7,11 @@ from deviceshare.families import placed_on
 from deviceshare.model import NodeLedger, Now
 from deviceshare.queueing import Decision
 from deviceshare.scheduler import RETRY, Round, Scheduler
-from deviceshare_bus.conditional_writer import ConditionalWriter, Result
-from deviceshare_bus.core import Command, Count, Log, RecordStep, Write, WriteAnswer, WriteRefused
-from deviceshare_bus.division import Division
-from deviceshare_bus.subjects import TOMBSTONE_SECONDS, Stream
-from deviceshare_bus.subjects import ledger as subject_of
+from deviceshare_bus.cores.conditional_writer import ConditionalWriter, Result
+from deviceshare_bus.cores.core import Command, Count, Log, RecordStep, Write, WriteAnswer, WriteRefused
+from deviceshare_bus.cores.division import Division
+from deviceshare_bus.messages.subjects import TOMBSTONE_SECONDS, Stream
+from deviceshare_bus.messages.subjects import ledger as subject_of
 
 from deviceshare_placement.core import publishing
 from deviceshare_placement.core.claim_traces import record_round

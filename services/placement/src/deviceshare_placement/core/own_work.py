@@ -13,8 +13,8 @@ from zlib import crc32
 from deviceshare.model import QueueFact
 from deviceshare.queueing import ROOT
 from deviceshare.scheduler import ClusterState, GroupRecord
-from deviceshare_bus.division import Division
-from deviceshare_bus.subjects import PARTITIONS, partition
+from deviceshare_bus.cores.division import Division
+from deviceshare_bus.messages.subjects import PARTITIONS, partition
 
 SPLIT_ABOVE = 1000
 """The number of waiting groups above which a queue is divided."""

@@ -12,7 +12,7 @@ from math import inf
 
 from deviceshare.model import REFUSED, NodeLedger, NodeOutcomes, Now, Synced
 from deviceshare.scheduler import Scheduler
-from deviceshare_bus.core import (
+from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     Count,
@@ -29,12 +29,12 @@ from deviceshare_bus.core import (
     WriteUnknown,
     Written,
 )
-from deviceshare_bus.division import Division, FenceReceived, LeaseReceived
-from deviceshare_bus.messages import RECONCILED
-from deviceshare_bus.subjects import Stream, address
-from deviceshare_bus.subjects import fact as fact_subject
-from deviceshare_bus.subjects import ledger as subject_of
-from deviceshare_bus.subjects import outcome as outcome_subject
+from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
+from deviceshare_bus.messages.codec import RECONCILED
+from deviceshare_bus.messages.subjects import Stream, address
+from deviceshare_bus.messages.subjects import fact as fact_subject
+from deviceshare_bus.messages.subjects import ledger as subject_of
+from deviceshare_bus.messages.subjects import outcome as outcome_subject
 
 from deviceshare_placement.core import publishing
 from deviceshare_placement.core.borrowing import Borrowing

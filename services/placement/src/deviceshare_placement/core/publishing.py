@@ -4,8 +4,8 @@ from deviceshare.allocation import Allocator
 from deviceshare.families import explain_claim
 from deviceshare.model import Claim, Explanation
 from deviceshare.scheduler import ClusterState
-from deviceshare_bus.core import ExpireOthers, PutLatest
-from deviceshare_bus.subjects import Stream, explain
+from deviceshare_bus.cores.core import ExpireOthers, PutLatest
+from deviceshare_bus.messages.subjects import Stream, explain
 
 EXPLANATION_TTL = 24 * 3600.0
 """Seconds for which the server keeps the last explanation of an object that is gone."""

@@ -5,8 +5,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.tasks import end
+from deviceshare_bus.wire.connection import Connection
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_localcluster import LocalCluster
 

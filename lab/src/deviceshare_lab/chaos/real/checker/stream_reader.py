@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from deviceshare_bus.audit import DELIVERED
-from deviceshare_bus.connection import Connection
-from deviceshare_bus.framing import Received
+from deviceshare_bus.streams.audit import DELIVERED
+from deviceshare_bus.wire.connection import Connection
+from deviceshare_bus.wire.framing import Received
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
