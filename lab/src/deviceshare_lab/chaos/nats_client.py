@@ -75,7 +75,7 @@ class Client:
         self._loop = asyncio.get_running_loop()
         self._calls: dict[asyncio.Future[Any], None] = {}
         self._lost: Callable[[], Coroutine[Any, Any, None]] | None = None
-        self._server_info: dict[str, str] = {}
+        self.server_id = ""
 
     @property
     def max_payload(self) -> int:
@@ -86,7 +86,7 @@ class Client:
         """Connect; ``lost`` is called when the connection is lost."""
         self._lost = lost
         self.is_connected = True
-        self._server_info = {"server_id": self.server.id}
+        self.server_id = self.server.id
         self.server.connect(self)
 
     def lose(self) -> None:

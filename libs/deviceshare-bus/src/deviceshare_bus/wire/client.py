@@ -61,7 +61,7 @@ _PRIVATE = (
     "_subs",
     "_transport",
 )
-"""Private names of nats-py's client that are used here and by :mod:`.connection`."""
+"""Private names of nats-py's client that are used here, and nowhere else (``tests/bus/test_private_names.py``)."""
 
 
 class Client(NatsClient):
@@ -104,6 +104,16 @@ class Client(NatsClient):
         if self.waiting_bytes > PENDING_BYTES:
             raise nats.errors.OutboundBufferLimitError
         self._write(publication(subject, reply, head, data))
+
+    @property
+    def server_id(self) -> str:
+        """The id of the connected server, a new one after each start of nats-server; '' before the first connection."""
+        return str(self._server_info.get("server_id", ""))
+
+    @property
+    def server_certificate_end(self) -> float | None:
+        """Until when the certificate is valid that nats-server has shown, in unix seconds; None without TLS."""
+        return self._transport.certificate_end if isinstance(self._transport, NatsTransport) else None
 
     @property
     def waiting_bytes(self) -> int:

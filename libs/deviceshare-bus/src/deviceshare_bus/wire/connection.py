@@ -18,7 +18,6 @@ from deviceshare_bus.wire.credentials import ANONYMOUS, CA, CERTIFICATE, KEY, SE
 from deviceshare_bus.wire.framing import Listener
 from deviceshare_bus.wire.requests import Requests
 from deviceshare_bus.wire.tasks import heed_cancellation
-from deviceshare_bus.wire.transport import NatsTransport
 
 log = logging.getLogger("deviceshare.connection")
 
@@ -97,7 +96,7 @@ class Connection:
     @property
     def server(self) -> str:
         """The id of the connected server, a new one after each start of nats-server."""
-        return str(self.client._server_info.get("server_id", ""))
+        return self.client.server_id
 
     @property
     def max_payload(self) -> int:
@@ -110,9 +109,7 @@ class Connection:
         ``client``: the one in the file of this client; ``server``: the one that nats-server has shown at the latest
         connection. Without TLS there are none.
         """
-        transport = self.client._transport
-        shown = transport.certificate_end if isinstance(transport, NatsTransport) else None
-        ends = {"client": self._credentials.certificate_end(), "server": shown}
+        ends = {"client": self._credentials.certificate_end(), "server": self.client.server_certificate_end}
         return {name: end for name, end in ends.items() if end is not None}
 
     def may_write(self, subject: str) -> bool:
