@@ -9,7 +9,7 @@ import pytest
 from support.deploy import ROOT
 
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
-SERVICES = ("bus.setup", "inventory", "placement", "binder", "metrics")
+SERVICES = ("bus.runtime.setup", "inventory", "placement", "binder", "metrics")
 
 
 def stages() -> dict[str, tuple[str, str]]:
