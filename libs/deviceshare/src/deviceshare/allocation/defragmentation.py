@@ -12,7 +12,7 @@ from typing import NamedTuple
 from deviceshare.allocation.allocator import Allocator, Placement
 from deviceshare.kernels import CARD
 from deviceshare.model import ContainerGrant, PodRequest
-from deviceshare.state import Holding
+from deviceshare.state import Holding, Trial
 
 MIN_GAIN = 100.0
 """Thousandths of a card that each moved pod gains at least: a restart costs more than a smaller gain is worth."""
@@ -69,15 +69,14 @@ def plan(
         cluster.arrived(request)
     planner = _Planner(cluster, movable)
     moves: list[Move] = []
-    while len(moves) < budget:
-        found = planner.best(budget - len(moves))
-        if not found:
-            break
-        for move in found:
-            planner.apply(move)
-        moves += found
-    for move in reversed(moves):
-        planner.undo(move)
+    with Trial(cluster.undo_log):
+        while len(moves) < budget:
+            found = planner.best(budget - len(moves))
+            if not found:
+                break
+            for move in found:
+                planner.apply(move)
+            moves += found
     return tuple(moves)
 
 
@@ -88,16 +87,14 @@ def measure(cluster: Allocator, moves: Sequence[Move]) -> tuple[float, float]:
     """
     planner = _Planner(cluster, [move.pod for move in moves])
     before = planner.fragmentation()
-    for move in moves:
-        planner.apply(move)
-    after = planner.fragmentation()
-    for move in reversed(moves):
-        planner.undo(move)
-    return before, after
+    with Trial(cluster.undo_log):
+        for move in moves:
+            planner.apply(move)
+        return before, planner.fragmentation()
 
 
 class _Planner:
-    """Tries moves in the cluster, and takes them back."""
+    """Tries moves in the cluster."""
 
     def __init__(self, cluster: Allocator, movable: Iterable[Movable]) -> None:
         self._cluster = cluster
@@ -127,15 +124,6 @@ class _Planner:
         self._cluster.release(pod.node, pod.uid)
         self._cluster.take(pod.uid, move.placement, self._held[pod.uid].tenant)
 
-    def undo(self, move: Move) -> None:
-        """Move a pod back."""
-        self._cluster.release(move.placement.node, move.pod.uid)
-        self._restore(move.pod)
-
-    def _restore(self, pod: Movable) -> None:
-        held = self._held[pod.uid]
-        self._cluster.hold(pod.node, pod.uid, held.grants, held.resources, held.tenant, held.ports)
-
     def _sets(self, most: int) -> Iterator[tuple[Movable, ...]]:
         """Yield the sets of pods to try: those of the cards with the fewest pods first, all sets of a card together."""
         found: dict[tuple[str, ...], tuple[int, tuple[str, ...]]] = {}
@@ -161,32 +149,23 @@ class _Planner:
         cluster, node = self._cluster, pods[0].node
         if cluster.node(node) is None:
             return []
-        reserved = cluster.is_reserved(node)
-        nodes = {node}
         before = {node: cluster.fragmentation(node)}
         found: list[tuple[Movable, Placement]] = []
         waste = NO_GAIN
-        cluster.set_reserved(node, reserved=True)
-        for pod in pods:
-            cluster.release(node, pod.uid)
-            placement = cluster.place(pod.request)
-            if placement is None or cluster.holding(placement.node, pod.uid) is not None:
-                self._restore(pod)
-                break
-            if placement.node not in nodes:
-                before[placement.node] = cluster.fragmentation(placement.node)
-                nodes.add(placement.node)
-            held = self._held[pod.uid]
-            waste += self._waste(node, held.grants) - self._waste(placement.node, placement.grants)
-            cluster.take(pod.uid, placement, held.tenant)
-            found.append((pod, placement))
-        gain = waste + sum(lost - cluster.fragmentation(name) for name, lost in before.items())
-        for pod, placement in reversed(found):
-            cluster.release(placement.node, pod.uid)
-            self._restore(pod)
-        cluster.set_reserved(node, reserved=reserved)
-        if len(found) < len(pods):
-            return []
+        with Trial(cluster.undo_log):
+            cluster.set_reserved(node, reserved=True)
+            for pod in pods:
+                cluster.release(node, pod.uid)
+                placement = cluster.place(pod.request)
+                if placement is None or cluster.holding(placement.node, pod.uid) is not None:
+                    return []
+                if placement.node not in before:
+                    before[placement.node] = cluster.fragmentation(placement.node)
+                held = self._held[pod.uid]
+                waste += self._waste(node, held.grants) - self._waste(placement.node, placement.grants)
+                cluster.take(pod.uid, placement, held.tenant)
+                found.append((pod, placement))
+            gain = waste + sum(lost - cluster.fragmentation(name) for name, lost in before.items())
         return [Move(pod, placement, gain / len(pods)) for pod, placement in found]
 
     def _waste(self, node: str, grants: Sequence[ContainerGrant]) -> float:

@@ -1,6 +1,7 @@
 """The nodes as rows of arrays: their facts, cards, resources and holdings."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from deviceshare.state import (
     HostPorts,
     Ints,
     ResourceTable,
+    UndoLog,
     Usage,
     shares_by_card,
     shares_on,
@@ -53,6 +55,8 @@ class NodeTable:
         """The fact of the node in each row, None for a row without a node."""
         self._holdings: dict[str, dict[str, Holding]] = {}
         """Holdings by node name and pod uid; no entry for a node without holdings."""
+        self.undo_log = UndoLog()
+        """What undoes the changes of holdings and reservations in open trials."""
         self._changes = Changes()
         """The rows in which anything changed."""
         self._facts = Changes()
@@ -182,17 +186,30 @@ class NodeTable:
             self.release(node, uid)
         self._holdings.setdefault(node, {})[uid] = holding
         self._charge(node, holding, 1)
+        if self.undo_log.trials:
+            self.undo_log.add(self.release, node, uid)
 
     def release(self, node: str, uid: str) -> bool:
         """Remove the holding of a pod on a node; return whether there was one."""
         held = self._holdings.get(node)
-        holding = None if held is None else held.pop(uid, None)
-        if holding is None:
+        if held is None or (holding := held.get(uid)) is None:
             return False
+        if self.undo_log.trials:
+            uids = list(held)
+            self.undo_log.add(self._restore, node, uid, holding, uids[uids.index(uid) + 1 :])
+        del held[uid]
         if not held:
             del self._holdings[node]
         self._charge(node, holding, -1)
         return True
+
+    def _restore(self, node: str, uid: str, holding: Holding, followers: Iterable[str]) -> None:
+        """Undo a release: the pod precedes its ``followers`` on the node again, since families may count in turn."""
+        held = self._holdings.setdefault(node, {})
+        held[uid] = holding
+        for follower in followers:
+            held[follower] = held.pop(follower)
+        self._charge(node, holding, 1)
 
     def holding(self, node: str, uid: str) -> Holding | None:
         """Return the holding of a pod on a node, or None."""
@@ -206,6 +223,8 @@ class NodeTable:
         """Make a node infeasible for all pods, or end the reservation. An unknown node is ignored."""
         row = self._rows.get(node)
         if row is not None:
+            if self.undo_log.trials:
+                self.undo_log.add(partial(self.set_reserved, reserved=self.is_reserved(node)), node)
             self._resources.set_reserved(row, reserved=reserved)
             self._touch(row)
 

@@ -8,6 +8,7 @@ from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import NodeFact, PodRequest
 from deviceshare.queueing.gangs import Group, decide
+from deviceshare.state import Trial
 
 _OF_CONDITIONS = "node.kubernetes.io/"
 """The prefix of the taints that Kubernetes sets for what passes: a node that is not ready, or cordoned."""
@@ -42,10 +43,8 @@ class EmptyCluster:
         """
         if any(_needs_more(pod.ask) for pod in group.pods):
             return True
-        decision = decide(self._allocator, group, reasons=False)
-        for pod, placement in (*decision.placed, *decision.reserved):
-            self._allocator.release(placement.node, pod.uid)
-        return bool(decision.placed)
+        with Trial(self._allocator.undo_log):
+            return bool(decide(self._allocator, group, reasons=False).placed)
 
 
 def _able(node: NodeFact) -> NodeFact:

@@ -15,6 +15,7 @@ from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.model import GroupKey, PodFact, PodRequest
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.shortage import Shortage
+from deviceshare.state import Trial
 
 UNEXPLAINED = Unplaceable(0, ())
 """No node fits a pod; not diagnosed."""
@@ -166,17 +167,17 @@ def decide(
     known: MutableMapping[PodRequest, Unplaceable] = {} if no_room is None else no_room
     if len(group.pods) == 1 and group.missing <= 1 and not group.tasks:
         return _Single(allocator, group, queues, known).decide(borrowing=borrowing, reasons=reasons)
-    attempt = _Attempt(allocator, group, queues, known, borrowing=borrowing, reasons=reasons)
-    if attempt.place(group.pods):
-        return attempt.success()
-    if group.tasks and allocator.conf.extensions.gang_retry:
-        attempt.roll_back()
+    with Trial(allocator.undo_log) if queues is None else Trial(allocator.undo_log, queues.undo_log) as trial:
         attempt = _Attempt(allocator, group, queues, known, borrowing=borrowing, reasons=reasons)
-        if attempt.place(_minimum_first(group)):
-            return attempt.success()
-    failure = attempt.failure()
-    attempt.roll_back()
-    return failure
+        placed = attempt.place(group.pods)
+        if not placed and group.tasks and allocator.conf.extensions.gang_retry:
+            trial.roll_back()
+            attempt = _Attempt(allocator, group, queues, known, borrowing=borrowing, reasons=reasons)
+            placed = attempt.place(_minimum_first(group))
+        if not placed:
+            return attempt.failure()
+        trial.commit()
+        return attempt.success()
 
 
 def _find_place(
@@ -335,14 +336,6 @@ class _Attempt(msgspec.Struct, eq=False):
             fitted=len(self.placed) + len(self.reserved),
             short=self.group.short(self.tasks),
         )
-
-    def roll_back(self) -> None:
-        for pod, placement in self.placed:
-            self.allocator.release(placement.node, pod.uid)
-            if self.queues is not None:
-                self.queues.release(pod.uid)
-        for pod, placement in self.reserved:
-            self.allocator.release(placement.node, pod.uid)
 
     def _why_not(self, pod: PodFact) -> Unplaceable:
         why = self.no_room.get(pod.ask, UNEXPLAINED)

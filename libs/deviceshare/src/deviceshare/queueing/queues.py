@@ -22,7 +22,7 @@ from deviceshare.queueing.queue_limits import QueueLimits
 from deviceshare.queueing.queue_order import QueueOrder, QueueOrderKey
 from deviceshare.queueing.shortage import Shortage
 from deviceshare.queueing.weights import set_by_weight
-from deviceshare.state import PODS
+from deviceshare.state import PODS, UndoLog
 
 
 @lru_cache(maxsize=4096)
@@ -72,6 +72,8 @@ class Queues:
         """By resource, the queues that are decided elsewhere and lack what they deserve: no queue borrows it."""
         self.nodes_version = 0
         """Incremented with every change of a node."""
+        self.undo_log = UndoLog()
+        """What undoes the charges of pods in open trials."""
         self.counting = Counting(conf)
         self.configure(conf)
 
@@ -259,6 +261,7 @@ class Queues:
 
     def hold(self, uid: str, grants: Iterable[ContainerGrant] | None = None) -> None:
         """Charge a placed pod to its queue: by what it is granted, None if that is known from its claim or its fact."""
+        self._log(uid)
         if grants is not None and uid in self._by_cards:
             self._count_again(self._pods[uid], tuple(grants))
         entry = self._pods.get(uid)
@@ -267,11 +270,23 @@ class Queues:
 
     def release(self, uid: str) -> None:
         """Undo the charge of a pod."""
+        self._log(uid)
         entry = self._pods.get(uid)
         if entry is not None and entry.held:
             self._charge(entry, held=False)
             if uid in self._by_cards:
                 self._count_again(entry, None)
+
+    def _log(self, uid: str) -> None:
+        if self.undo_log.trials and (entry := self._pods.get(uid)) is not None:
+            self.undo_log.add(self._restore, uid, entry.claimed, entry.held)
+
+    def _restore(self, uid: str, claimed: tuple[ContainerGrant, ...] | None, held: bool) -> None:
+        entry = self._pods[uid]
+        if entry.claimed != claimed:
+            entry = self._count_again(entry, claimed)
+        if entry.held != held:
+            self._charge(entry, held=held)
 
     def _count_again(self, entry: _Entry, claimed: tuple[ContainerGrant, ...] | None) -> _Entry:
         """Count a pod whose amounts depend on cards with these grants."""

@@ -3,17 +3,20 @@
 Read :mod:`.scheduler`, which shows what a caller sees. :mod:`.cluster_state` and :mod:`.records` hold what is known of
 the cluster, with :mod:`.claim_users`, :mod:`.inherited_policies` and :mod:`.arrivals`; :mod:`.facts` applies facts to
 it. :mod:`.deciding` makes one round of decisions: :mod:`.readiness` says which groups can be decided, :mod:`.promises`
-takes back what queues promised in vain, :mod:`.ownership` says which groups are decided here. :mod:`.overcommit` finds
-claims without room, :mod:`.explaining` and :mod:`.reporter` say why pods wait. What is written where, and by which of
-several replicas, is the caller's.
+takes back what queues promised in vain, :mod:`.ownership` says which groups are decided here. :mod:`.trial` tries
+decisions. :mod:`.overcommit` finds claims without room; :mod:`.explaining`, :mod:`.reporter` and :mod:`.holders` say
+why pods wait. What is written where, and by which of several replicas, is the caller's.
 """
 
 from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.scheduler.deciding import Round
+from deviceshare.scheduler.explaining import describe
 from deviceshare.scheduler.facts import Applied, Ended
+from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
-from deviceshare.scheduler.scheduler import PROMPT_RETRIES, RETRY, Scheduler
+from deviceshare.scheduler.scheduler import PROMPT_RETRIES, RETRY, MovePlan, Scheduler
+from deviceshare.scheduler.trial import SchedulerTrial, TriedGroup
 
 __all__ = [
     "EVERYTHING",
@@ -23,9 +26,14 @@ __all__ = [
     "ClusterState",
     "Ended",
     "GroupRecord",
+    "HolderOnNode",
     "LedgerRecord",
+    "MovePlan",
     "Ownership",
     "PodRecord",
     "Round",
     "Scheduler",
+    "SchedulerTrial",
+    "TriedGroup",
+    "describe",
 ]

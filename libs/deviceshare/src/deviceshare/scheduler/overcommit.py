@@ -8,6 +8,7 @@ from collections import Counter
 from deviceshare.allocation import Allocator
 from deviceshare.model import Claim
 from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.state import Trial
 
 
 def excess(allocator: Allocator, node: str) -> Counter[str]:
@@ -35,21 +36,19 @@ def overcommitted_claims(cluster: ClusterState, node: str) -> list[Claim]:
     ]
     if not unbound or not excess(cluster.allocator, node):
         return []
-    released = [claim for claim in unbound if claim.withdraw or claim.id in record.withdraw]
-    for claim in released:
-        cluster.allocator.release(node, claim.uid)
+    withdrawn = [claim for claim in unbound if claim.withdraw or claim.id in record.withdraw]
     found = []
-    left = excess(cluster.allocator, node)
-    for claim in sorted(unbound, key=lambda claim: (claim.decided_at, claim.id), reverse=True):
-        if not left:
-            break
-        if claim in released:
-            continue
-        cluster.allocator.release(node, claim.uid)
-        released.append(claim)
-        if (rest := excess(cluster.allocator, node)) != left:
-            found.append(claim)
-            left = rest
-    for claim in released:
-        cluster.charge(node, claim.uid)
+    with Trial(cluster.allocator.undo_log):
+        for claim in withdrawn:
+            cluster.allocator.release(node, claim.uid)
+        left = excess(cluster.allocator, node)
+        for claim in sorted(unbound, key=lambda claim: (claim.decided_at, claim.id), reverse=True):
+            if not left:
+                break
+            if claim in withdrawn:
+                continue
+            cluster.allocator.release(node, claim.uid)
+            if (rest := excess(cluster.allocator, node)) != left:
+                found.append(claim)
+                left = rest
     return found

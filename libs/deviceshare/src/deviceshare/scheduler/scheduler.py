@@ -2,9 +2,13 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
+from typing import NamedTuple
 
-from deviceshare.allocation import Placement
+from msgspec.structs import replace
+
+from deviceshare.allocation import Movable, Move, Placement, PodClass, Unplaceable, measure, plan
 from deviceshare.conf import SchedulerConf
+from deviceshare.families import placed_on
 from deviceshare.model import (
     AnyFact,
     Backoff,
@@ -14,21 +18,36 @@ from deviceshare.model import (
     NodeFact,
     Now,
     PodFact,
+    PodRequest,
 )
 from deviceshare.queueing import Decision
-from deviceshare.scheduler import explaining
+from deviceshare.scheduler import explaining, holders
+from deviceshare.scheduler.arrivals import begin_to_count, count_if_configured
 from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.scheduler.deciding import Deciding, Round
 from deviceshare.scheduler.facts import Applied, Facts
+from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.overcommit import overcommitted_claims
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
+from deviceshare.scheduler.readiness import queue_obstacle
 from deviceshare.scheduler.records import GroupRecord, PodRecord
 from deviceshare.scheduler.reporter import Reporter
+from deviceshare.scheduler.trial import SchedulerTrial
+from deviceshare.state import Holding
+from deviceshare.volumes import Catalog
 
 RETRY = Backoff(0.5, 30.0)
 """Seconds until a pod whose claim was refused is decided again; doubles with each refusal."""
 PROMPT_RETRIES = 3
 """Refusals after which a pod counts as one that waits with its reason."""
+
+
+class MovePlan(NamedTuple):
+    """Moves of placed pods, and the fragmentation of all nodes before and after them, in thousandths of a card."""
+
+    moves: tuple[Move, ...]
+    before: float
+    after: float
 
 
 class Scheduler:
@@ -75,11 +94,41 @@ class Scheduler:
         """Return the name of the queue that a pod is in."""
         return self.cluster.queue_of(pod)
 
+    @property
+    def catalog(self) -> Catalog:
+        """The volumes of the cluster that pods use."""
+        return self.cluster.allocator.volumes.catalog
+
+    def holding(self, node: str, uid: str) -> Holding | None:
+        """Return what a pod holds on a node, or None."""
+        return self.cluster.allocator.holding(node, uid)
+
+    def holders_on(self, node: str) -> Iterator[HolderOnNode]:
+        """Yield the pods with a claim on a node, then those that are bound there without one."""
+        return holders.on_node(self.cluster, node)
+
+    def holders_of(self, queue: str) -> Iterator[tuple[PodFact, Mapping[str, int]]]:
+        """Yield the placed pods of a queue and of its descendants, with what they count there."""
+        return holders.in_queue(self.cluster, queue)
+
+    def queue_obstacle(self, pod: PodFact) -> str:
+        """Return why the queue of a pod serves none of its kind, '' if it does."""
+        return queue_obstacle(self.cluster, self.queue_of(pod), "", pod.namespace)
+
     # What changes it
 
     def apply(self, key: str, fact: AnyFact, now: Now) -> Applied:
         """Apply a fact; ``key`` is the same for all facts of one object, and tells which object is gone."""
         return self._facts.apply(key, fact, now)
+
+    def configure(self, conf: SchedulerConf) -> None:
+        """Decide by a configuration that no fact has."""
+        self.cluster.configure(conf)
+        count_if_configured(self.cluster)
+
+    def count_arrivals(self) -> None:
+        """Count the pods that are known, and those that arrive, as expected again, whatever the policy."""
+        begin_to_count(self.cluster)
 
     def pause(self, node: str, reason: str) -> None:
         """Set why a node takes no pods whatever its fact says, '' for no reason."""
@@ -201,7 +250,49 @@ class Scheduler:
             for claim in overcommitted_claims(self.cluster, node):
                 yield node, claim
 
+    # Trials
+
+    def trial(self) -> SchedulerTrial:
+        """Return a trial: ``with scheduler.trial() as trial: trial.remove(…); trial.place(…); trial.commit()``.
+
+        What is not committed is undone. No facts and claims may be applied meanwhile.
+        """
+        return SchedulerTrial(self.cluster)
+
+    def plan_moves(self, budget: int, movable: Iterable[Movable]) -> MovePlan:
+        """Return a plan of at most ``budget`` moves (:func:`deviceshare.allocation.plan`), and what it changes."""
+        allocator = self.cluster.allocator
+        with self.cluster.dispatcher.reservations.enforced():
+            moves = plan(allocator, (), budget, movable)
+        return MovePlan(moves, *measure(allocator, moves))
+
+    def movable_class(self, pod: PodFact) -> PodClass:
+        """Return the class of a placed pod as it is when it is created again; it is valid while it is referenced."""
+        _, pod_class = self.cluster.classify(replace(pod, node=""))
+        return pod_class
+
     # Reasons
+
+    def explain(self, uid: str, now: Now) -> Explanation:
+        """Return why a waiting pod would wait if its group were decided now, with all nodes, or where it would go.
+
+        A pause after a refusal does not matter.
+        """
+        pod = self.cluster.pods[uid].fact
+        with self.trial() as trial:
+            tried = trial.place_group(pod.group, now.monotonic)
+        if tried.obstacle is not None:
+            return explaining.held_up(pod, tried.obstacle[1], now.wall, self.name)
+        for placed, placement in tried.placed:
+            if placed.uid == uid:
+                return explaining.pending(pod, f"fits now: {placed_on(placement.node)}", now.wall, self.name)
+        assert tried.refused is not None
+        why = next((reason for waiting, reason in tried.refused.waiting if waiting.uid == uid), None)
+        return explaining.waiting(pod, why, tried.refused, now.wall, self.name)
+
+    def why_not(self, request: PodRequest) -> Unplaceable:
+        """Return why no node is feasible for a request."""
+        return self.cluster.allocator.why_not(request)
 
     def reports(self, now: float) -> list[Explanation]:
         """Return the explanations of waiting pods that are to be published now."""
