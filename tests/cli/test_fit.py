@@ -10,18 +10,18 @@ from types import SimpleNamespace
 
 import pytest
 from deviceshare.model import HOSTNAME, Card, NodeFact, QueueFact, Requirement, VolumeClaimFact, VolumeFact
+from deviceshare.scheduler import Scheduler
 from deviceshare_bus.cores.core import Now
 from deviceshare_bus.messages.subjects import fact
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.reading.live import open_live
-from deviceshare_cli.reading.state import placement_core
+from deviceshare_cli.reading.state import scheduler_of
 from deviceshare_cli.runfile import Run
 from deviceshare_cli.whatif import fit as command
 from deviceshare_cli.whatif.fitting import fit
 from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import holders
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
-from deviceshare_placement.core import FactReceived, PlacementCore
 from support.up_manifests import gang
 
 POD = """
@@ -40,8 +40,8 @@ SERVED = ("deviceshare", "volcano")
 NOW = Now(1.0, 1.0)
 
 
-def cluster(nodes: int, cards: int, *queues: QueueFact) -> PlacementCore:
-    core = placement_core((), 1.0)
+def cluster(nodes: int, cards: int, *queues: QueueFact) -> Scheduler:
+    scheduler = scheduler_of((), 1.0)
     for number in range(nodes):
         name = f"node-{number:04}"
         found = tuple(
@@ -55,10 +55,10 @@ def cluster(nodes: int, cards: int, *queues: QueueFact) -> PlacementCore:
             cards=found,
             labels={HOSTNAME: name},
         )
-        core.handle(FactReceived(fact("node", name), node), NOW)
+        scheduler.apply(fact("node", name), node, NOW)
     for queue in queues:
-        core.handle(FactReceived(fact("queue", queue.name), queue), NOW)
-    return core
+        scheduler.apply(fact("queue", queue.name), queue, NOW)
+    return scheduler
 
 
 @pytest.fixture
@@ -90,14 +90,14 @@ def test_as_many_fit_as_the_cards_have_room_for(wanted) -> None:
 
 
 def test_what_does_not_fit_names_the_missing_amount_and_the_holders(wanted) -> None:
-    core = cluster(1, 1)
-    first = fit(core, wanted(POD, 20000), 1, 0, 1.0)
+    scheduler = cluster(1, 1)
+    first = fit(scheduler, wanted(POD, 20000), 1, 0, 1.0)
     assert first.asked[0].fits
-    found = fit(core, [each.copy(1) for each in wanted(POD, 20000)], 1, 0, 1.0)
+    found = fit(scheduler, [each.copy(1) for each in wanted(POD, 20000)], 1, 0, 1.0)
     (failed,) = found.asked
     assert not failed.fits
     assert "asked 20000 MiB, at most 12768 MiB free, 7232 MiB missing" in failed.message
-    assert holders(core.scheduler.cluster, failed) == []  # the first one was charged, but holds nothing in the cluster
+    assert holders(scheduler, failed) == []  # the first one was charged, but holds nothing in the cluster
 
 
 def test_a_gang_fits_whole_or_not_at_all(wanted) -> None:
@@ -125,10 +125,10 @@ def test_the_decision_takes_less_than_100_ms_on_5000_nodes(wanted) -> None:
     pods, refused = wanted(POD, 10000, 30), wanted(POD, 50000)
     seconds = []
     for asked in (pods, refused):
-        core = cluster(5000, 8)
+        scheduler = cluster(5000, 8)
         gc.collect()
         began = time.process_time()
-        fit(core, asked, 1, 0, 1.0)
+        fit(scheduler, asked, 1, 0, 1.0)
         seconds.append(time.process_time() - began)
     assert max(seconds) < float(os.environ.get("DEVICESHARE_FIT_SECONDS", "0.1")), seconds
 
@@ -179,18 +179,18 @@ VOLUMES = """  volumes:
 
 
 def test_claims_that_no_pod_uses_yet_are_not_evaluated(wanted, monkeypatch, capsys) -> None:
-    core = cluster(3, 1)
+    scheduler = cluster(3, 1)
     terms = ((Requirement(HOSTNAME, "In", ("node-0001",)),),)
     storage = (
         ("volume", "pv", VolumeFact(name="pv", node_terms=terms)),
         ("volumeclaim", "default/known", VolumeClaimFact(key="default/known", volume="pv", bound=True)),
     )
     for kind, key, each in storage:
-        core.handle(FactReceived(fact(kind, key), each), NOW)
+        scheduler.apply(fact(kind, key), each, NOW)
     pods = wanted(POD.rstrip() + "\n" + VOLUMES, 1000)
-    found = without_unknown_claims(pods, core.scheduler.cluster.allocator.volumes.catalog)
+    found = without_unknown_claims(pods, scheduler.catalog)
     assert found.warning.endswith("no pod of the cluster uses: default/new, default/a-scratch")
-    (one,) = fit(core, found.candidates, 1, 0, 1.0).asked
+    (one,) = fit(scheduler, found.candidates, 1, 0, 1.0).asked
     assert [place.node for _, place in one.placed] == ["node-0001"], "the claim that is known is evaluated"
 
     class State:
@@ -207,7 +207,7 @@ def test_claims_that_no_pod_uses_yet_are_not_evaluated(wanted, monkeypatch, caps
         yield State()
 
     monkeypatch.setattr(command, "opened", opened)
-    monkeypatch.setattr(command, "placement_core", lambda *args: cluster(1, 1))
+    monkeypatch.setattr(command, "scheduler_of", lambda *args: cluster(1, 1))
     monkeypatch.setattr(command, "candidates", lambda *args: pods)
     monkeypatch.setattr(command.gc, "freeze", lambda: None)
     assert asyncio.run(command.run_fit(None, [], 1, 0, "text")) == 0

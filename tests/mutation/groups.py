@@ -78,7 +78,12 @@ GROUPS = (
     Group(
         "scheduler",
         (f"{_LIBRARY}/scheduler",),
-        ("tests/library/test_trial.py", "tests/placement/test_placement_[!r]*.py", "tests/placement/test_*.py"),
+        (
+            "tests/library/test_scheduler.py",
+            "tests/library/test_trial.py",
+            "tests/placement/test_placement_[!r]*.py",
+            "tests/placement/test_*.py",
+        ),
     ),
     Group("placement", (_PLACEMENT,), ("tests/placement/test_placement_[!r]*.py", "tests/placement/test_*.py")),
     Group(

@@ -50,7 +50,7 @@ def play(facts: Mapping[str, Fact], now: float) -> Played:
     for_good = _without_place(facts, [pod for pod, _ in waiting.values()], now)
     found = []
     for uid, (pod, reason) in waiting.items():
-        problem = player.cluster.allocator.why_not(pod.ask).problem
+        problem = player.scheduler.why_not(pod.ask).problem
         found.append(Waiting(pod, reason, problem, not pod.gates and for_good.get(uid, False)))
     return Played(found, player.conf)
 

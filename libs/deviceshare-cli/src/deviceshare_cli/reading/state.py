@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from deviceshare.scheduler import Scheduler
 from deviceshare_bus.cores.core import CaughtUp, Event, Now, Unreadable
 from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.subjects import Stream
@@ -25,11 +26,11 @@ def metrics_store(messages: Iterable[StoredMessage], now: float) -> MetricsStore
     return core.store
 
 
-def placement_core(messages: Iterable[StoredMessage], now: float) -> PlacementCore:
-    """Return the core of a placement service that has read these messages, and has decided nothing."""
+def scheduler_of(messages: Iterable[StoredMessage], now: float) -> Scheduler:
+    """Return the scheduler of a placement service that has read these messages, and has decided nothing."""
     core = build_core({"instance": "fit", "claim_prefix": "fit"})
     _feed(core, decode_for_placement, messages, now)
-    return core
+    return core.scheduler
 
 
 def _feed(

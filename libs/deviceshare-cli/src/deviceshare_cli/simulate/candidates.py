@@ -6,13 +6,10 @@ from typing import NamedTuple
 
 from deviceshare.allocation import Movable, PodClass
 from deviceshare.model import PodUid
-from deviceshare.scheduler.cluster_state import ClusterState
-from deviceshare.scheduler.readiness import queue_obstacle
-from deviceshare.scheduler.records import PodRecord
+from deviceshare.scheduler import PodRecord, Scheduler
 from deviceshare.state import Holding
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics.api import whole_cards
-from msgspec.structs import replace
 
 from deviceshare_cli.simulate.restartable import (
     INVALID,
@@ -44,28 +41,27 @@ class Candidates(NamedTuple):
         return len(self.movable) + self.excluded.total()
 
 
-def find_candidates(cluster: ClusterState, objects: PodObjects) -> Candidates:
+def find_candidates(scheduler: Scheduler, objects: PodObjects) -> Candidates:
     """Return the placed pods with cards that may be restarted, and why the others may not be."""
     found = Candidates([], Counter(), [])
-    for record in cluster.pods.values():
+    for record in scheduler.pods.values():
         fact = record.fact
-        held = cluster.allocator.holding(fact.node, fact.uid)
+        held = scheduler.holding(fact.node, fact.uid)
         if held is None or not (held.grants or whole_cards(held.resources)):
             continue
-        if obstacle := _obstacle(cluster, record, objects, held):
+        if obstacle := _obstacle(scheduler, record, objects, held):
             found.excluded[obstacle] += 1
             continue
-        # As it is when it is created again: without a node.
-        _, pod_class = cluster.classify(replace(fact, node=""))
+        pod_class = scheduler.movable_class(fact)
         found.movable.append(Movable(fact.uid, fact.node, pod_class.request))
         found.classes.append(pod_class)
     return found
 
 
-def _obstacle(cluster: ClusterState, record: PodRecord, objects: PodObjects, held: Holding) -> str:
+def _obstacle(scheduler: Scheduler, record: PodRecord, objects: PodObjects, held: Holding) -> str:
     """Return why a pod is not restarted, '' if it may be."""
     fact = record.fact
-    group = cluster.groups.get(fact.group) if fact.podgroup else None
+    group = scheduler.groups.get(fact.group) if fact.podgroup else None
     obj = objects.by_uid.get(fact.uid)
     if obstacle := obstacle_to_restart(fact, obj, group.fact if group is not None else None):
         return obstacle
@@ -73,6 +69,6 @@ def _obstacle(cluster: ClusterState, record: PodRecord, objects: PodObjects, hel
         return OTHER_SCHEDULER
     if record.invalid or fact.problems:
         return INVALID
-    if queue_obstacle(cluster, cluster.queue_of(fact), "", fact.namespace):
+    if scheduler.queue_obstacle(fact):
         return QUEUE
     return "" if held.grants else UNKNOWN_CARDS

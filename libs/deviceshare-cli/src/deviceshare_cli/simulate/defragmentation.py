@@ -7,10 +7,10 @@ moved first.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from deviceshare.allocation import Move, measure, plan
+from deviceshare.allocation import Move
 from deviceshare.kernels import CARD
 from deviceshare.model import PodFact
-from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler import Scheduler
 from deviceshare_metrics.api import PodDevice
 
 from deviceshare_cli.pods import devices_of
@@ -87,13 +87,10 @@ def defragmentation(
     without = settled()
     create(without)
     without.count_arrivals()
-    candidates = find_candidates(without.cluster, objects)
+    candidates = find_candidates(without.scheduler, objects)
     budget = max(1, -(-candidates.pods // PODS_PER_MOVE)) if budget is None else budget
-    allocator = without.cluster.allocator
-    with without.cluster.dispatcher.reservations.enforced():
-        moves = plan(allocator, (), budget, candidates.movable)
-    before, after = measure(allocator, moves)
-    planned = [_planned(without.cluster, move) for move in moves]
+    moves, before, after = without.scheduler.plan_moves(budget, candidates.movable)
+    planned = [_planned(without.scheduler, move) for move in moves]
     without.settle()
     with_plan = without
     if moves:
@@ -115,12 +112,12 @@ def defragmentation(
     )
 
 
-def _planned(cluster: ClusterState, move: Move) -> PlannedMove:
-    held = cluster.allocator.holding(move.source, move.pod.uid)
+def _planned(scheduler: Scheduler, move: Move) -> PlannedMove:
+    held = scheduler.holding(move.source, move.pod.uid)
     assert held is not None
     placement = move.placement
     return PlannedMove(
-        cluster.pods[move.pod.uid].fact,
+        scheduler.pods[move.pod.uid].fact,
         move.source,
         devices_of(held.grants),
         placement.node,

@@ -18,8 +18,7 @@ from deviceshare.model import (
     PodUid,
     VolumeBinding,
 )
-from deviceshare.scheduler.arrivals import begin_to_count, count_if_configured
-from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler import Scheduler
 from deviceshare.volumes import Catalog
 from deviceshare_bus.cores.core import (
     CaughtUp,
@@ -119,12 +118,11 @@ class Player:
             self.create({fact_subject("config", SCHEDULER): conf})
         if policy:
             effective = self.conf
-            self._core.scheduler.cluster.configure(replace(effective, policy=policy, weight=effective.weight or WEIGHT))
-            count_if_configured(self._core.scheduler.cluster)
+            self.scheduler.configure(replace(effective, policy=policy, weight=effective.weight or WEIGHT))
 
     def count_arrivals(self) -> None:
         """Count the pods of the cluster as arrived, whatever the policy: plans of moves expect more of the same."""
-        begin_to_count(self._core.scheduler.cluster)
+        self.scheduler.count_arrivals()
 
     def move(self, moves: Iterable[Move]) -> None:
         """Delete pods, and create each of them again, already bound where a plan places it."""
@@ -145,26 +143,26 @@ class Player:
             self.create({fact_subject("pod", pod.uid): Gone(), fact_subject("pod", uid): bound})
 
     @property
-    def cluster(self) -> ClusterState:
-        """The state by which it decides."""
-        return self._core.scheduler.cluster
+    def scheduler(self) -> Scheduler:
+        """What decides."""
+        return self._core.scheduler
 
     @property
     def conf(self) -> SchedulerConf:
         """The configuration by which it decides."""
-        return self._core.scheduler.cluster.allocator.conf
+        return self.scheduler.conf
 
     @property
     def catalog(self) -> Catalog:
         """The volumes of the cluster that pods use."""
-        return self._core.scheduler.cluster.allocator.volumes.catalog
+        return self.scheduler.catalog
 
     @property
     def names(self) -> Iterator[Key]:
         """Yield the keys of the pods and PodGroups of the cluster."""
         for pod in self._pods.values():
             yield Key("Pod", pod.namespace, pod.name)
-        for group in self._core.scheduler.cluster.groups.values():
+        for group in self.scheduler.groups.values():
             if group.fact is not None:
                 namespace, _, name = group.key.partition("/")
                 yield Key("PodGroup", namespace, name)
@@ -172,12 +170,12 @@ class Player:
     @property
     def waiting(self) -> dict[PodUid, tuple[PodFact, str]]:
         """The pods without a node, with the reason why they wait, by uid."""
-        waits = (record.fact for record in self._core.scheduler.cluster.pods.values() if record.waits)
+        waits = (record.fact for record in self.scheduler.pods.values() if record.waits)
         return {fact.uid: (self._pods[fact.uid], self._reason(fact)) for fact in waits}
 
     def _reason(self, pod: PodFact) -> str:
         """Return why a pod waits, or why its PodGroup was not admitted to its queue."""
-        group = self._core.scheduler.cluster.groups[pod.group].fact
+        group = self.scheduler.groups[pod.group].fact
         return self._reasons.get(pod.uid) or self._reasons.get(group.uid if group is not None else "", "")
 
     def settle(self, progress: Callable[[int], None] = lambda _: None) -> None:

@@ -12,7 +12,7 @@ from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import NONE, indented_json, lines_text, table
 from deviceshare_cli.pods import devices_of, shown_devices
 from deviceshare_cli.reading.opening import Source, opened
-from deviceshare_cli.reading.state import PLACEMENT_STREAMS, placement_core
+from deviceshare_cli.reading.state import PLACEMENT_STREAMS, scheduler_of
 from deviceshare_cli.whatif.fitting import Fit, Fits, by_node, fit
 from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import Holder, holders
@@ -28,24 +28,24 @@ async def run_fit(source: Source, paths: Sequence[str], count: int, limit: int, 
         wanted = candidates(paths, await reader.objects("PriorityClass"), reader.target.schedulers)
         for warning in (each for candidate in wanted for each in candidate.warnings):
             to_stderr(f"Warning: {warning}")
-        core = placement_core(await reader.messages(PLACEMENT_STREAMS), reader.now)
+        scheduler = scheduler_of(await reader.messages(PLACEMENT_STREAMS), reader.now)
         now = reader.now
-    wanted, warning = without_unknown_claims(wanted, core.scheduler.cluster.allocator.volumes.catalog)
+    wanted, warning = without_unknown_claims(wanted, scheduler.catalog)
     if warning:
         to_stderr(f"Warning: {warning}")
-    pending = sum(record.waits for record in core.scheduler.cluster.pods.values())
+    pending = sum(record.waits for record in scheduler.pods.values())
     gc.collect()
     gc.freeze()  # the state stays: a collection of garbage would visit all of it during the decision
     began = time.perf_counter()
-    fits = fit(core, wanted, count, 0, now)
+    fits = fit(scheduler, wanted, count, 0, now)
     decided = time.perf_counter() - began
     more = (
-        fit(core, [each.copy(count) for each in wanted], 0, limit, now)
+        fit(scheduler, [each.copy(count) for each in wanted], 0, limit, now)
         if all(each.whole for each in fits.asked)
         else None
     )
     failed = next((each for each in fits.asked if not each.fits), None)
-    holding = holders(core.scheduler.cluster, failed) if failed is not None else []
+    holding = holders(scheduler, failed) if failed is not None else []
     if more is not None:
         fits = fits._replace(more=more.more, most=more.most)
     if output == "json":

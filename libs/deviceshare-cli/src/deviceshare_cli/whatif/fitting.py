@@ -5,13 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from deviceshare.allocation import Placement
-from deviceshare.model import PodFact
-from deviceshare.queueing import Decision, Reason, Shortage, decide
-from deviceshare.scheduler.explaining import describe
-from deviceshare.scheduler.readiness import readiness
-from deviceshare_bus.cores.core import Now
-from deviceshare_bus.messages.subjects import fact
-from deviceshare_placement.core import FactReceived, PlacementCore
+from deviceshare.model import Now, PodFact
+from deviceshare.queueing import Decision, Reason
+from deviceshare.scheduler import Scheduler, describe
 
 from deviceshare_cli.whatif.manifests import Candidate
 
@@ -50,58 +46,41 @@ class Fits(NamedTuple):
         return sum(each.fits for each in self.asked)
 
 
-def fit(core: PlacementCore, candidates: Sequence[Candidate], count: int, limit: int, now: float) -> Fits:
+def fit(scheduler: Scheduler, candidates: Sequence[Candidate], count: int, limit: int, now: float) -> Fits:
     """Place ``count`` copies of candidates together, then as many more as fit, at most ``limit``.
 
-    What is placed stays charged in ``core``. Pending pods of the cluster are not placed first.
+    What is placed stays charged in ``scheduler``. Pending pods of the cluster are not placed first.
     """
     asked: list[Fit] = []
     for number in range(count):
         for candidate in candidates:
-            asked.append(fit_one(core, candidate.copy(number), now))
+            asked.append(fit_one(scheduler, candidate.copy(number), now))
             if not asked[-1].fits:
                 return Fits(asked, 0, False)
     more = 0
     while more < limit:
-        if not all(fit_one(core, each.copy(count + more), now, reasons=False).whole for each in candidates):
+        if not all(fit_one(scheduler, each.copy(count + more), now, reasons=False).whole for each in candidates):
             return Fits(asked, more, False)
         more += 1
     return Fits(asked, more, True)
 
 
-def fit_one(core: PlacementCore, candidate: Candidate, now: float, *, reasons: bool = True) -> Fit:
+def fit_one(scheduler: Scheduler, candidate: Candidate, now: float, *, reasons: bool = True) -> Fit:
     """Place one candidate, and charge it; ``reasons``: whether to diagnose why it does not fit."""
-    cluster, at = core.scheduler.cluster, Now(now, now)
+    at = Now(now, now)
     if candidate.group is not None:
-        core.handle(FactReceived(fact("podgroup", candidate.group.key), candidate.group), at)
+        scheduler.apply(f"podgroup {candidate.group.key}", candidate.group, at)
     for pod in candidate.pods:
-        core.handle(FactReceived(fact("pod", pod.uid), pod), at)
-    cluster.accounts.refresh()
-    if cluster.accounts.unready:
-        return Fit((), message=cluster.accounts.unready, pod=candidate.pods[0])
-    found = readiness(cluster, cluster.groups[candidate.pods[0].group], {}, now)
-    if found.job is None:
-        (pod, obstacle), *_ = found.obstacles
+        scheduler.apply(f"pod {pod.uid}", pod, at)
+    with scheduler.trial() as trial:
+        tried = trial.place_group(candidate.pods[0].group, now, reasons=reasons)
+        trial.commit()
+    if tried.obstacle is not None:
+        pod, obstacle = tried.obstacle
         return Fit((), message=obstacle.text, pod=pod)
-    placed: list[tuple[PodFact, Placement]] = []
-    group, borrows = found.job.group, False
-    while group.pods:
-        decision = decide(cluster.allocator, group, cluster.accounts, borrowing=borrows, reasons=reasons)
-        if not decision.placed and not borrows and _may_borrow(core, decision):
-            borrows = True
-            continue
-        if not decision.placed:
-            return _refused(decision, tuple(placed), borrows=borrows)
-        placed += decision.placed
-        group = group.without([pod for pod, _ in decision.placed])
-    return Fit(tuple(placed), whole=True, borrows=borrows)
-
-
-def _may_borrow(core: PlacementCore, decision: Decision) -> bool:
-    """Return whether only the deserved amount of the queue is in the way, which queues may exceed."""
-    lacking = [reason for _, reason in decision.waiting if reason is not None]
-    of_queue = [reason for reason in lacking if isinstance(reason, Shortage) and reason.bound == "deserved"]
-    return bool(of_queue) and core.scheduler.cluster.allocator.conf.extensions.borrowing
+    if tried.refused is not None:
+        return _refused(tried.refused, tried.placed, borrows=tried.borrows)
+    return Fit(tried.placed, whole=True, borrows=tried.borrows)
 
 
 def _refused(decision: Decision, placed: tuple[tuple[PodFact, Placement], ...], *, borrows: bool) -> Fit:

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from deviceshare.allocation import Unplaceable
-from deviceshare.model import Explanation, GroupKey, Now, PodGroupFact, PodUid, Resources
+from deviceshare.allocation import Placement, Unplaceable
+from deviceshare.model import Explanation, GroupKey, Now, PodFact, PodGroupFact, PodUid, Resources
 from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
 from deviceshare.scheduler import explaining
 from deviceshare.scheduler.cluster_state import STARTED, ClusterState
@@ -37,6 +37,14 @@ class Round(NamedTuple):
     of_groups: list[Explanation]
     unplaced: int
     """How many pods were found to fit nowhere."""
+
+    @property
+    def placed(self) -> list[tuple[PodFact, Placement, Decision]]:
+        """The placed pods in the order of the decisions, each with its place and the decision of its group."""
+        by_uid = {
+            pod.uid: (pod, placement, decision) for decision in self.decisions for pod, placement in decision.placed
+        }
+        return [by_uid[uid] for uid in self.order if uid in by_uid]
 
 
 class Deciding:

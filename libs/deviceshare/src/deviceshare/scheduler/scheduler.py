@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from deviceshare.allocation import Movable, Move, Placement, PodClass, Unplaceable, measure, plan
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import placed_on
 from deviceshare.model import (
     AnyFact,
     Backoff,
@@ -285,7 +284,7 @@ class Scheduler:
             return explaining.held_up(pod, tried.obstacle[1], now.wall, self.name)
         for placed, placement in tried.placed:
             if placed.uid == uid:
-                return explaining.pending(pod, f"fits now: {placed_on(placement.node)}", now.wall, self.name)
+                return explaining.pending(pod, f"fits on node {placement.node} now", now.wall, self.name)
         assert tried.refused is not None
         why = next((reason for waiting, reason in tried.refused.waiting if waiting.uid == uid), None)
         return explaining.waiting(pod, why, tried.refused, now.wall, self.name)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from deviceshare.allocation import Placement
-from deviceshare.model import Claim, PodFact, PodUid
+from deviceshare.model import Claim, PodFact
 from deviceshare.queueing import Decision
 from deviceshare.scheduler import Round
 
@@ -50,7 +50,7 @@ def select(decided: Round) -> Selection:
     """
     together: set[str] = set()
     put_back = []
-    by_uid: dict[PodUid, tuple[PodFact, Placement, Decision]] = {}
+    chosen = []
     for decision in decided.decisions:
         nodes = nodes_of(decision)
         if len(nodes) > 1 or INTER_POD in nodes:
@@ -58,9 +58,8 @@ def select(decided: Round) -> Selection:
                 put_back.append(decision)
                 continue
             together |= nodes
-        for pod, placement in decision.placed:
-            by_uid[pod.uid] = (pod, placement, decision)
-    return Selection([by_uid[uid] for uid in decided.order if uid in by_uid], together, put_back)
+        chosen.append(decision)
+    return Selection(decided._replace(decisions=chosen).placed, together, put_back)
 
 
 def nodes_of(decision: Decision) -> set[str]:

@@ -1,0 +1,98 @@
+"""The scheduler as harnesses use it: facts in, decisions and reasons out."""
+
+import re
+from pathlib import Path
+
+import pytest
+from deviceshare.model import Gone, Now, PodFact, PodGroupFact
+from deviceshare.scheduler import RETRY, Scheduler
+from support.builders import card, node, pod, vgpu
+
+ROOT = Path(__file__).parents[2]
+HARNESSES = ("libs/deviceshare-cli/src", "lab/src", "libs/deviceshare-localcluster/src")
+INSIDE = re.compile(r"\bscheduler\.(?:_\w+|cluster)\b")
+NOW = Now(10.0, 1e9)
+NODE = node("a", [card(0, node="a", memory=1000)])
+
+
+def scheduler_with(*pods: PodFact) -> Scheduler:
+    scheduler = Scheduler("s")
+    scheduler.apply("node a", NODE, NOW)
+    for each in pods:
+        scheduler.apply(f"pod {each.uid}", each, NOW)
+    scheduler.begin()
+    return scheduler
+
+
+def claimed(scheduler: Scheduler, now: Now = NOW) -> list[str]:
+    """Decide a round, and let all of its decisions stand; return the pods in the order of the decisions."""
+    pods = []
+    for number, (fact, placement, decision) in enumerate(scheduler.round(now).placed):
+        claim = scheduler.new_claim(f"claim-{number}", fact, placement, decision, now)
+        scheduler.claim(placement.node, [claim])
+        pods.append(claim.name)
+    return pods
+
+
+def test_a_decision_stands_when_it_is_claimed_and_is_taken_back_otherwise() -> None:
+    scheduler = scheduler_with(pod("one", vgpu(1, 1000)))
+    ((fact, placement, _),) = scheduler.round(NOW).placed
+    assert (fact.name, placement.node) == ("one", "a")
+    assert scheduler.holding("a", fact.uid) is not None
+    scheduler.release("a", fact.uid)
+    assert scheduler.holding("a", fact.uid) is None
+    assert claimed(scheduler) == ["one"]
+    scheduler.release("a", fact.uid)
+    assert scheduler.holding("a", fact.uid) is not None, "the claim stays"
+    gone, _ = scheduler.claim("a", [])
+    assert [claim.name for claim in gone] == ["one"]
+    assert scheduler.holding("a", fact.uid) is None
+
+
+def test_a_refused_pod_is_decided_again_after_its_pause() -> None:
+    scheduler = scheduler_with(pod("one", vgpu(1, 1000)))
+    assert scheduler.round(NOW).order
+    scheduler.release("a", "uid-one", again=False)
+    scheduler.refuse("uid-one", "the node is full", NOW.monotonic)
+    assert not scheduler.round(NOW).order
+    assert [each.message for each in scheduler.reports(NOW.monotonic)] == [
+        "binding was refused: the node is full; it will be tried again"
+    ]
+    due = scheduler.next_due(NOW)
+    assert due == pytest.approx(NOW.monotonic + RETRY.delay(0))
+    assert scheduler.round(Now(due, NOW.wall)).order == ["uid-one"]
+
+
+def test_why_a_pod_waits_is_explained_without_deciding_it() -> None:
+    scheduler = scheduler_with(pod("big", vgpu(1, 2000)), pod("small", vgpu(1, 500)), pod("member", gang="g"))
+    assert "asked 2000 MiB" in scheduler.explain("uid-big", NOW).message
+    assert scheduler.explain("uid-small", NOW).message == "fits on node a now"
+    assert scheduler.explain("uid-member", NOW).message == "PodGroup ns/g not found"
+    assert scheduler.holding("a", "uid-small") is None
+    assert claimed(scheduler) == ["small"]
+    assert {each.name for each in scheduler.reports(NOW.monotonic)} == {"big", "member"}
+
+
+def test_a_gang_is_explained_as_a_whole() -> None:
+    members = [pod(name, vgpu(1, 600), gang="g") for name in ("x", "y")]
+    scheduler = scheduler_with(*members)
+    scheduler.apply("group", PodGroupFact(key="ns/g", uid="g", min_member=2, phase="Inqueue", admitted=True), NOW)
+    assert scheduler.explain("uid-y", NOW).message.startswith("pod group ns/g")
+    assert scheduler.holding("a", "uid-x") is None
+
+
+def test_a_deleted_pod_is_reported_with_its_group_as_it_was() -> None:
+    scheduler = scheduler_with(pod("one", vgpu(1, 1000)))
+    applied = scheduler.apply("pod uid-one", Gone(), NOW)
+    assert applied.ended is not None
+    assert applied.ended.group.fact.queue == "default"
+    assert applied.ended.explanation.message == "the pod is gone"
+    assert not scheduler.pods
+    assert not scheduler.groups
+
+
+def test_no_harness_reaches_into_a_scheduler() -> None:
+    files = [file for root in HARNESSES for file in (ROOT / root).rglob("*.py")]
+    found = [f"{file}: {line}" for file in files for line in INSIDE.findall(file.read_text())]
+    assert len(files) > 100
+    assert found == []
