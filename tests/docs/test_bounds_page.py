@@ -5,6 +5,7 @@ What can be found by its form is found: constants with the name of a bound, `lru
 """
 
 import ast
+import functools
 import importlib
 import re
 from collections.abc import Iterator
@@ -45,15 +46,16 @@ NO_BUFFERS = {
 }
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
+@functools.cache
+def modules() -> dict[str, ast.Module]:
+    """Return the modules of all packages but the command's, by name."""
+    parsed = {}
     for source in sorted([*ROOT.glob("libs/*/src"), *ROOT.glob("services/*/src")]):
         for file in sorted(source.rglob("*.py")):
             name = ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
             if not name.startswith("deviceshare_cli"):
-                yield name, ast.parse(file.read_text())
-
-
-MODULES = dict(modules())
+                parsed[name] = ast.parse(file.read_text())
+    return parsed
 
 
 def constants(module: ast.Module) -> Iterator[str]:
@@ -68,7 +70,7 @@ def constants(module: ast.Module) -> Iterator[str]:
 def bounds() -> dict[str, int | float]:
     """Return the constants that are bounds by their names."""
     found = {}
-    for name, module in MODULES.items():
+    for name, module in modules().items():
         for constant in constants(module):
             if constant.isupper() and BOUND.search(constant) and not name.startswith("deviceshare.kernels"):
                 value = getattr(importlib.import_module(name), constant)
@@ -85,7 +87,7 @@ def caches() -> set[str]:
     """Return the functions with a cache of a fixed size."""
     return {
         f"{name}.{node.name}"
-        for name, module in MODULES.items()
+        for name, module in modules().items()
         for node in ast.walk(module)
         if isinstance(node, ast.FunctionDef)
         for decorator in node.decorator_list
@@ -94,7 +96,6 @@ def caches() -> set[str]:
 
 
 PLACES = sorted(set(PLACE.findall(TABLE)))
-CONSTANTS = {name: value for name, value in bounds().items() if name not in NO_BUFFERS}
 
 
 def is_listed(name: str) -> bool:
@@ -106,15 +107,15 @@ def ends_with(name: str, place: str) -> bool:
     return f".{name.removeprefix('deviceshare_')}".endswith(f".{place}")
 
 
-@pytest.mark.parametrize("name", sorted({*CONSTANTS, *caches()} - NO_BUFFERS.keys()))
-def test_every_bound_is_listed(name: str) -> None:
-    assert is_listed(name), f"docs/operators.md, Bounds: {name} is missing, or is no buffer (NO_BUFFERS)"
+def test_every_bound_is_listed() -> None:
+    missing = [name for name in sorted({*bounds(), *caches()} - NO_BUFFERS.keys()) if not is_listed(name)]
+    assert not missing, "docs/operators.md, Bounds: they are missing, or are no buffers (NO_BUFFERS)"
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_listed_name_exists_with_the_value_shown(place: str) -> None:
     module, _, name = place.rpartition(".")
-    (found,) = {each for each in MODULES if ends_with(each, module) and hasattr(importlib.import_module(each), name)}
+    (found,) = {each for each in modules() if ends_with(each, module) and hasattr(importlib.import_module(each), name)}
     value = getattr(importlib.import_module(found), name)
     if not isinstance(value, int | float):
         value = value.cache_parameters()["maxsize"]
@@ -137,7 +138,7 @@ def test_no_exception_is_outdated() -> None:
 
 
 def test_queues_and_semaphores_are_bounded_by_constants_or_arguments() -> None:
-    for name, module in MODULES.items():
+    for name, module in modules().items():
         for node in ast.walk(module):
             if not isinstance(node, ast.Call):
                 continue

@@ -51,7 +51,7 @@ PLACES = {
 def read(path: Path) -> list[Object]:
     """Return the objects of a file, or of a directory with a kustomization and its components, in its order."""
     if path.is_file():
-        return [obj for obj in yaml.safe_load_all(path.read_text()) if obj]
+        return [obj for obj in yaml.load_all(path.read_text(), yaml.CSafeLoader) if obj]
     kustomization = yaml.safe_load((path / "kustomization.yaml").read_text())
     assert kustomization["kind"] == "Kustomization"
     found = [obj for name in kustomization["resources"] for obj in read(path / name)]
