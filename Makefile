@@ -13,10 +13,10 @@ export PYTHONDONTWRITEBYTECODE =
 export PYTHONPYCACHEPREFIX = $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test kube promtool charts manifests site fuzz mutate soak chaos lint format bench lock clean
+.PHONY: help setup run test test-system kube promtool charts manifests site fuzz mutate soak chaos lint format bench lock clean
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 setup: $(READY)  ## install everything into .venv/
 
@@ -43,10 +43,15 @@ run: $(READY)  ## schedule the pods of examples/ on its nodes
 	@if test -t 1; then test ! -t 0 || set -m; else end=--until-settled; fi; \
 		$(BIN)/deviceshare up --cluster local:examples --conf examples/volcano-scheduler.conf $$end
 
-# TEST_PROCESSES: a process runs whole files, and has a kube-apiserver of its own.
-test: $(READY)  ## run all tests, on a real nats-server and a real kube-apiserver
+# A process (TEST_PROCESSES) runs whole files, in the order of tests/conftest.py.
+PYTEST = $(BIN)/pytest -n $${TEST_PROCESSES:-3} --dist loadfile --no-loadscope-reorder
+
+test: $(READY)  ## run all tests but those of test-system, on real nats-servers
+	@$(PYTEST) -m "not system"
+
+test-system: $(READY)  ## run the tests on the services as processes, a kube-apiserver and a browser
 	@test -n "$$KUBEBUILDER_ASSETS" || $(MAKE) --no-print-directory kube || echo "no kube-apiserver: its tests are skipped" >&2
-	@$(BIN)/pytest -n $${TEST_PROCESSES:-3} --dist loadfile
+	@$(PYTEST) -m system
 
 kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once; takes minutes
 	@tests/apiserver/build.sh .cache/kube

@@ -1,14 +1,20 @@
-"""Fixtures: a real nats-server, on a free port and with its own store, and a kube-apiserver."""
+"""Fixtures: a real nats-server, on a free port and with its own store, and a kube-apiserver.
+
+Tests that start the services as processes, an API server or a browser have the marker ``system``: ``make test-system``
+runs them, ``make test`` runs all others.
+"""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support import apiserver as kube
 from support.apiserver import ApiServer
 from support.natsserver import NatsServer
+from xdist.scheduler import LoadFileScheduling
 
 # No deadline: the machine may be busy. In CI the inputs are the same in every run.
 settings.register_profile(
@@ -18,6 +24,34 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("deviceshare")
+
+_OF_THE_SYSTEM = {"dashboard", "kube", "system"}
+_NOT_ON_API_SERVER = ("tests/cli/", "tests/dashboard/", "tests/system/")
+_FIRST = ("tests/kube/", "tests/chaos/test_histories.py", "tests/cli/test_conformance_sessions.py")
+"""What takes long and begins first, so that no process is left with it at the end."""
+
+
+class OneApiServer(LoadFileScheduling):  # type: ignore[misc]
+    """Gives whole files to a process, and all files of the tests on the API server to one, which starts it."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return super()._split_scope(nodeid) if nodeid.startswith(_NOT_ON_API_SERVER) else "apiserver"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneApiServer | None:
+    """Start one API server in a run of the tests of the system."""
+    return OneApiServer(config, log) if config.getoption("markexpr") == "system" else None
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of the system that are known by their directory or fixture."""
+    if item.path.parent.name in _OF_THE_SYSTEM or "apiserver" in getattr(item, "fixturenames", ()):
+        item.add_marker("system")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what takes long."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_FIRST))
 
 
 @pytest.fixture

@@ -160,6 +160,7 @@ def test_latencies_that_grow_are_those_of_a_system_that_does_not_keep_up(
         assert f"from {second * 1000:.0f} ms of the second fifth of the pods to {last * 1000:.0f} ms" in found
 
 
+@pytest.mark.system
 def test_few_arrivals_are_refused() -> None:
     command = [
         str(Path(sys.executable).parent / "deviceshare"),
@@ -186,6 +187,7 @@ def test_the_families_decode_the_generated_objects() -> None:
         assert not ask.problems
 
 
+@pytest.mark.system
 def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path))
     command = [
@@ -209,6 +211,7 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(shown["cpu_seconds"]) >= {"inventory", "placement", "binder", "metrics", "bench"}
 
 
+@pytest.mark.system
 def test_a_small_run_at_a_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path))
     command = [str(Path(sys.executable).parent / "deviceshare"), "lab", "bench", "bus", "--nodes", "3", "--pods", "40"]

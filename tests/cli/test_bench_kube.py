@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from support import apiserver
 
+pytestmark = pytest.mark.system
+
 
 def test_the_system_and_the_bare_client_bind_all_pods(tmp_path: Path) -> None:
     command = [

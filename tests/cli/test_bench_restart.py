@@ -37,6 +37,7 @@ def test_ledgers_outcomes_steps_and_objects_name_the_same_pods() -> None:
     assert {(claim.choice.policy, claim.choice.plugins) for claim in claims} == {("binpack", ("nodeorder", "binpack"))}
 
 
+@pytest.mark.system
 def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVICESHARE_RUN_DIR", str(tmp_path))
     options = ["--nodes", "3", "--devices", "2", "--pods", "20", "--json"]
@@ -49,6 +50,7 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert 10 < one["memory_mib"] <= one["peak_memory_mib"] < 1000
 
 
+@pytest.mark.system
 def test_more_pods_than_fit_are_an_error() -> None:
     done = subprocess.run([*COMMAND, "--nodes", "1", "--devices", "1", "--pods", "11"], capture_output=True, text=True)
     assert done.returncode == 2

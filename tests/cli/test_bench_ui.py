@@ -4,9 +4,11 @@ import json
 import subprocess
 import sys
 
+import pytest
 from deviceshare_lab.bench.ui.command import as_text
 from support.browser import needs_chromium
 
+pytestmark = pytest.mark.system
 COMMAND = [sys.executable, "-m", "deviceshare_cli", "lab", "bench", "ui"]
 
 

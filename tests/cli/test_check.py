@@ -1,4 +1,4 @@
-"""`deviceshare check`: what is understood of a cluster before a migration, of files and of a real API server."""
+"""`deviceshare check`: what is understood of a cluster before a migration, of files."""
 
 import copy
 import json
@@ -15,8 +15,6 @@ from deviceshare_cli.checking.inspection import Inspection
 from deviceshare_cli.checking.inspection import inspect as inspect_given
 from deviceshare_cli.checking.manifests import Given, of_manifests, with_jobs
 from deviceshare_localcluster import parse_manifests
-from support import deploy
-from support.apiserver import ApiServer
 from support.example_cluster import EXAMPLES
 from support.running import COMMAND
 
@@ -303,30 +301,3 @@ def test_statuses_and_usage() -> None:
     assert command("local:/nowhere", "--context", "x")[0] == 2
     status, _, error = command("--kubeconfig", "/nowhere")
     assert (status, error.startswith("deviceshare: no cluster")) == (1, True)
-
-
-def test_a_real_cluster_is_read_and_not_changed(apiserver: ApiServer, tmp_path: Path) -> None:
-    deploy.apply(apiserver, *deploy.namespaces("check-test"))
-    name = "check-node"
-    broken = copy.deepcopy(NODE)
-    broken["metadata"] = {"name": name, "annotations": {REGISTER: "GPU-1,10"}}
-    deploy.create_node(apiserver, broken)
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": apiserver.url, "insecure-skip-tls-verify": True}}],
-        "users": [{"name": "u", "user": {"token": apiserver.token}}],
-    }
-    path = tmp_path / "config"
-    path.write_text(yaml.safe_dump(config))
-    try:
-        before = apiserver.request("GET", f"/api/v1/nodes/{name}")
-        status, out, error = command("--kubeconfig", str(path), "--context", "c", "-o", "json")
-        assert status == 3, error
-        (finding,) = [each for each in json.loads(out)["findings"] if each["object"] == f"Node {name}"]
-        assert "GPU-1,10" in finding["value"]
-        assert apiserver.request("GET", f"/api/v1/nodes/{name}") == before
-    finally:
-        apiserver.request("DELETE", f"/api/v1/nodes/{name}")

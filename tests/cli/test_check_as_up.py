@@ -122,6 +122,7 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.system
 def test_check_reports_what_up_reports(manifests: Path, tmp_path: Path) -> None:
     options = ("--cluster", f"local:{manifests}", "--conf", str(CONF), "--metrics-port", "0")
     status, up = run("up", *options, "--until-settled", "--json", directory=tmp_path)

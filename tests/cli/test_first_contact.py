@@ -93,6 +93,7 @@ def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not (ROOT / ".venv" / ".ready").exists(), reason="make setup has not run here")
 def test_ctrl_c_ends_make_run_with_the_last_table_and_no_error(tmp_path: Path) -> None:
     environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(tmp_path / "run"), "TMPDIR": str(tmp_path), "TERM": "xterm"}
@@ -113,6 +114,7 @@ def test_ctrl_c_ends_make_run_with_the_last_table_and_no_error(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+@pytest.mark.system
 def test_a_killed_up_leaves_no_directory(tmp_path: Path) -> None:
     manifests = tmp_path / "manifests"
     manifests.mkdir()

@@ -15,6 +15,7 @@ import typer
 import yaml
 from deviceshare_cli.main import app
 
+pytestmark = pytest.mark.system
 COMMAND = str(Path(sys.executable).parent / "deviceshare")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POD = str(EXAMPLES / "workloads" / "hami-pod.yaml")

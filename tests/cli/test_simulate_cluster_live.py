@@ -11,6 +11,7 @@ from deviceshare_localcluster import read_manifests
 from support.up_commands import EXAMPLES, UpSystem, running_up
 from support.up_manifests import gang
 
+pytestmark = pytest.mark.system
 CONF = str(EXAMPLES / "volcano-scheduler.conf")
 POD = """
 apiVersion: v1

@@ -5,6 +5,7 @@ import shlex
 import time
 from pathlib import Path
 
+import pytest
 from support.card_objects import MEMORY, node, waiting
 from support.up_commands import UpSystem, running_up
 
@@ -45,6 +46,7 @@ def wait_until_placed(system: UpSystem, pods: int) -> dict[str, str | None]:
     return found
 
 
+@pytest.mark.system
 def test_the_commands_of_a_plan_place_the_waiting_pod_that_it_names(tmp_path: Path) -> None:
     system = UpSystem(tmp_path)
     (tmp_path / "manifests").mkdir()

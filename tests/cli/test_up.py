@@ -21,6 +21,7 @@ from deviceshare_cli.system import secret_file
 from support.processes import is_alive, wait_until_dead
 from support.up_manifests import NODE, pod
 
+pytestmark = pytest.mark.system
 COMMAND = str(Path(sys.executable).parent / "deviceshare")
 
 

@@ -11,6 +11,7 @@ from deviceshare_cli.system import CREDENTIALS, signing_environment
 from deviceshare_cluster.signing import FILE, KEY, signing_keys
 from support.up_manifests import NODE, pod
 
+pytestmark = pytest.mark.system
 COMMAND = str(Path(sys.executable).parent / "deviceshare")
 MANIFESTS = f"{NODE}---{pod('p')}"
 

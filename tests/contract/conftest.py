@@ -33,7 +33,7 @@ def volcano_kinds(request: pytest.FixtureRequest, cluster: WritableCluster) -> I
         yield
 
 
-@pytest.fixture(params=["local", "kube"])
+@pytest.fixture(params=["local", pytest.param("kube", marks=pytest.mark.system)])
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[WritableCluster]:
     """Give an empty cluster of each kind."""
     if request.param == "local":

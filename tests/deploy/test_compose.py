@@ -303,6 +303,7 @@ def start(
         return subprocess.Popen(command, env={**os.environ, **variables}, stdout=output, stderr=output)
 
 
+@pytest.mark.system
 def test_the_containers_place_the_examples_and_show_the_pods(servers, credentials, tmp_path):
     (port,) = free_ports(1)
     processes = {}

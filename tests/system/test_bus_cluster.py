@@ -23,7 +23,7 @@ from support.running import RunningSystem
 FAULTS = int(os.environ.get("DEVICESHARE_LEADER_FAULTS", "4"))
 LONGEST = 10 if FAULTS >= 20 else 25
 """Seconds until the first new binding, at most. The election of a leader takes nats-server four to nine of them; the
-short run of `make test` has to share its machine with other tests."""
+short run of `make test-system` has to share its machine with other tests."""
 NODES = 60
 PODS = 40
 PAUSE = 12.0 if FAULTS >= 20 else 0.0

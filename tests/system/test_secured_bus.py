@@ -21,7 +21,7 @@ from support.secured import HOSTS, SETUP, SecuredSystem
 
 PODS = int(os.environ.get("DEVICESHARE_SECURED_BINDINGS", "300"))
 LONGEST = 10.0 if PODS >= 2000 else 25.0
-"""Seconds without a binding, at most; the short run of `make test` shares its machine with other tests."""
+"""Seconds without a binding, at most; the short run of `make test-system` shares its machine with other tests."""
 NODES = max(10, PODS // 20)
 STEP = 5
 """Pods that are created every 0.1 s."""
