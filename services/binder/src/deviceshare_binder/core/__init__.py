@@ -3,8 +3,9 @@
 Reading order: :mod:`~deviceshare_binder.core.events` and :mod:`~deviceshare_binder.core.commands`;
 :mod:`~deviceshare_binder.core.binder_core` (the whole);
 :mod:`~deviceshare_binder.core.claims` (which claim is bound when, and what its outcome is) with its parts
-:mod:`~deviceshare_binder.core.bind_task`, :mod:`~deviceshare_binder.core.bind_queue`,
-:mod:`~deviceshare_binder.core.bind_steps`,
+:mod:`~deviceshare_binder.core.bind_task`, :mod:`~deviceshare_binder.core.bind_transitions` (what happens to a task),
+:mod:`~deviceshare_binder.core.bind_steps`, :mod:`~deviceshare_binder.core.bind_answers`,
+:mod:`~deviceshare_binder.core.bind_queue`,
 :mod:`~deviceshare_binder.core.volumes` (the volumes of a pod, which are bound before the pod),
 :mod:`~deviceshare_binder.core.outcomes` (a node's claims and outcomes),
 :mod:`~deviceshare_binder.core.plugin_handoff` (which claims wait for a device plugin) and

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator
 from deviceshare.families import FamilyError
 from deviceshare.model import Claim
 
-from deviceshare_binder.core.bind_task import BindTask, State
+from deviceshare_binder.core.bind_task import IN_FLIGHT, QUEUE, TIMED, BindTask, Move, State
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_binder.core.plugin_handoff import keys_of
 
 TURN = 16
 """Requests of one node that begin together; claims that have to wait for a handoff do not count."""
+
+_QUEUED, _ENDED = State.QUEUED, State.ENDED  # the member of an enumeration is slow to look up before Python 3.12
 
 
 class BindQueue:
@@ -42,6 +44,10 @@ class BindQueue:
         """Return the task of a claim, None if there is none."""
         return self._tasks.get(claim)
 
+    def task(self, claim: str) -> BindTask:
+        """Return the task of a claim that has one."""
+        return self._tasks[claim]
+
     def all(self) -> Iterable[BindTask]:
         """Return all tasks."""
         return self._tasks.values()
@@ -67,10 +73,29 @@ class BindQueue:
             task.bug = str(error)
         node.tasks[claim.id] = None
         self._of_pod.setdefault(claim.uid, {})[claim.id] = None
-        self.enqueue(task)
+        self.move(task, QUEUE)
 
-    def remove(self, task: BindTask) -> None:
-        """Remove a task."""
+    def move(self, task: BindTask, move: Move) -> None:
+        """Change the state of a task, as :func:`.bind_transitions.advance` demands: nothing else does."""
+        before, state = task.state, move.state
+        task.state, task.due = state, move.until
+        if before in IN_FLIGHT:
+            self.in_flight -= 1
+            self._busy.discard(task.claim.uid)
+        if state in IN_FLIGHT:
+            self.in_flight += 1
+            self._busy.add(task.claim.uid)
+        elif state in TIMED:
+            heapq.heappush(self._timers, (move.until, task.claim.id))
+        elif move.first:
+            self._resumed.append(task.claim.id)
+        elif state is _QUEUED:
+            task.node.queue.append(task.claim.id)
+            self._have_turn(task.node)
+        elif state is _ENDED:
+            self._remove(task)
+
+    def _remove(self, task: BindTask) -> None:
         claim = task.claim
         del self._tasks[claim.id]
         task.node.tasks.pop(claim.id, None)
@@ -86,38 +111,19 @@ class BindQueue:
         """Whether a task is queued and the limit allows it to begin."""
         return bool(self._turns or self._resumed) and self.in_flight < self._limit
 
-    def enqueue(self, task: BindTask) -> None:
-        """Queue a task after the others of its node."""
-        task.state = State.QUEUED
-        task.node.queue.append(task.claim.id)
-        self._have_turn(task.node)
-
-    def unpark(self, node: NodeClaims) -> None:
-        """Queue the parked tasks of a node that was paused."""
-        for task in self.on_node(node):
-            if task.state is State.PARKED:
-                self.enqueue(task)
-
-    def resume(self, claims: list[str]) -> None:
-        """Queue tasks in this order, before all others; claims without a task are left out."""
-        found = [claim for claim in claims if claim in self._tasks]
-        for claim in found:
-            self._tasks[claim].state = State.QUEUED
-        self._resumed += found
-
     def next_turn(self) -> Iterator[BindTask]:
         """Yield the resumed tasks, else the first ones of the node whose turn it is, while the limit allows it."""
         if self._resumed:
             while self._resumed and self.in_flight < self._limit:
                 task = self._tasks.get(self._resumed.popleft())
-                if task is not None and task.state is State.QUEUED:
+                if task is not None and task.state is _QUEUED:
                     yield task
             return
         node = self._turns.popleft()
         requests = 0
         while node.queue and requests < TURN and self.in_flight < self._limit:
             task = self._tasks.get(node.queue.popleft())
-            if task is not None and task.state is State.QUEUED:
+            if task is not None and task.state is _QUEUED:
                 yield task
                 requests += task.in_flight
         node.in_turn = False
@@ -129,12 +135,7 @@ class BindQueue:
             node.in_turn = True
             self._turns.append(node)
 
-    # Timers and requests
-
-    def sleep(self, task: BindTask, state: State, until: float) -> None:
-        """Re-evaluate a task at a monotonic time."""
-        task.state, task.due = state, until
-        heapq.heappush(self._timers, (until, task.claim.id))
+    # Timers
 
     def next_due(self) -> float | None:
         """Return the monotonic time of the next timer."""
@@ -147,21 +148,3 @@ class BindQueue:
             task = self._tasks.get(claim)
             if task is not None and task.due == until:
                 yield task
-
-    def requested(self, task: BindTask, state: State) -> None:
-        """A request for a task is sent to the cluster."""
-        task.state = state
-        self._busy.add(task.claim.uid)
-        self.in_flight += 1
-
-    def answered(self, claim: str) -> BindTask:
-        """The request was answered: the pod's other tasks may continue."""
-        task = self._tasks[claim]
-        assert task.in_flight
-        task.state = State.PARKED
-        self.in_flight -= 1
-        self._busy.discard(task.claim.uid)
-        for other in self.of_pod(task.claim.uid):
-            if other is not task and other.state is State.PARKED:
-                self.enqueue(other)
-        return task

@@ -1,15 +1,29 @@
-"""The steps of one bind task: from its turn to a request, a pause or the outcome of its claim."""
+"""What a bind task does at its turn: it sends a request, waits, or has its outcome.
 
-from collections.abc import Mapping, Sequence
+The transitions of :mod:`.bind_transitions` are functions of this module and :mod:`.bind_answers`.
+"""
+
+from collections.abc import Sequence
 
 from deviceshare.families import FamilyError, UnknownFamilyError
 from deviceshare.model import BOUND, REFUSED, InputError, Outcome, sign
 from deviceshare_bus.cores.core import Now
 
 from deviceshare_binder.core.bind_queue import BindQueue
-from deviceshare_binder.core.bind_task import GRACE, RECHECK, BindTask, Finished, Paused, Rejected, State, Verdict
+from deviceshare_binder.core.bind_task import (
+    END,
+    GRACE,
+    RECHECK,
+    BindTask,
+    Finished,
+    Move,
+    Paused,
+    Rejected,
+    State,
+    Verdict,
+)
 from deviceshare_binder.core.commands import Annotate, BindPod, BindVolumes, ClaimRequest, FencePod, LockNode, ReadPod
-from deviceshare_binder.core.delivery import annotations_of, outcome_of_bound
+from deviceshare_binder.core.delivery import annotations_of
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import Locks
 from deviceshare_binder.core.outcomes import Outcomes
@@ -22,7 +36,7 @@ Step = ClaimRequest | Annotate | Finished | Rejected | Stuck | Paused
 
 
 class BindSteps:
-    """Executes bind tasks on the state of :class:`.claims.ClaimBinder`, and collects what follows for the next tick."""
+    """What transitions of bind tasks work on; collects what follows from them for the next tick."""
 
     def __init__(
         self,
@@ -33,11 +47,11 @@ class BindSteps:
         locks: Locks,
         keys: Sequence[bytes] = (),
     ) -> None:
-        self._facts = facts
+        self.facts = facts
+        self.tasks = tasks
+        self.handoffs = handoffs
+        self.locks = locks
         self._outcomes = outcomes
-        self._tasks = tasks
-        self._handoffs = handoffs
-        self._locks = locks
         self._keys = tuple(keys)
         self._steps: list[Step] = []
         """In order."""
@@ -60,175 +74,144 @@ class BindSteps:
         self._steps = [step for step in self._steps if not isinstance(step, ClaimRequest)]
         return requests
 
-    def begin(self, task: BindTask, now: Now) -> None:
+    def begin(self, task: BindTask, now: Now, _: None = None) -> Move:
         """Begin a task whose turn it is."""
         claim, task.began_at = task.claim, now.wall
         if task.dropped:
-            self.remove(task)
-            return
-        if self._tasks.is_busy(claim.uid) or task.node.invalid:
-            task.state = State.PARKED
+            return self.end(task)
+        if self.tasks.is_busy(claim.uid) or task.node.invalid:
             if reason := next(iter(task.node.invalid.values()), ""):
                 self._steps.append(Paused(claim, task.node.name, reason))
-            return
+            return Move(State.PARKED)
         if task.unsure:
-            self._read(task, None)
-            return
-        verdict = self._facts.judge(task)
-        if verdict is not None and verdict.sure:
-            self.finish(task, verdict.state, verdict.reason, now)
-        elif verdict is not None and verdict.state == BOUND:
-            self._read(task, verdict)
-        elif verdict is not None:
-            self.fence(task, verdict)
-        elif self._facts.missing(task):
-            self._wait(task, now)
-        else:
-            self._prepare(task, now)
+            return self._read(task, None)
+        verdict = self.facts.judge(task)
+        if verdict is None:
+            return self._wait(task, now) if self.facts.missing(task) else self._prepare(task, now)
+        if verdict.sure:
+            return self.finish(task, verdict.state, verdict.reason, now)
+        return self._read(task, verdict) if verdict.state == BOUND else self.fence(task, verdict)
 
-    def _prepare(self, task: BindTask, now: Now) -> None:
+    def _prepare(self, task: BindTask, now: Now) -> Move:
         """Continue with a task whose pod and node are known and allow the binding."""
-        claim = task.claim
+        claim, node = task.claim, task.node.name
         if task.bug:
-            self.fence(task, Verdict(REFUSED, task.bug, sure=False))
-        elif not self._facts.pods[claim.uid].revision:
-            self._read(task, None)
-        elif claim.bindings and not self._volumes_bound(task, now):
-            pass  # it waits, or is refused
-        elif self._handoffs.blocked(task.node.name, claim.uid, task.keys):
-            task.state, task.deadline = State.HELD, None
-            self._handoffs.hold(task.node.name, claim.id, claim.uid, task.keys)
-        elif objection := self._facts.objection(task):
-            self._object(task, objection, now)
-        elif not self._locked(task, now):
-            self._bind(task, now)
+            return self.fence(task, Verdict(REFUSED, task.bug, sure=False))
+        if not self.facts.pods[claim.uid].revision:
+            return self._read(task, None)
+        if claim.bindings and (move := self._bind_volumes(task, now)) is not None:
+            return move
+        if self.handoffs.blocked(node, claim.uid, task.keys):
+            task.deadline = None
+            self.handoffs.hold(node, claim.id, claim.uid, task.keys)
+            return Move(State.HELD)
+        if objection := self.facts.objection(task):
+            return self._object(task, objection, now)
+        return self._lock(task, now) or self._bind(task, now)
 
-    def _volumes_bound(self, task: BindTask, now: Now) -> bool:
-        """Return whether the volumes of a pod are bound; else request them and wait, or refuse the claim.
+    def _bind_volumes(self, task: BindTask, now: Now) -> Move | None:
+        """Request the volumes of a pod and wait, or refuse the claim; return None if they are bound.
 
         Others of the node need not wait for the pod. A volume may be lost after it was bound: each binding looks again.
         """
-        claim, view = task.claim, self._facts.nodes.views[task.node.name]
+        claim, view = task.claim, self.facts.nodes.views[task.node.name]
         assert view is not None
-        if not task.volumes_bound and (objection := self._facts.objection(task)):
-            self._object(task, objection, now)
-            return False
+        if not task.volumes_bound and (objection := self.facts.objection(task)):
+            return self._object(task, objection, now)
         if task.volumes_until is None:
-            task.volumes_until = now.monotonic + self._facts.volume_timeout
-        found = self._facts.volumes.progress(task, view)
+            task.volumes_until = now.monotonic + self.facts.volume_timeout
+        found = self.facts.volumes.progress(task, view)
         if not (found.failed or found.unknown or found.open):
             if not task.volumes_bound:
                 task.volumes_bound, task.deadline = True, None
-            return True
+            return None
         task.volumes_bound = False
-        if found.failed and found.doubtful and (until := task.grace(now.monotonic, GRACE)) is not None:
-            self._tasks.sleep(task, State.WAITING, until)
-        elif found.failed:
-            self.fence(task, Verdict(REFUSED, found.failed, sure=False))
-        elif found.unknown:
-            if (until := task.grace(now.monotonic, GRACE)) is not None:
-                self._tasks.sleep(task, State.WAITING, until)
-            else:
-                self.fence(task, Verdict(REFUSED, f"there is no {found.unknown}", sure=False))
-        elif now.monotonic >= task.volumes_until:
+        waits = (found.failed and found.doubtful) or (not found.failed and found.unknown)
+        if waits and (until := task.grace(now.monotonic, GRACE)) is not None:
+            return Move(State.WAITING, until=until)
+        if found.failed or found.unknown:
+            return self.fence(task, Verdict(REFUSED, found.failed or f"there is no {found.unknown}", sure=False))
+        if now.monotonic >= task.volumes_until:
             names = ", ".join(binding.claim for binding in found.open)
-            reason = f"PersistentVolumeClaims were not bound within {self._facts.volume_timeout:g} s: {names}"
-            self.fence(task, Verdict(REFUSED, reason, sure=False))
-        elif task.volume_revisions is None or found.vanished:
+            reason = f"PersistentVolumeClaims were not bound within {self.facts.volume_timeout:g} s: {names}"
+            return self.fence(task, Verdict(REFUSED, reason, sure=False))
+        if task.volume_revisions is None or found.vanished:
             # A volume that vanished may have been deleted, or another claim has it: the cluster knows.
-            self._facts.volumes.requested(claim.id)
-            self._request(task, State.BINDING_VOLUMES, BindVolumes(claim.id, found.open))
-        else:
-            task.deadline = None
-            self._tasks.sleep(task, State.WAITING, task.volumes_until)
-        return False
+            self.facts.volumes.requested(claim.id)
+            return Move(State.BINDING_VOLUMES, BindVolumes(claim.id, found.open))
+        task.deadline = None
+        return Move(State.WAITING, until=task.volumes_until)
 
-    def _locked(self, task: BindTask, now: Now) -> bool:
-        """Request the node's lock, or wait for it; return whether the binding has to wait."""
-        step = self._locks.next(task.claim, task.node.name, self._facts.nodes.locks(task.node.name), now)
+    def _lock(self, task: BindTask, now: Now) -> Move | None:
+        """Request the node's lock, or wait for it; return None if the binding need not wait."""
+        step = self.locks.next(task.claim, task.node.name, self.facts.nodes.locks(task.node.name), now)
         if step is None:
-            return False
+            return None
         if isinstance(step, LockNode):
             task.lock = step
-            self._handoffs.begin(task.node.name, task.claim.uid, task.keys)
-            self._request(task, State.LOCKING, step)
-        else:
-            self._tasks.sleep(task, State.WAITING, step)
-        return True
+            self.handoffs.begin(task.node.name, task.claim.uid, task.keys)
+            return Move(State.LOCKING, step)
+        return Move(State.WAITING, until=step)
 
-    def _bind(self, task: BindTask, now: Now) -> None:
-        claim, node, pod = task.claim, task.node.name, self._facts.pods[task.claim.uid]
+    def _bind(self, task: BindTask, now: Now) -> Move:
+        claim, node, pod = task.claim, task.node.name, self.facts.pods[task.claim.uid]
         # Device plugins serve the oldest pod first: no two bindings may have the same time.
         self._last_binding = max(now.wall, self._last_binding + MOMENT)
         try:
             annotations = annotations_of(claim, node, pod, self._last_binding)
         except (InputError, UnknownFamilyError, FamilyError) as error:
-            self.fence(task, Verdict(REFUSED, str(error), sure=False))
-            return
+            return self.fence(task, Verdict(REFUSED, str(error), sure=False))
         annotations |= sign(self._keys, claim.uid, node, annotations)
-        self._handoffs.begin(node, claim.uid, task.keys)
+        self.handoffs.begin(node, claim.uid, task.keys)
         request = BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations, pod.revision)
         task.requested_at = task.requested_at or now.wall
-        self._request(task, State.BINDING, request)
+        return Move(State.BINDING, request)
 
-    def found(self, task: BindTask, annotations: Mapping[str, str] | None, now: Now) -> None:
-        """The pod is bound to the claim's node: for this claim if it has the claim's devices."""
-        claim = task.claim
-        self.finish(task, *outcome_of_bound(claim, task.node.name, self._facts.pods.get(claim.uid), annotations), now)
-
-    def _read(self, task: BindTask, verdict: Verdict | None) -> None:
+    def _read(self, task: BindTask, verdict: Verdict | None) -> Move:
         """Read the pod back; ``verdict``: a fact shows that it is bound."""
-        self._ask(task, ReadPod, verdict)
-
-    def fence(self, task: BindTask, verdict: Verdict) -> None:
-        """Let no binding for the claim succeed any more; ``verdict`` is the claim's outcome if the pod is not bound."""
-        self._ask(task, FencePod, verdict)
-
-    def _ask(self, task: BindTask, request: type[ReadPod | FencePod], verdict: Verdict | None) -> None:
         claim, task.verdict = task.claim, verdict
-        self._request(task, State.READING, request(claim.id, claim.namespace, claim.name, claim.uid))
+        return Move(State.READING, ReadPod(claim.id, claim.namespace, claim.name, claim.uid))
 
-    def _request(self, task: BindTask, state: State, request: ClaimRequest) -> None:
-        self._tasks.requested(task, state)
-        self._steps.append(request)
+    def fence(self, task: BindTask, verdict: Verdict) -> Move:
+        """Let no binding for the claim succeed any more; ``verdict`` is the claim's outcome if the pod is not bound."""
+        claim, task.verdict = task.claim, verdict
+        return Move(State.FENCING, FencePod(claim.id, claim.namespace, claim.name, claim.uid))
 
-    def _wait(self, task: BindTask, now: Now) -> None:
+    def _wait(self, task: BindTask, now: Now) -> Move:
         """Wait for facts, in total no longer than the grace, whatever other facts arrive meanwhile."""
         if (until := task.grace(now.monotonic, GRACE)) is not None:
-            self._tasks.sleep(task, State.WAITING, until)
-        elif task.claim.uid in self._facts.pods:
-            self.fence(task, Verdict(REFUSED, f"there is no node {task.node.name}", sure=False))
-        else:
-            self._read(task, None)
+            return Move(State.WAITING, until=until)
+        if task.claim.uid in self.facts.pods:
+            return self.fence(task, Verdict(REFUSED, f"there is no node {task.node.name}", sure=False))
+        return self._read(task, None)
 
-    def _object(self, task: BindTask, objection: str, now: Now) -> None:
+    def _object(self, task: BindTask, objection: str, now: Now) -> Move:
         """Wait for facts that justify a claim: placement may have newer ones. Then refuse the claim.
 
         Claims that waited behind it for a handoff do not wait for its facts.
         """
-        self._handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
+        self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
         if (until := task.grace(now.monotonic, RECHECK)) is not None:
-            self._tasks.sleep(task, State.WAITING, until)
-        else:
-            self._steps.append(Rejected(task.claim, task.node.name, objection))
-            self.fence(task, Verdict(REFUSED, f"the claim is not valid: {objection}", sure=False))
+            return Move(State.WAITING, until=until)
+        self._steps.append(Rejected(task.claim, task.node.name, objection))
+        return self.fence(task, Verdict(REFUSED, f"the claim is not valid: {objection}", sure=False))
 
-    def finish(self, task: BindTask, state: str, reason: str, now: Now) -> None:
-        """Record the outcome of a task's claim and remove the task."""
-        if state != BOUND:
-            self._handoffs.not_begun(task.node.name, task.claim.uid)
-        self.remove(task)
+    def finish(self, task: BindTask, state: str, reason: str, now: Now) -> Move:
+        """Record the outcome of a task's claim."""
         claim, node = task.claim, task.node
-        if not node.is_new(claim, state):
-            return
-        if not task.dropped:
-            trace = task.trace(now.wall) if state == BOUND else None
-            self._outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall), now.monotonic, trace)
-        if not task.dropped or state == BOUND:
-            self._finished.append(Finished(claim, node.name, state, reason))
+        if state != BOUND:
+            self.handoffs.not_begun(node.name, claim.uid)
+        if node.is_new(claim, state):
+            holds = node.holds(claim)
+            if holds:
+                trace = task.trace(now.wall) if state == BOUND else None
+                self._outcomes.finish(node, Outcome(claim.id, claim.uid, state, reason, now.wall), now.monotonic, trace)
+            if holds or state == BOUND:
+                self._finished.append(Finished(claim, node.name, state, reason))
+        return self.end(task)
 
-    def remove(self, task: BindTask) -> None:
-        """Remove a task; its claim is no longer held."""
-        self._facts.volumes.forget(task.claim.id)
-        self._handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
-        self._tasks.remove(task)
+    def end(self, task: BindTask) -> Move:
+        """End a task; its claim is no longer held."""
+        self.facts.volumes.forget(task.claim.id)
+        self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
+        return END

@@ -1,31 +1,21 @@
 """The task to bind one claim's pod: its states, and what the facts imply for it.
 
-The states of a claim's bind task::
-
-    queued ─┬─> binding ──> outcome          the API server's answer is final
-            ├─> held ──> queued              another pod is in handoff to the node's device plugin (plugin_handoff)
-            ├─> binding volumes ──> queued   its volumes are requested; then it waits until they are bound (volumes)
-            ├─> locking ──> queued           the node's lock is requested (locks)
-            ├─> waiting ──> queued           its pod or node is not known yet, its volumes are not bound, or others hold
-            │                                the node's lock
-            ├─> reading ──> queued, outcome  the pod is read back, if it may be bound already
-            ├─> reading ──> outcome          refused or withdrawn: only after a fence, since an earlier request to bind
-            │                                the pod, perhaps of another process, may have succeeded or still arrive
-            └─> (backing off) ──> queued     the cluster did not answer, or refused the request
+How it gets from one state to the next: :mod:`.bind_transitions`.
 
 A request to bind a pod expects the revision of the pod that the task was judged by. If the pod has another one, the
 request does nothing, and the task is judged again by the new revision and its fences.
 """
 
 from collections.abc import Mapping
-from enum import Enum, auto
+from enum import StrEnum
+from math import inf
 from typing import NamedTuple
 
 import msgspec
 from deviceshare.model import BOUND, PHASES, REFUSED, WITHDRAWN, Backoff, Claim
 from deviceshare_bus.cores.core import RecordTrace
 
-from deviceshare_binder.core.commands import LockNode
+from deviceshare_binder.core.commands import ClaimRequest, LockNode
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_binder.core.plugin_handoff import Keys
 from deviceshare_binder.core.views import NodeView, PodView
@@ -66,22 +56,50 @@ class Paused(NamedTuple):
     reason: str
 
 
-class State(Enum):
-    """The state of a bind task.
+class State(StrEnum):
+    """The state of a bind task."""
 
-    Reading: the pod is read back or fenced. Parked: another claim of its pod is in flight, or its node is paused. Held:
-    another pod is being handed over to the device plugin of its node.
-    """
+    QUEUED = "queued"
+    PARKED = "parked"
+    """Another claim of its pod is in flight, or its node is paused."""
+    WAITING = "waiting"
+    """Its pod or node is not known yet or objects to it, its volumes are not bound, or others hold the node's lock."""
+    HELD = "held"
+    """Another pod is being handed over to the device plugin of its node (:mod:`.plugin_handoff`)."""
+    BACKING_OFF = "backing off"
+    """The cluster did not execute its request."""
+    BINDING_VOLUMES = "binding volumes"
+    LOCKING = "locking"
+    BINDING = "binding"
+    READING = "reading"
+    """The pod is read back: it may be bound already."""
+    FENCING = "fencing"
+    """Before it is refused or withdrawn: an earlier request to bind the pod, perhaps of another process, may have
+    succeeded or still arrive."""
+    ENDED = "ended"
+    """Its claim has its outcome, has left the ledger, or is another replica's."""
 
-    QUEUED = auto()
-    PARKED = auto()
-    WAITING = auto()
-    HELD = auto()
-    BINDING_VOLUMES = auto()
-    LOCKING = auto()
-    BINDING = auto()
-    READING = auto()
-    BACKING_OFF = auto()
+
+IN_FLIGHT = frozenset({State.BINDING_VOLUMES, State.LOCKING, State.BINDING, State.READING, State.FENCING})
+"""The states in which a request to the cluster is unanswered."""
+TIMED = frozenset({State.WAITING, State.BACKING_OFF})
+"""The states with a timer."""
+
+
+class Move(NamedTuple):
+    """The next state of a bind task, and what belongs to it."""
+
+    state: State
+    request: ClaimRequest | None = None
+    """The request to the cluster of a task in flight."""
+    until: float = inf
+    """The monotonic time at which a task that waits or backs off is queued again."""
+    first: bool = False
+    """Whether it is queued before all others."""
+
+
+QUEUE = Move(State.QUEUED)
+END = Move(State.ENDED)
 
 
 class Verdict(NamedTuple):
@@ -109,11 +127,12 @@ class BindTask(msgspec.Struct, eq=False):
     """When it was last its turn, unix seconds."""
     state: State = State.QUEUED
     tries: int = 0
-    due: float = 0.0
-    """The monotonic time at which a task that waits or backs off is re-evaluated."""
+    due: float = inf
+    """The monotonic time at which a task that waits or backs off is queued again."""
     deadline: float | None = None
     """The monotonic time until which it waits for facts."""
     verdict: Verdict | None = None
+    """For what the pod is read back or fenced."""
     lock: LockNode | None = None
     """The lock of the node that is being requested."""
     unsure: bool = False
@@ -163,7 +182,7 @@ class BindTask(msgspec.Struct, eq=False):
     @property
     def in_flight(self) -> bool:
         """Whether a request to the cluster is unanswered."""
-        return self.state in (State.BINDING_VOLUMES, State.LOCKING, State.BINDING, State.READING)
+        return self.state in IN_FLIGHT
 
 
 def judge(

@@ -24,6 +24,7 @@ from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceive
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cluster.interface import BindState
 
+from deviceshare_binder.core.bind_answers import Answer
 from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
 from deviceshare_binder.core.claim_records import of_outcome, of_rejection
 from deviceshare_binder.core.claims import ClaimBinder
@@ -69,6 +70,13 @@ from deviceshare_binder.core.system_queues import SystemQueues
 REQUESTS = 64
 """Bindings, reads and locks that may be in flight."""
 REPORTS_PER_SECOND = 200.0
+_ANSWERED: dict[type[Answer], set[type[ClaimRequest]]] = {
+    BindAnswered: {BindPod},
+    PodRead: {ReadPod, FencePod},
+    LockAnswered: {LockNode},
+    VolumesRequested: {BindVolumes},
+}
+"""The requests that an event answers."""
 
 
 class BinderCore:
@@ -147,7 +155,7 @@ class BinderCore:
 
     def handle(self, event: Event, now: Now) -> list[Command]:
         """Apply an event and return the commands that follow from it."""
-        self._claims.wall = now.wall
+        self._claims.now = now
         match event:
             case Tick():
                 return self._tick(now)
@@ -156,7 +164,7 @@ class BinderCore:
             case DevicesConfigured(config=config):
                 return self._configure(DEVICES, config)
             case OtherPodChanged(uid=uid, pod=pod):
-                self._claims.other_pod(uid, pod, now)
+                self._claims.other_pod(uid, pod)
                 return []
             case ClusterWritten():
                 return self._written(event, now)
@@ -174,7 +182,7 @@ class BinderCore:
         """Apply an event whose commands follow with the next tick; except for counters, and bindings in a chain."""
         match event:
             case PodChanged():
-                self._pod(event, now)
+                self._pod(event)
             case NodeChanged(name=name, node=node):
                 self._claims.node(name, node)
             case PodGroupChanged(key=key, group=group):
@@ -201,33 +209,18 @@ class BinderCore:
                 return self._answered(event, now)
         return []
 
-    def _answered(self, event: BindAnswered | PodRead | LockAnswered | VolumesRequested, now: Now) -> list[Command]:
-        """Apply the answer to a request for a claim."""
-        match event:
-            case BindAnswered():
-                self._refused.discard(BindPod)
-                self._claims.bind_answered(event, now)
-                conflicts = [Count("bind_conflicts")] if event.state is BindState.CHANGED else []
-                return [*conflicts, *self._chained(now)]
-            case PodRead():
-                self._refused -= {ReadPod, FencePod}
-                self._claims.pod_read(event, now)
-            case LockAnswered():
-                self._refused.discard(LockNode)
-                self._claims.lock_answered(event, now)
-            case VolumesRequested():
-                self._refused.discard(BindVolumes)
-                self._claims.volumes_requested(event)
-        return []
-
-    def _chained(self, now: Now) -> list[ClaimRequest]:
-        """Continue at once with the claims that waited for a binding which was answered.
+    def _answered(self, event: Answer, now: Now) -> list[Command]:
+        """Apply the answer to a request for a claim; continue at once with the claims that waited for this binding.
 
         Nodes that have come from another replica are taken over first, with the next tick.
         """
-        if self._division.changed or not self._division.may_work(now.monotonic):
+        self._refused -= _ANSWERED[type(event)]
+        self._claims.answered(event)
+        if not isinstance(event, BindAnswered):
             return []
-        return self._claims.chain(now)
+        conflicts = [Count("bind_conflicts")] if event.state is BindState.CHANGED else []
+        may_begin = not self._division.changed and self._division.may_work(now.monotonic)
+        return [*conflicts, *(self._claims.chain() if may_begin else ())]
 
     # Messages of the bus
 
@@ -237,11 +230,11 @@ class BinderCore:
         if needed == {stream}:
             self._claims.start()
 
-    def _pod(self, event: PodChanged, now: Now) -> None:
+    def _pod(self, event: PodChanged) -> None:
         uid, pod, before = event.uid, event.pod, self._claims.facts.pods.get(event.uid)
         if before is not None and pod is not None and (before.namespace, before.name) != (pod.namespace, pod.name):
-            self._pod(PodChanged(uid, None), now)  # another pod has its uid now
-        self._claims.pod(uid, pod, now)
+            self._pod(PodChanged(uid, None))  # another pod has its uid now
+        self._claims.pod(uid, pod)
         self._reports.pod(uid, pod)
         self._groups.pod(uid, pod)
         if event.usage is None:
@@ -332,7 +325,7 @@ class BinderCore:
         """Return the requests of claims that are due, and the records of what has happened to claims."""
         requests: list[Command] = []
         records: list[Command] = []
-        for step in self._claims.tick(now, may_begin=may_begin):
+        for step in self._claims.tick(may_begin=may_begin):
             match step:
                 case Finished():
                     records += self._finished(step, now)
@@ -388,7 +381,7 @@ class BinderCore:
         if final:
             self._refused.add(type(command))
         if isinstance(command, ClaimRequest):
-            refused = self._claims.failed(command.claim, now, event.jitter, final=final)
+            refused = self._claims.failed(command.claim, event.jitter, final=final)
             if refused is not None:
                 self._reports.refused(refused, event.message)
             return out

@@ -1,25 +1,26 @@
 """Which claim is bound when, and what its outcome is.
 
-The states of a bind task: :mod:`.bind_task`; what one task does: :mod:`.bind_steps`. Nothing begins before the messages
-that were on the bus have been read.
+The states of a bind task: :mod:`.bind_task`; what happens to it: :mod:`.bind_transitions`. Nothing begins before the
+messages that were on the bus have been read.
 """
 
 from collections.abc import Callable, Iterable, Sequence, Set
 
-from deviceshare.families import SERVED, FamilyError
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim
+from deviceshare.families import FamilyError
+from deviceshare.model import Claim
 from deviceshare_bus.cores.core import Now, Unreadable
 from deviceshare_bus.messages.subjects import PARTITIONS, address, ledger, partition
-from deviceshare_cluster.interface import REFUSED_RETRY, BindState
 
+from deviceshare_binder.core.bind_answers import Answer
 from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_steps import BindSteps, Step
-from deviceshare_binder.core.bind_task import RETRY, UNANSWERED, BindTask, State, Verdict
+from deviceshare_binder.core.bind_task import BindTask, State
+from deviceshare_binder.core.bind_transitions import TaskEvent, advance, event_of
 from deviceshare_binder.core.commands import ClaimRequest
 from deviceshare_binder.core.delivery import out_of_sight
-from deviceshare_binder.core.events import BindAnswered, LockAnswered, OutcomesChanged, PodRead, VolumesRequested
+from deviceshare_binder.core.events import OutcomesChanged
 from deviceshare_binder.core.facts import Facts
-from deviceshare_binder.core.locks import AGAIN, Locks
+from deviceshare_binder.core.locks import Locks
 from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
 from deviceshare_binder.core.plugin_handoff import PluginHandoffs, keys_of
 from deviceshare_binder.core.views import NodeView, OtherPodView, PodView, VolumeClaimView, VolumeView
@@ -63,8 +64,8 @@ class ClaimBinder:
         """The waiting pods of other schedulers that device plugins may select, by uid."""
         self.started = False
         """Whether the messages that were on the bus have been read."""
-        self.wall = 0.0
-        """Unix time of the event that is being handled."""
+        self.now = Now(0.0, 0.0)
+        """The time of the event that is being handled."""
 
     @property
     def open_work(self) -> int:
@@ -124,9 +125,9 @@ class ClaimBinder:
         """Return whether this replica binds pods to a node."""
         return self._owns_partition(partition(node))
 
-    def pod(self, uid: str, view: PodView | None, now: Now) -> None:
+    def pod(self, uid: str, view: PodView | None) -> None:
         """Apply a pod's state, None if it is gone."""
-        self.handoffs.pod(uid, view, now.monotonic)
+        self.handoffs.pod(uid, view, self.now.monotonic)
         if view is None:
             self.facts.drop(uid)
             return
@@ -136,9 +137,9 @@ class ClaimBinder:
         if changed and self.started and any(map(self._owns, view.selecting)):
             self._steps.add(*out_of_sight(view))
         for task in self._tasks.of_pod(uid):
-            self._reevaluate(task)
+            self._advance(task, TaskEvent.POD_CHANGED)
 
-    def other_pod(self, uid: str, view: OtherPodView | None, now: Now) -> None:
+    def other_pod(self, uid: str, view: OtherPodView | None) -> None:
         """Apply the state of a waiting pod of another scheduler, None if it does not wait any more.
 
         The other scheduler may be binding it: its annotations are left to it for the patience.
@@ -147,7 +148,7 @@ class ClaimBinder:
         if view is not None and view.selectable:
             self.others[uid] = view
         if uid not in self.facts.pods and (before is not None or uid in self.others):
-            self.handoffs.select(uid, view.selectable if view is not None else (), now.monotonic)
+            self.handoffs.select(uid, view.selectable if view is not None else (), self.now.monotonic)
 
     def node(self, name: str, view: NodeView | None) -> None:
         """Apply a node's state, None if it is gone."""
@@ -156,17 +157,15 @@ class ClaimBinder:
             self.outcomes.forget(name)
         if name in self.outcomes.nodes:
             for task in self._tasks.on_node(self.outcomes.nodes[name]):
-                # A refused task would take the node's lock again as soon as the node shows that it is free.
-                if not task.is_refused or self.facts.judge(task) is not None:
-                    self._reevaluate(task)
+                self._advance(task, TaskEvent.NODE_CHANGED)
 
     def volume_claim(self, key: str, view: VolumeClaimView | None) -> None:
         """Apply the state of a PersistentVolumeClaim, None if it is gone."""
-        self._reevaluate_all(self.facts.volumes.put_claim(key, view))
+        self._volumes_changed(self.facts.volumes.put_claim(key, view))
 
     def volume(self, name: str, view: VolumeView | None) -> None:
         """Apply the state of a PersistentVolume, None if it is gone."""
-        self._reevaluate_all(self.facts.volumes.put_volume(name, view))
+        self._volumes_changed(self.facts.volumes.put_volume(name, view))
 
     def ledger(self, name: str, claims: Iterable[Claim]) -> None:
         """Apply all claims on a node."""
@@ -201,92 +200,19 @@ class ClaimBinder:
 
     # Answers of the cluster
 
-    def bind_answered(self, answer: BindAnswered, now: Now) -> None:
-        """Apply the answer to a :class:`BindPod`."""
-        task = self._tasks.answered(answer.claim)
-        if answer.state is BindState.BOUND:
-            if (answer.annotations or {}).get(SERVED) == "true":
-                self.handoffs.not_begun(answer.node, task.claim.uid)
-            self._steps.finish(task, BOUND, "", now)
-        elif answer.state is BindState.ALREADY and answer.node == task.node.name:
-            self._steps.found(task, answer.annotations, now)
-        elif answer.state is BindState.ALREADY:
-            self._steps.finish(task, REFUSED, f"the pod is bound to {answer.node}", now)
-        elif answer.state is BindState.CHANGED:
-            self.facts.read(task.claim.uid, answer.revision, answer.annotations)
-            # The first change may have been known for long, such as that of a label.
-            pause = RETRY.delay(task.changes - 1) if task.changes else 0.0
-            task.changes += 1
-            self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + pause)
-        elif answer.state is BindState.REFUSED and not task.dropped:
-            self._steps.fence(task, Verdict(REFUSED, answer.reason, sure=False))
-        else:
-            self._steps.finish(task, REFUSED, answer.reason or "the pod is gone", now)
+    def answered(self, answer: Answer) -> None:
+        """Apply the answer to a request for a claim."""
+        task = self._tasks.task(answer.claim)
+        self._advance(task, event_of(answer, task), answer)
 
-    def pod_read(self, answer: PodRead, now: Now) -> None:
-        """Apply the answer to a :class:`ReadPod` or :class:`FencePod`."""
-        task = self._tasks.answered(answer.claim)
-        verdict, task.verdict, node = task.verdict, None, answer.node
-        if node == "":
-            self.facts.read(task.claim.uid, answer.revision, answer.annotations)
-        if node == task.node.name:
-            self._steps.found(task, answer.annotations, now)
-        elif verdict is not None and (verdict.state == WITHDRAWN or (verdict.state == REFUSED and node == "")):
-            self._steps.finish(task, verdict.state, verdict.reason, now)
-        elif node is None:
-            self._steps.finish(task, REFUSED, "the pod is gone", now)
-        elif node:
-            self._steps.finish(task, REFUSED, f"the pod is bound to {node}", now)
-        elif verdict is not None:  # a fact shows that it is bound
-            self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + RETRY.delay(task.tries))
-            task.tries += 1
-        else:  # the pod exists, its fact will arrive
-            task.deadline = None
-            task.unsure = False
-            self.handoffs.not_begun(task.node.name, task.claim.uid)
-            self._tasks.enqueue(task)
-
-    def lock_answered(self, answer: LockAnswered, now: Now) -> None:
-        """Apply the answer to a :class:`LockNode`."""
-        task = self._tasks.answered(answer.claim)
-        lock, task.lock = task.lock, None
-        if lock is not None and answer.value == lock.value:
-            self.locks.taken(task.claim, lock)
-            self._tasks.enqueue(task)
-        else:
-            self.handoffs.not_begun(task.node.name, task.claim.uid)
-            self._tasks.sleep(task, State.WAITING, now.monotonic + AGAIN)
-
-    def volumes_requested(self, answer: VolumesRequested) -> None:
-        """Apply the answer to a :class:`BindVolumes`."""
-        task = self._tasks.answered(answer.claim)
-        if answer.problem and not task.dropped:
-            self._steps.fence(task, Verdict(REFUSED, answer.problem, sure=False))
-        else:
-            task.volume_revisions = {**(task.volume_revisions or {}), **answer.revisions}
-            self._tasks.enqueue(task)
-
-    def failed(self, claim: str, now: Now, jitter: float, *, final: bool) -> Claim | None:
-        """The cluster did not execute a request: try again later.
+    def failed(self, claim: str, jitter: float, *, final: bool) -> Claim | None:
+        """The cluster did not execute a request.
 
         Returns the claim if users have to be informed that the cluster refuses its requests.
         """
-        known = self._tasks.get(claim)
-        binding = known is not None and known.state is State.BINDING
-        task = self._tasks.answered(claim)
-        if task.dropped:
-            self._steps.remove(task)
-            return None
-        if binding and not final:
-            task.open_until = now.monotonic + UNANSWERED
-        task.refused = final and not task.unsure and now.monotonic >= task.open_until
-        pause = REFUSED_RETRY.delay(task.refusals, jitter) if final else RETRY.delay(task.tries, jitter)
-        task.tries += 1
-        task.refusals += final
-        self._tasks.sleep(task, State.BACKING_OFF, now.monotonic + pause)
-        if task.is_refused:  # others need not wait for it
-            self.handoffs.not_begun(task.node.name, task.claim.uid)
-        return task.claim if final and task.refusals == 1 else None
+        task = self._tasks.task(claim)
+        self._advance(task, TaskEvent.FORBIDDEN if final else TaskEvent.UNANSWERED, jitter)
+        return task.claim if final and task.refusals == 1 and task.state is not State.ENDED else None
 
     # Time
 
@@ -295,40 +221,39 @@ class ClaimBinder:
         due = (self._tasks.next_due(), self.handoffs.next_due(), self.locks.next_due())
         return min((at for at in due if at is not None), default=None)
 
-    def tick(self, now: Now, *, may_begin: bool = True) -> list[Step]:
+    def tick(self, *, may_begin: bool = True) -> list[Step]:
         """Begin what can begin, if anything ``may_begin``; return the commands and what there is to report."""
-        self.handoffs.expire(now.monotonic)
+        self.handoffs.expire(self.now.monotonic)
         for node in self.outcomes.take_resumed():
-            self._tasks.unpark(node)
-        for task in self._tasks.due(now.monotonic):
-            self._reevaluate(task)
+            for task in self._tasks.on_node(node):
+                self._advance(task, TaskEvent.UNPARKED)
+        for task in self._tasks.due(self.now.monotonic):
+            self._advance(task, TaskEvent.TIMER)
         self._resume_freed()
         if may_begin:
-            self._begin(now)
+            self._begin()
         for stuck in self.handoffs.take_stuck():
             if self._owns(stuck.node):
                 self._steps.add(stuck)
                 if (other := self.others.get(stuck.uid)) is not None:
                     self._steps.add(*out_of_sight(other))
-        self._steps.add(*self.locks.release(now.monotonic, self.facts.nodes.locks))
+        self._steps.add(*self.locks.release(self.now.monotonic, self.facts.nodes.locks))
         return self._steps.take()
 
-    def chain(self, now: Now) -> list[ClaimRequest]:
+    def chain(self) -> list[ClaimRequest]:
         """Return the requests of the claims that waited for a handoff which has ended: they need no tick."""
         if not self.handoffs.freed:
             return []
         self._resume_freed()
-        self._begin(now)
+        self._begin()
         return self._steps.take_requests()
 
-    def _begin(self, now: Now) -> None:
+    def _begin(self) -> None:
         """Begin queued tasks, as many as the limit allows."""
         while self._tasks.may_begin:
             for task in self._tasks.next_turn():
-                if self._owns(task.node.name):
-                    self._steps.begin(task, now)
-                else:
-                    self._steps.remove(task)
+                owned = self._owns(task.node.name)
+                self._advance(task, TaskEvent.TURN if owned else TaskEvent.DROPPED)
             self._resume_freed()
 
     # Tasks
@@ -340,7 +265,7 @@ class ClaimBinder:
         owned = self._owns(node.name)
         for task in self._tasks.on_node(node):
             if not node.holds(task.claim) or not (owned or task.in_flight):
-                self._drop(task)
+                self._advance(task, TaskEvent.DROPPED)
         if not owned:
             return
         node.confirmed &= node.ledger.keys()
@@ -348,40 +273,29 @@ class ClaimBinder:
             known = self._tasks.get(claim.id)
             if known is None:
                 if not node.has_outcome(claim):
-                    self._tasks.add(claim, node, self.wall)
+                    self._tasks.add(claim, node, self.now.wall)
             elif known.node is not node or known.claim.uid != claim.uid:
                 continue  # the id is another claim's: ids are unique, so one of the two ledgers is wrong
             elif claim.id in node.written and node.has_outcome(claim) and not known.in_flight:
-                self._drop(known)
+                self._advance(known, TaskEvent.DROPPED)
             elif known.claim is not claim and known.claim != (kept := with_bindings(claim, known.claim)):
                 known.claim = kept
-                self._reevaluate(known)
+                self._advance(known, TaskEvent.POD_CHANGED)
 
-    def _drop(self, task: BindTask) -> None:
-        """Remove a task; one in flight ends with the answer to its request."""
-        if not task.in_flight:
-            self._steps.remove(task)
+    def _advance(self, task: BindTask, event: TaskEvent, answer: Answer | float | None = None) -> None:
+        advance(self._steps, task, event, self.now, answer)
 
-    def _reevaluate(self, task: BindTask) -> None:
-        """Queue a waiting task again: a fact has changed, or its timer has expired."""
-        if task.state in (State.WAITING, State.BACKING_OFF):
-            self._tasks.enqueue(task)
-        elif task.state is State.HELD and self.facts.judge(task) is not None:
-            self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
-            self._tasks.enqueue(task)
-
-    def _reevaluate_all(self, claims: Iterable[str]) -> None:
+    def _volumes_changed(self, claims: Iterable[str]) -> None:
         for task in filter(None, map(self._tasks.get, claims)):
-            if not task.is_refused:
-                self._reevaluate(task)
+            self._advance(task, TaskEvent.VOLUME_CHANGED)
 
     def _resume_freed(self) -> None:
         """Resume the held claims on nodes where a handoff has ended, in their order and before all others."""
         while self.handoffs.freed:
             name = next(iter(self.handoffs.freed))
             del self.handoffs.freed[name]
-            if claims := self.handoffs.release(name):
-                self._tasks.resume(claims)
+            for claim in self.handoffs.release(name):
+                self._advance(self._tasks.task(claim), TaskEvent.FREED)
 
     # Device plugins
 
