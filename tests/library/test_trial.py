@@ -160,7 +160,7 @@ def test_an_exception_ends_all_trials(scheduler: Scheduler, data: st.DataObject)
         _change_and_raise(Tried(scheduler, data), trial, inner)
     assert whole_state(scheduler.cluster) == before
     assert places(scheduler, kept) == chosen
-    assert not scheduler.cluster.allocator.undo_log.trials
+    assert scheduler.cluster.allocator.undo_log.entries is None
 
 
 @settings(max_examples=15, deadline=None)
@@ -173,6 +173,7 @@ def test_what_is_committed_stays(scheduler: Scheduler) -> None:
         for uid in placed[::2]:
             trial.remove(uid)
         trial.commit()
+    with scheduler.trial() as trial:
         found = [trial.place(uid) for uid in waits]
     assert all(allocator.holding(scheduler.pods[uid].fact.node, uid) is None for uid in placed[::2])
     assert all(allocator.holding(scheduler.pods[uid].fact.node, uid) is not None for uid in placed[1::2])

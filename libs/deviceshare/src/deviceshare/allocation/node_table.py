@@ -186,17 +186,17 @@ class NodeTable:
             self.release(node, uid)
         self._holdings.setdefault(node, {})[uid] = holding
         self._charge(node, holding, 1)
-        if self.undo_log.trials:
-            self.undo_log.add(self.release, node, uid)
+        if (undo := self.undo_log.entries) is not None:
+            undo.append((self.release, node, uid))
 
     def release(self, node: str, uid: str) -> bool:
         """Remove the holding of a pod on a node; return whether there was one."""
         held = self._holdings.get(node)
         if held is None or (holding := held.get(uid)) is None:
             return False
-        if self.undo_log.trials:
+        if (undo := self.undo_log.entries) is not None:
             uids = list(held)
-            self.undo_log.add(self._restore, node, uid, holding, uids[uids.index(uid) + 1 :])
+            undo.append((self._restore, node, uid, holding, uids[uids.index(uid) + 1 :]))
         del held[uid]
         if not held:
             del self._holdings[node]
@@ -223,8 +223,8 @@ class NodeTable:
         """Make a node infeasible for all pods, or end the reservation. An unknown node is ignored."""
         row = self._rows.get(node)
         if row is not None:
-            if self.undo_log.trials:
-                self.undo_log.add(partial(self.set_reserved, reserved=self.is_reserved(node)), node)
+            if (undo := self.undo_log.entries) is not None:
+                undo.append((partial(self.set_reserved, reserved=self.is_reserved(node)), node))
             self._resources.set_reserved(row, reserved=reserved)
             self._touch(row)
 

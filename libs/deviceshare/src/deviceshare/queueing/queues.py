@@ -278,8 +278,8 @@ class Queues:
                 self._count_again(entry, None)
 
     def _log(self, uid: str) -> None:
-        if self.undo_log.trials and (entry := self._pods.get(uid)) is not None:
-            self.undo_log.add(self._restore, uid, entry.claimed, entry.held)
+        if (undo := self.undo_log.entries) is not None and (entry := self._pods.get(uid)) is not None:
+            undo.append((self._restore, uid, entry.claimed, entry.held))
 
     def _restore(self, uid: str, claimed: tuple[ContainerGrant, ...] | None, held: bool) -> None:
         entry = self._pods[uid]

@@ -44,7 +44,7 @@ class SchedulerTrial(Trial):
         """The nodes of the pods that were placed in this trial."""
 
     def __enter__(self) -> Self:
-        if not self._cluster.accounts.undo_log.trials:
+        if self._cluster.accounts.undo_log.entries is None:
             # What queues deserve is that of the state before.
             self._cluster.accounts.refresh()
         return super().__enter__()

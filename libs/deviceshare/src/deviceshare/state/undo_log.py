@@ -1,8 +1,8 @@
 """Trying changes: while a trial is open, every change of what pods hold is logged with what undoes it.
 
 A trial that is not committed undoes its changes, the last one first, so that the state is the same as before, with the
-order of all maps. Trials may be nested: an outer one undoes what an inner one has committed. Changes outside of trials
-cost one comparison.
+order of the holdings of a node. Trials may be nested: an outer one undoes what an inner one has committed. Changes
+outside of trials cost one comparison.
 """
 
 from collections.abc import Callable
@@ -13,38 +13,35 @@ from typing import Any, Self
 class UndoLog:
     """What undoes the changes of the open trials."""
 
+    __slots__ = ("_trials", "entries")
+
     def __init__(self) -> None:
-        self.trials = 0
-        """The number of open trials: while there is none, nothing is logged."""
-        self._entries: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
-
-    def add(self, undo: Callable[..., object], *arguments: Any) -> None:
-        """Log what undoes a change. Only to be called while there are :attr:`trials`."""
-        self._entries.append((undo, arguments))
-
-    @property
-    def position(self) -> int:
-        """The present end of the log."""
-        return len(self._entries)
+        self.entries: list[tuple[Any, ...]] | None = None
+        """For each change of the open trials a function that undoes it, and its arguments; None while none is open."""
+        self._trials = 0
 
     def begin(self) -> int:
         """Open a trial; return its position in the log."""
-        self.trials += 1
-        return len(self._entries)
+        self._trials += 1
+        if self.entries is None:
+            self.entries = []
+        return len(self.entries)
 
     def undo(self, position: int) -> None:
         """Undo the changes since a position."""
-        trials, self.trials = self.trials, 0  # what is undone is not logged
-        while len(self._entries) > position:
-            undo, arguments = self._entries.pop()
+        entries, self.entries = self.entries, None  # what is undone is not logged
+        assert entries is not None
+        while len(entries) > position:
+            undo: Callable[..., object]
+            undo, *arguments = entries.pop()
             undo(*arguments)
-        self.trials = trials
+        self.entries = entries
 
     def end(self) -> None:
         """Close the trial that was opened last."""
-        self.trials -= 1
-        if not self.trials:
-            self._entries.clear()
+        self._trials -= 1
+        if not self._trials:
+            self.entries = None
 
 
 class Trial:
@@ -54,26 +51,28 @@ class Trial:
         logs: the logs of everything that is changed.
     """
 
+    _committed = False
+
     def __init__(self, *logs: UndoLog) -> None:
         self._logs = logs
-        self._positions: list[int] = []
 
     def __enter__(self) -> Self:
-        self._positions = [log.begin() for log in self._logs]
+        self._positions = [*map(UndoLog.begin, self._logs)]
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.roll_back()
+        if error is not None or not self._committed:
+            self.roll_back()
         for log in self._logs:
             log.end()
 
     def commit(self) -> None:
-        """Keep the changes so far."""
-        self._positions = [log.position for log in self._logs]
+        """Keep the changes of the trial."""
+        self._committed = True
 
     def roll_back(self) -> None:
-        """Undo the changes since the beginning, or since the last commit."""
+        """Undo the changes so far."""
         for log, position in zip(self._logs, self._positions, strict=True):
             log.undo(position)
