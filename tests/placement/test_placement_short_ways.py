@@ -7,6 +7,7 @@ import pytest
 from deviceshare.model import NodeOutcomes, Outcome, Problem, QueueFact
 from deviceshare.queueing import gangs
 from deviceshare.scheduler import readiness
+from deviceshare.state import Trial
 from deviceshare_bus.messages.codec import encode
 from deviceshare_placement.core import OutcomesReceived
 from hypothesis import given
@@ -31,12 +32,12 @@ PODS = st.lists(
 
 
 def in_general(single, *, borrowing: bool, reasons: bool) -> gangs.Decision:
-    attempt = gangs._Attempt(*single, borrowing=borrowing, reasons=reasons)
-    if attempt.place(single.group.pods):
+    with Trial(single.allocator.undo_log, single.queues.undo_log) as trial:
+        attempt = gangs._Attempt(*single, borrowing=borrowing, reasons=reasons)
+        if not attempt.place(single.group.pods):
+            return attempt.failure()
+        trial.commit()
         return attempt.success()
-    failure = attempt.failure()
-    attempt.roll_back()
-    return failure
 
 
 @contextmanager
