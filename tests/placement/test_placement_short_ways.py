@@ -32,7 +32,7 @@ PODS = st.lists(
 
 
 def in_general(single, *, borrowing: bool, reasons: bool) -> gangs.Decision:
-    with Trial(single.allocator.undo_log, single.queues.undo_log) as trial:
+    with Trial(*(each.undo_log for each in (single.allocator, single.queues) if each is not None)) as trial:
         attempt = gangs._Attempt(*single, borrowing=borrowing, reasons=reasons)
         if not attempt.place(single.group.pods):
             return attempt.failure()
