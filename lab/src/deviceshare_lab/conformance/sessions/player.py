@@ -1,23 +1,22 @@
-"""The placement core on a recorded cluster, session by session as in Volcano's scheduler.
+"""The scheduler on a recorded cluster, session by session as in Volcano's scheduler.
 
-A session is one tick of the core. Its pods run, with the devices of their claims, when the next session begins.
+A session is one round of decisions. Its pods run, with the devices of their claims, when the next session begins.
 PodGroups get the phases that the binder writes.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, parse_conf, parse_devices
-from deviceshare.model import PENDING, AnyFact, Claim, ConfigFact, Explanation, PodFact, PodGroupFact, Synced
+from deviceshare.model import PENDING, AnyFact, Claim, ConfigFact, Explanation, Now, PodFact, PodGroupFact
 from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_priority_class, decode_queue
+from deviceshare.scheduler import Scheduler
 from deviceshare_binder.core.commands import SetStatus
 from deviceshare_binder.core.delivery import annotations_of
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.views import PodGroupView, PodView
-from deviceshare_bus.cores.core import CaughtUp, Command, Event, Now, PutLatest, Tick, Write, Written
-from deviceshare_bus.messages.subjects import SYNCED, Stream
 from deviceshare_bus.messages.subjects import fact as subject_of
-from deviceshare_placement.core import FactReceived, PlacementCore
 from msgspec.structs import replace
 
 from deviceshare_lab.conformance.sessions.recorded import Answer, Object, Placed, Session
@@ -31,19 +30,21 @@ _DECODE = msgspec.msgpack.Decoder(PodView).decode
 
 
 class Player:
-    """One cluster and the core that schedules its pods.
+    """One cluster and the scheduler of its pods.
 
     Raises:
         ConfigError: a configuration is invalid.
     """
 
     def __init__(self, session: Session) -> None:
-        self._core = PlacementCore("conformance", "conformance")
+        self._scheduler = Scheduler("conformance")
+        self._ledgers: defaultdict[str, list[Claim]] = defaultdict(list)
+        """The claims of all sessions by node."""
         self._groups = Groups()
         self._group_facts: dict[str, PodGroupFact] = {}
         self._pods: dict[str, PodFact] = {}
         self._phase: dict[str, str] = {}
-        self._sequence = self._sessions = 0
+        self._claims = self._sessions = 0
         parse_conf(session.conf, "conf")
         self._fact(subject_of("config", SCHEDULER), ConfigFact(name=SCHEDULER, text=session.conf, source="conf"))
         if session.devices:
@@ -60,9 +61,7 @@ class Player:
         for pod in map(decode_pod, _raw(session.pods)):
             if pod.node or pod.scheduler in SCHEDULERS:
                 self._pod(pod)
-        self._fact(SYNCED, Synced())
-        for stream in (Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME):
-            self._send(CaughtUp(stream))
+        self._scheduler.begin()
 
     def play(self, most: int) -> Answer:
         """Run sessions until one changes nothing, at most ``most``."""
@@ -78,31 +77,33 @@ class Player:
 
     def _session(self, number: int) -> list[Placed]:
         self._sessions = number
+        decided = self._scheduler.round(self._now)
         claims: list[tuple[str, Claim]] = []
-        for write in [each for each in self._send(Tick()) if isinstance(each, Write)]:
-            new = [(each.message.node, claim) for each in write.writes for claim in each.message.claims]
-            claims += [(node, claim) for node, claim in new if not self._pods[claim.uid].node]
-            self._sequence += len(write.writes)
-            self._send(Written(write.token, self._sequence))
+        for pod, placement, decision in decided.placed:
+            self._claims += 1
+            claim = self._scheduler.new_claim(str(self._claims), pod, placement, decision, self._now)
+            claims.append((placement.node, claim))
+        for explanation in (*decided.of_groups, *self._scheduler.reports(self._now.monotonic)):
+            self._explained(explanation)
+        for node, claim in claims:
+            self._ledgers[node].append(claim)
+        for node in dict(claims):
+            self._scheduler.claim(node, self._ledgers[node])
         placed = []
-        for node, claim in sorted(claims, key=_decided):
-            pod = self._pods[claim.uid]
-            annotations = annotations_of(claim, node, _view(pod), NOW)
-            placed.append(Placed(session=number, pod=pod.ref, node=node, annotations=annotations))
-            self._pod(replace(pod, node=node, running=bool(pod.podgroup), held=claim.grants, signed=True))
+        for node, claim in claims:
+            fact = self._pods[claim.uid]
+            annotations = annotations_of(claim, node, _view(fact), NOW)
+            placed.append(Placed(session=number, pod=fact.ref, node=node, annotations=annotations))
+            self._pod(replace(fact, node=node, running=bool(fact.podgroup), held=claim.grants, signed=True))
         self._write_phases()
         return placed
 
-    def _send(self, event: Event) -> list[Command]:
-        """Pass an event to the core, and what the core reports to the PodGroups."""
-        commands = self._core.handle(event, Now(self._sessions, NOW + self._sessions))
-        for command in commands:
-            if isinstance(command, PutLatest):
-                self._explained(command.message)
-        return commands
+    @property
+    def _now(self) -> Now:
+        return Now(self._sessions, NOW + self._sessions)
 
     def _fact(self, subject: str, fact: AnyFact) -> None:
-        self._send(FactReceived(subject, fact))
+        self._scheduler.apply(subject, fact, self._now)
 
     def _pod(self, fact: PodFact) -> None:
         self._pods[fact.uid] = fact
@@ -145,11 +146,6 @@ class Player:
     def _phases(self) -> dict[str, str]:
         self._write_phases()
         return dict(sorted(self._phase.items()))
-
-
-def _decided(found: tuple[str, Claim]) -> int:
-    """Return the number of a claim in the order of the decisions, which ends its id."""
-    return int(found[1].id.rpartition("-")[2])
 
 
 def _raw(objects: Iterable[Object] | None) -> list[bytes]:
