@@ -3,14 +3,15 @@
 import msgspec
 import pytest
 from deviceshare.families import SERVED
-from deviceshare.model import Outcome
+from deviceshare.model import Outcome, VolumeBinding
 from deviceshare_binder.core import PATIENCE
 from deviceshare_binder.core.bind_task import UNANSWERED
-from deviceshare_binder.core.commands import Annotate, BindPod, FencePod, ReadPod
-from deviceshare_binder.core.events import ClusterFailed
+from deviceshare_binder.core.commands import Annotate, BindPod, BindVolumes, FencePod, ReadPod
+from deviceshare_binder.core.events import ClusterFailed, VolumeChanged, VolumeClaimChanged, VolumesRequested
 from deviceshare_binder.core.outcomes import FOLD
-from deviceshare_binder.core.views import NodeView
-from deviceshare_bus.cores.core import Count
+from deviceshare_binder.core.views import NodeView, VolumeClaimView, VolumeView
+from deviceshare_bus.cores.core import Count, Unreadable
+from deviceshare_bus.messages.subjects import Stream, ledger
 from deviceshare_cluster.interface import BindState
 from support.binder import BinderDriver, messages
 from support.binder_scene import of
@@ -276,3 +277,43 @@ def test_a_binding_without_an_answer_is_waited_for_as_long_as_it_may_be_executed
     others = [at for uid, at in begun if uid == "p1"]
     assert others
     assert others[0] >= NOW + UNANSWERED
+
+
+def test_others_do_not_wait_for_a_pod_whose_turn_it_is_and_that_may_not_be_fenced():
+    cluster = Cluster(vgpus(1), vgpus(1), vgpus(1))
+    assert cluster.begun() == ["p0"]
+    cluster.bound("p0", "1 vGPU")
+    assert cluster.begun() == [], "p1 and p2 wait"
+    cluster.core.handle(Unreadable(Stream.LEDGER, ledger("n1"), 2, "not valid"))
+    cluster.fact("p0")
+    assert cluster.begun() == [], "it is the turn of p1, but the node is paused"
+    cluster.core.pod("p1", pod("p1", vgpus(1), gates=["later"]))
+    cluster.claims("p0", "p1", "p2")
+    assert of(FencePod, cluster.core.take(NOW))
+    cluster.core.failed("claim-p1", NOW, 0.0, final=True)
+    assert cluster.begun() == ["p2"]
+
+
+def test_others_do_not_wait_for_a_pod_whose_turn_it_is_and_whose_volume_is_lost():
+    cluster = Cluster(vgpus(1), vgpus(1), vgpus(1))
+    binding = VolumeBinding("ml/data", "uid-data", volume="pv")
+    claims = [
+        claim("p0", vgpus(1)),
+        msgspec.structs.replace(claim("p1", vgpus(1)), bindings=(binding,)),
+        claim("p2", vgpus(1)),
+    ]
+    data = VolumeClaimView(key="ml/data", uid="uid-data", revision="5", volume="pv", bound=True)
+    reserved = VolumeView(name="pv", revision="7", claim="ml/data", claim_uid="uid-data")
+    cluster.core.handle(VolumeChanged("pv", reserved))
+    cluster.core.handle(VolumeClaimChanged("ml/data", data))
+    cluster.core.ledger("n1", claims)
+    assert cluster.begun() == ["p0"]
+    cluster.bound("p0", "1 vGPU")
+    assert cluster.begun() == [], "p1 and p2 wait"
+    cluster.core.handle(VolumeClaimChanged("ml/data", msgspec.structs.replace(data, volume="", bound=False)))
+    cluster.fact("p0")
+    commands = cluster.core.take(NOW)
+    assert of(BindVolumes, commands)
+    assert not of(BindPod, commands), "it is the turn of p1"
+    cluster.core.handle(VolumesRequested("claim-p1", revisions={"pv": "7"}), NOW)
+    assert cluster.begun() == ["p2"]

@@ -124,6 +124,5 @@ def forbidden(steps: BindSteps, task: BindTask, now: Now, jitter: float) -> Move
     task.refused = not task.unsure and now.monotonic >= task.open_until
     task.tries += 1
     task.refusals += 1
-    if task.refused:  # others need not wait for it
-        steps.handoffs.not_begun(task.node.name, task.claim.uid)
+    steps.leave_handoff(task, now)
     return Move(State.BACKING_OFF, until=now.monotonic + REFUSED_RETRY.delay(task.refusals - 1, jitter))

@@ -128,7 +128,7 @@ class BindSteps:
         task.volumes_bound = False
         waits = (found.failed and found.doubtful) or (not found.failed and found.unknown)
         if waits and (until := task.grace(now.monotonic, GRACE)) is not None:
-            return Move(State.WAITING, until=until)
+            return self._wait_until(until, task, now)
         if found.failed or found.unknown:
             return self.fence(task, Verdict(REFUSED, found.failed or f"there is no {found.unknown}", sure=False))
         if now.monotonic >= task.volumes_until:
@@ -140,7 +140,7 @@ class BindSteps:
             self.facts.volumes.requested(claim.id)
             return Move(State.BINDING_VOLUMES, BindVolumes(claim.id, found.open))
         task.deadline = None
-        return Move(State.WAITING, until=task.volumes_until)
+        return self._wait_until(task.volumes_until, task, now)
 
     def _lock(self, task: BindTask, now: Now) -> Move | None:
         """Request the node's lock, or wait for it; return None if the binding need not wait."""
@@ -180,7 +180,7 @@ class BindSteps:
     def _wait(self, task: BindTask, now: Now) -> Move:
         """Wait for facts, in total no longer than the grace, whatever other facts arrive meanwhile."""
         if (until := task.grace(now.monotonic, GRACE)) is not None:
-            return Move(State.WAITING, until=until)
+            return self._wait_until(until, task, now)
         if task.claim.uid in self.facts.pods:
             return self.fence(task, Verdict(REFUSED, f"there is no node {task.node.name}", sure=False))
         return self._read(task, None)
@@ -188,13 +188,22 @@ class BindSteps:
     def _object(self, task: BindTask, objection: str, now: Now) -> Move:
         """Wait for facts that justify a claim: placement may have newer ones. Then refuse the claim.
 
-        Claims that waited behind it for a handoff do not wait for its facts.
+        Others of the node do not wait for its facts.
         """
-        self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
         if (until := task.grace(now.monotonic, RECHECK)) is not None:
-            return Move(State.WAITING, until=until)
+            return self._wait_until(until, task, now)
         self._steps.append(Rejected(task.claim, task.node.name, objection))
         return self.fence(task, Verdict(REFUSED, f"the claim is not valid: {objection}", sure=False))
+
+    def _wait_until(self, until: float, task: BindTask, now: Now) -> Move:
+        self.leave_handoff(task, now)
+        return Move(State.WAITING, until=until)
+
+    def leave_handoff(self, task: BindTask, now: Now) -> None:
+        """Let others not wait for the handoff of a task that waits, unless a request may still bind its pod."""
+        self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
+        if not task.unsure and now.monotonic >= task.open_until:
+            self.handoffs.not_begun(task.node.name, task.claim.uid)
 
     def finish(self, task: BindTask, state: str, reason: str, now: Now) -> Move:
         """Record the outcome of a task's claim."""
