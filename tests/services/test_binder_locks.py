@@ -242,3 +242,16 @@ def test_a_pod_that_waits_for_another_ones_handoff_leaves_it_the_lock(shown):
         if release("n1", HAMI, lock.value) in map(content, commands):
             cluster.core.node("n1", NodeView(name="n1"))
     assert requested == ["claim-p1"]
+
+
+def test_pods_that_need_two_locks_take_them_in_the_same_order():
+    cluster = Cluster(memory(10) + vgpus(1), vgpus(2) + memory(20))
+    cluster.core.handle(SchedulerConfigured(ConfigFact(name=SCHEDULER, text=NODE_LOCKS)))
+    locks, bound = {}, []
+    for turn in range(10):
+        commands = cluster.core.take(NOW + turn * 0.2)
+        bound += [one.uid for one in commands if isinstance(one, BindPod)]
+        for lock in [one for one in commands if isinstance(one, LockNode)]:
+            value = locks.setdefault(lock.annotation, lock.value)
+            cluster.core.lock_answered(lock.claim, value, NOW + turn * 0.2)
+    assert bound, "they wait for each other"

@@ -148,8 +148,11 @@ class Locks:
                     )
 
     def _of(self, claim: Claim) -> Iterator[tuple[str, bool, bool]]:
-        """Yield the annotations that lock a claim's plugins, whether they name their holder, whether we write them."""
-        for name in dict.fromkeys(grant.family for grant in claim.grants):
+        """Yield the annotations that lock a claim's plugins, whether they name their holder, whether we write them.
+
+        In one order for all claims: two that each have one of two locks would wait for each other.
+        """
+        for name in sorted({grant.family for grant in claim.grants}):
             if name not in BY_NAME:
                 continue
             plugin = BY_NAME[name].plugin
