@@ -2,6 +2,7 @@
 
 import random
 import socket
+import sys
 from pathlib import Path
 
 from deviceshare_cli.errors import CommandError
@@ -25,8 +26,9 @@ def is_free(port: int) -> bool:
 def free_port() -> int:
     """Return a free port below the ephemeral range. Raises CommandError if there is none.
 
-    A restarted server needs its old port. The kernel could meanwhile assign an ephemeral port as the source port of any
-    connection, even of a client that connects to this very port and thereby to itself.
+    It stays reserved until this process ends: a restarted server needs its old port. The kernel could meanwhile assign
+    an ephemeral port as the source port of any connection, even of a client that connects to this very port and thereby
+    to itself.
     """
     try:
         highest = int(_EPHEMERAL.read_text().split()[0]) - 1
@@ -34,11 +36,31 @@ def free_port() -> int:
         highest = 32_767
     if highest <= _LOWEST:
         highest = 65_535
-    # In random order: systems that start at the same time rarely choose the same port.
+    # In random order: systems that start at the same time rarely try the same port.
     for port in random.sample(range(_LOWEST, highest + 1), k=min(200, highest - _LOWEST)):
-        if is_free(port):
+        if _reserve(port):
             return port
     raise CommandError(f"no free port found on {LOOPBACK} between {_LOWEST} and {highest}")
+
+
+def _reserve(port: int) -> bool:
+    """Keep a port from the other systems, also while its server restarts. Returns False if it is taken.
+
+    On Linux servers with SO_REUSEADDR, as all of ours, listen beside a socket that has it and does not listen. A socket
+    without it, as here at first, cannot be bound beside another one. Elsewhere the port is only tried.
+    """
+    reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        reserved.bind((LOOPBACK, port))
+    except OSError:
+        reserved.close()
+        return False
+    if sys.platform == "linux":
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.detach()  # it stays open
+    else:
+        reserved.close()
+    return True
 
 
 def metrics_port(wanted: int) -> int:

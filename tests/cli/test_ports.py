@@ -1,0 +1,23 @@
+"""A port that a system has chosen stays its own, also while the server on it restarts."""
+
+import random
+import socket
+import sys
+
+import pytest
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.ports import LOOPBACK, free_port
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="allowed: only Linux can reserve a port")
+def test_a_chosen_port_is_not_chosen_again_and_a_server_on_it_can_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    monkeypatch.setattr(random, "sample", lambda ports, k: [port])
+    for _ in range(2):
+        with socket.create_server((LOOPBACK, port)) as server:
+            socket.create_connection((LOOPBACK, port)).close()
+            server.accept()[0].close()
+            with pytest.raises(CommandError):
+                free_port()
+        with pytest.raises(CommandError, match="no free port found"):
+            free_port()
