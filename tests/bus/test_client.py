@@ -52,7 +52,7 @@ async def test_messages_arrive_as_nats_py_receives_them(connection: Connection, 
         connection.client.send("a.own", bytes(size), "reply.to" if size else "", head if size > 1 else b"")
         await other.publish("a.other", bytes(size), headers={"A": "b"} if size else None)
     await until_heard(heard, 10)
-    theirs = [await subscription.next_msg(timeout=5) for _ in range(10)]
+    theirs = [await subscription.next_msg(timeout=60) for _ in range(10)]
 
     def as_received(message: object) -> tuple[object, ...]:
         return (message.subject, message.reply, message.data, message.headers or {})
