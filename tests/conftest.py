@@ -26,7 +26,7 @@ settings.register_profile(
 settings.load_profile("deviceshare")
 
 _OF_THE_SYSTEM = {"dashboard", "kube", "system"}
-_NOT_ON_API_SERVER = ("tests/cli/", "tests/dashboard/", "tests/system/")
+_NOT_ON_API_SERVER = ("tests/cli/", "tests/dashboard/", "tests/services/", "tests/system/")
 _FIRST = ("tests/kube/", "tests/chaos/test_histories.py", "tests/cli/test_conformance_sessions.py")
 """What takes long and begins first, so that no process is left with it at the end."""
 

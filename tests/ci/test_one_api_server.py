@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-OTHERS = ("cli", "dashboard", "system")
+OTHERS = ("cli", "dashboard", "services", "system")
 
 
 def scope(config: pytest.Config, nodeid: str) -> str:

@@ -105,6 +105,7 @@ async def test_a_server_is_restarted_when_its_disk_has_room_again(tmp_path: Path
     server.kill()
 
 
+@pytest.mark.system
 async def test_up_goes_on_after_a_full_disk(tmp_path: Path) -> None:
     async with RunningSystem(tmp_path) as system:
         await system.cluster.load([node(number) for number in range(10)])
