@@ -31,7 +31,7 @@ _FIRST = ("tests/kube/", "tests/chaos/test_histories.py", "tests/cli/test_confor
 """What takes long and begins first, so that no process is left with it at the end."""
 
 
-class OneApiServer(LoadFileScheduling):  # type: ignore[misc]
+class OneApiServer(LoadFileScheduling):
     """Gives whole files to a process, and all files of the tests on the API server to one, which starts it."""
 
     def _split_scope(self, nodeid: str) -> str:
