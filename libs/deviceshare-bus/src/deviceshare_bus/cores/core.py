@@ -1,8 +1,9 @@
 """The skeleton of a service: a pure core that turns events into commands, and the events and commands of every core.
 
-A core holds a service's state. It knows no clock, event loop, socket or randomness: the shell (:mod:`.shell`) passes it
-events with the time, executes the commands that it returns, and answers each command with further events. The same
-events at the same times give the same commands, which makes a core replayable (:mod:`.core_log`).
+A core holds a service's state. It knows no clock, event loop, socket or randomness: the shell
+(:mod:`deviceshare_bus.runtime.shell`) passes it events with the time, executes the commands that it returns, and
+answers each command with further events. The same events at the same times give the same commands, which makes a core
+replayable (:mod:`.core_log`).
 
 A service defines its own events and commands as further subclasses of :class:`Event` and :class:`Command`.
 """
@@ -62,7 +63,7 @@ class CaughtUp(Event, frozen=True):
 
 
 class Unreadable(Event, frozen=True):
-    """A message is invalid (:mod:`.validation`). The shell has put it in quarantine and counted it.
+    """A message is invalid (:mod:`deviceshare_bus.messages.validation`). The shell has quarantined and counted it.
 
     ``newer``: it has a later version than this program knows; the subject must not be written.
     """

@@ -1,9 +1,9 @@
 """The part of a service's work that this replica does: leases and fences in, leases and fences out. Pure.
 
-A core passes it the messages of :mod:`.leases` that it receives, asks it what this replica owns, and makes its writes
-under the guard of the lease. A replica that has had no others for a long time writes without a guard, which saves the
-server an atomic batch for each write: another one may work only after this replica has completed its writes and named
-the newcomer, or has not renewed its lease for a period.
+A core passes it the messages of :mod:`deviceshare_bus.messages.leases` that it receives, asks it what this replica
+owns, and makes its writes under the guard of the lease. A replica that has had no others for a long time writes without
+a guard, which saves the server an atomic batch for each write: another one may work only after this replica has
+completed its writes and named the newcomer, or has not renewed its lease for a period.
 """
 
 from math import inf
@@ -46,7 +46,7 @@ class Division:
         service: the service.
         instance: the name of the process.
         member: the id of this replica, unique for ever; '' for one that is alone by construction, and owns everything.
-        period: seconds, see :data:`.leases.PERIOD`.
+        period: seconds, see :data:`deviceshare_bus.messages.leases.PERIOD`.
     """
 
     def __init__(self, stream: Stream, service: str, instance: str, member: str, period: float = PERIOD) -> None:
@@ -220,7 +220,7 @@ class Division:
 
     @property
     def guard(self) -> Guard | None:
-        """The guard of writes; None for a replica that has had no others for :data:`.leases.LEASE_SECONDS`."""
+        """The guard of writes; None for a replica that has had no others for :data:`LEASE_SECONDS`."""
         if self._members is None or not (self._members.others or self._ticked_at < self._guarded_until):
             return None
         lease = self._members.current

@@ -1,8 +1,9 @@
 """How the replicas of a service divide its work, by leases in the stream that the service writes. Pure.
 
-The work is divided into :data:`.leases.SHARDS`. Each replica that takes part is a member. It renews its lease, a
-message that also names the members that it knows. The owner of a shard is the member with the highest rank for it, so
-that a change of the members moves only the shards of those that come and go. No message says who owns what.
+The work is divided into :data:`deviceshare_bus.messages.leases.SHARDS`. Each replica that takes part is a member. It
+renews its lease, a message that also names the members that it knows. The owner of a shard is the member with the
+highest rank for it, so that a change of the members moves only the shards of those that come and go. No message says
+who owns what.
 
 A member works on a shard if, of all members that it knows, it owns the shard, and the leases of all of them name it.
 So a newcomer begins only after the former owner has stopped: a member first completes what it has in flight, and then
@@ -14,15 +15,16 @@ refuses what a fenced member writes late. Leases, fences and what the service wr
 one order: who owns a shard has read everything that its former owners have written.
 
 A member without others renews its lease only while it has work. A newcomer is answered at once in any case.
-A member works only until :data:`.leases.TRUSTED` of a period after it sent the last of its leases that it has received:
-from then on it may have been fenced.
+A member works only until :data:`deviceshare_bus.messages.leases.TRUSTED` of a period after it sent the last of its
+leases that it has received: from then on it may have been fenced.
 
 Who owns what may follow from facts of another stream, which members read at different times. So a lease says how far
 its member had read them when it had no writes in flight: who becomes an owner by a fact waits until the leases of all
 others show that they have read it (:meth:`Membership.least_read`).
 
 A member that renews its lease and never names another one stops what the other one owns. It is reported, and fenced
-after :data:`.leases.NAMING` periods. A member that others fence again and again pauses longer each time.
+after :data:`deviceshare_bus.messages.leases.NAMING` periods. A member that others fence again and again pauses longer
+each time.
 
 Times are monotonic, in seconds.
 """
@@ -70,7 +72,7 @@ class Membership:
         service: the service whose work is divided.
         instance: the name of the process.
         member: the id of this member; unique for ever, also over restarts of the process.
-        period: seconds, see :data:`.leases.PERIOD`.
+        period: seconds, see :data:`deviceshare_bus.messages.leases.PERIOD`.
     """
 
     def __init__(self, service: str, instance: str, member: str, period: float = PERIOD) -> None:

@@ -6,7 +6,7 @@ last lease announces it. So the owner knows from the leases who may work on the 
 divided no more when its own last lease and those of all others have ceased to name the part.
 
 A member that ceases to work on something says so with the next lease that it writes without writes in flight, as with
-the members that it names (:mod:`.leases`).
+the members that it names (:mod:`deviceshare_bus.messages.leases`).
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The messages by which the replicas of a service divide its work (:mod:`.membership`), and their constants."""
+"""The messages by which replicas divide the work of a service (:mod:`deviceshare_bus.cores.membership`)."""
 
 from functools import lru_cache
 from hashlib import blake2b
@@ -39,7 +39,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         instance: the name of the process. A new process with this name ends the leases of older ones.
         number: counts the renewals of the member.
         members: the other members for which this one has stopped to work on what they own, sorted.
-        split: parts of the work that are divided further, sorted (:mod:`.splits`).
+        split: parts of the work that are divided further, sorted (:mod:`deviceshare_bus.cores.splits`).
         read: the sequence up to which this member has read the facts by which the work is divided, and after which no
             write was in flight that it had begun before.
     """

@@ -75,7 +75,7 @@ _version = msgspec.msgpack.Decoder(_Versioned).decode
 
 
 def validated(decoders: Decoders, event: ToEvent[E]) -> Callable[[Message], E | None]:
-    """Return the ``decode`` of a :class:`.shell.Source`: validates a message and returns its event.
+    """Return the ``decode`` of a :class:`deviceshare_bus.runtime.shell.Source`: it validates a message.
 
     Messages of kinds without a decoder do not concern the service. Contents share equal parts with earlier ones. The
     result raises :class:`InvalidMessageError`.

@@ -108,7 +108,8 @@ class Context:
         """Why the service cannot do its work right now, '' if it can.
 
         It can if the bus is connected, all streams exist, those that it follows have been read to their ends and no
-        further behind than :data:`.follower.LAG`, its last writes were acknowledged, and no other replica holds it up.
+        further behind than :data:`deviceshare_bus.streams.follower.LAG`, its last writes were acknowledged, and no
+        other replica holds it up.
         """
         if not self.connection.connected:
             return "not connected to the bus"

@@ -1,4 +1,4 @@
-"""The set-up step, a command that creates the streams (:mod:`.creation`).
+"""The set-up step, a command that creates the streams (:mod:`deviceshare_bus.streams.creation`).
 
 ``python -m deviceshare_bus.runtime.setup --bus URL [--replicas N]`` creates the missing streams, and with ``--watch``
 also those that vanish later. On a bus without users every service does the same when it finds that a stream is missing.

@@ -74,10 +74,11 @@ NO_FAULTS = (BusWiped, ConfigError, ConnectionEnded)
 class Source(NamedTuple):
     """A stream that a service follows.
 
-    ``decode`` (see :func:`.validation.validated`) turns a message into an event, None for a message that does not
-    concern the service; it raises ``msgspec.MsgspecError`` for an invalid message. ``known`` returns whether the core
-    knows a message of this subject and sequence, or a later one: it is not decoded. Most of them are the core's own
-    writes, which it knows from their answers. ``history``: all messages, not the last of each subject.
+    ``decode`` (see :func:`deviceshare_bus.messages.validation.validated`) turns a message into an event, None for a
+    message that does not concern the service; it raises ``msgspec.MsgspecError`` for an invalid message. ``known``
+    returns whether the core knows a message of this subject and sequence, or a later one: it is not decoded. Most of
+    them are the core's own writes, which it knows from their answers. ``history``: all messages, not the last of each
+    subject.
     """
 
     stream: str
@@ -106,11 +107,11 @@ class Shell:
         context: the service's connection.
         core: the service's state machine.
         sources: the streams to follow.
-        perform: executes the commands that are not defined in :mod:`.core`; each runs in a task of its own, and the
-            core bounds how many it issues.
+        perform: executes the commands that are not defined in :mod:`deviceshare_bus.cores.core`; each runs in a task of
+        its own, and the core bounds how many it issues.
         arguments: what ``core`` was built from, for the core log; no secrets.
-        read_interval: :attr:`.client.Client.read_interval` once all streams have been read, for a service on which no
-            other service waits.
+        read_interval: :attr:`deviceshare_bus.wire.client.Client.read_interval` once all streams have been read, for a
+        service on which no other service waits.
     """
 
     def __init__(

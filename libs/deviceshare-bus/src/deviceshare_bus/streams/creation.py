@@ -26,7 +26,8 @@ log = logging.getLogger("deviceshare.setup")
 
 HOLD_SECONDS = 15.0
 """Seconds for which a new LEDGER is held, where bindings may be in flight: three until the binder has noticed the loss,
-ten until its requests have been answered (:data:`.shell.DRAIN`), two until inventory has published the bound pods."""
+ten until its requests have been answered (:data:`deviceshare_bus.runtime.shell.DRAIN`), two until inventory has
+published the bound pods."""
 FIRST_SECONDS = 5.0
 """Seconds for which a service that starts leaves the creation of the streams to the set-up step."""
 WAITING_INTERVAL = 10.0
