@@ -3,7 +3,7 @@
 A watch-list delivers all objects, then their changes; a server that does not support it is listed in pages, and a watch
 continues from the revision of the list. A watch that ends, is silent for too long or fails is started again from its
 last revision; if the server no longer knows this revision (410), everything is listed again. After a failure it pauses,
-longer each time, with jitter so that clients do not return all at once; not after a timeout, which was pause enough.
+longer each time, with jitter so that clients do not return all at once; not after a silence, which was pause enough.
 """
 
 import asyncio
@@ -177,7 +177,7 @@ class ObjectWatch:
             except ClusterError as error:
                 self._list_next = self._revision is None
                 log.info("the watch of %s failed: %s", self._path, error)
-                if not isinstance(error.__cause__, TimeoutError):
+                if self._revision is None or not isinstance(error.__cause__, TimeoutError):
                     await self._pause()
 
     def _is_absent(self, refusal: ApiRefusal) -> bool:
