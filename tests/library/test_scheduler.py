@@ -4,8 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from deviceshare.allocation import Placement
 from deviceshare.model import Gone, Now, PodFact, PodGroupFact
 from deviceshare.scheduler import RETRY, Scheduler
+from msgspec.structs import replace
 from support.builders import card, node, pod, vgpu
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +81,29 @@ def test_a_gang_is_explained_as_a_whole() -> None:
     scheduler.apply("group", PodGroupFact(key="ns/g", uid="g", min_member=2, phase="Inqueue", admitted=True), NOW)
     assert scheduler.explain("uid-y", NOW).message.startswith("pod group ns/g")
     assert scheduler.holding("a", "uid-x") is None
+
+
+def test_a_gated_member_is_explained_by_its_gate_and_a_placed_pod_not_at_all() -> None:
+    gated = replace(pod("gated", vgpu(1, 500), gang="g"), gates=("quota",))
+    scheduler = scheduler_with(pod("free", vgpu(1, 500), gang="g"), gated)
+    scheduler.apply("group", PodGroupFact(key="ns/g", uid="g", min_member=1, phase="Inqueue", admitted=True), NOW)
+    assert scheduler.explain("uid-gated", NOW).message == "waits for scheduling gates: quota"
+    assert claimed(scheduler) == ["free"]
+    with pytest.raises(ValueError, match="Pod ns/free does not wait"):
+        scheduler.explain("uid-free", NOW)
+
+
+def test_an_inner_trial_removes_what_the_outer_one_placed() -> None:
+    scheduler = scheduler_with(pod("one", vgpu(1, 1000)), pod("two", vgpu(1, 1000)))
+    with scheduler.trial() as outer:
+        outer.place("uid-one")
+        with scheduler.trial() as inner:
+            inner.remove("uid-one")
+            assert scheduler.holding("a", "uid-one") is None
+            assert isinstance(inner.place("uid-two"), Placement)
+        assert scheduler.holding("a", "uid-one") is not None
+        assert scheduler.holding("a", "uid-two") is None
+    assert scheduler.holding("a", "uid-one") is None
 
 
 def test_a_deleted_pod_is_reported_with_its_group_as_it_was() -> None:

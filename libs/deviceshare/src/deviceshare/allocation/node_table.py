@@ -216,6 +216,10 @@ class NodeTable:
         held = self._holdings.get(node)
         return None if held is None else held.get(uid)
 
+    def nodes_holding(self, uid: str) -> list[str]:
+        """Return the nodes where a pod has a holding: it looks at every node."""
+        return [node for node, held in self._holdings.items() if uid in held]
+
     def _holdings_on(self, node: str) -> Collection[Holding]:
         return self._holdings.get(node, _NO_HOLDINGS).values()
 

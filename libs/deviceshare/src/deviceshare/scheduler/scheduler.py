@@ -28,7 +28,7 @@ from deviceshare.scheduler.facts import Applied, Facts
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.overcommit import overcommitted_claims
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
-from deviceshare.scheduler.readiness import queue_obstacle
+from deviceshare.scheduler.readiness import queue_obstacle, readiness
 from deviceshare.scheduler.records import GroupRecord, PodRecord
 from deviceshare.scheduler.reporter import Reporter
 from deviceshare.scheduler.trial import SchedulerTrial
@@ -276,8 +276,18 @@ class Scheduler:
         """Return why a waiting pod would wait if its group were decided now, with all nodes, or where it would go.
 
         A pause after a refusal does not matter.
+
+        Raises:
+            ValueError: the pod does not wait.
         """
-        pod = self.cluster.pods[uid].fact
+        record = self.cluster.pods[uid]
+        pod = record.fact
+        if not record.waits:
+            raise ValueError(f"Pod {pod.ref} does not wait")
+        obstacles = readiness(self.cluster, self.cluster.groups[pod.group], {}, now.monotonic).obstacles
+        for held_up, obstacle in obstacles:
+            if held_up.uid == uid:
+                return explaining.held_up(pod, obstacle, now.wall, self.name)
         with self.trial() as trial:
             tried = trial.place_group(pod.group, now.monotonic)
         if tried.obstacle is not None:

@@ -40,8 +40,6 @@ class SchedulerTrial(Trial):
     def __init__(self, cluster: ClusterState) -> None:
         super().__init__(cluster.allocator.undo_log, cluster.accounts.undo_log)
         self._cluster = cluster
-        self._placed: dict[str, str] = {}
-        """The nodes of the pods that were placed in this trial."""
 
     def __enter__(self) -> Self:
         if self._cluster.accounts.undo_log.entries is None:
@@ -51,8 +49,7 @@ class SchedulerTrial(Trial):
 
     def remove(self, uid: str) -> None:
         """Take from a pod all that it holds."""
-        record = self._cluster.pods[uid]
-        for node in {record.fact.node, self._placed.pop(uid, ""), *record.claims.values()} - {""}:
+        for node in self._cluster.allocator.nodes_holding(uid):
             self._cluster.allocator.release(node, uid)
         self._cluster.accounts.release(uid)
 
@@ -68,7 +65,6 @@ class SchedulerTrial(Trial):
         if not decision.placed:
             return decision.waiting[0][1]
         ((_, placement),) = decision.placed
-        self._placed[uid] = placement.node
         return placement
 
     def place_group(self, key: GroupKey, now: float, *, reasons: bool = True) -> TriedGroup:
@@ -93,7 +89,6 @@ class SchedulerTrial(Trial):
             if not decision.placed:
                 return TriedGroup(tuple(placed), borrows, refused=decision)
             placed += decision.placed
-            self._placed |= {pod.uid: placement.node for pod, placement in decision.placed}
             group = group.without([pod for pod, _ in decision.placed])
         return TriedGroup(tuple(placed), borrows)
 
