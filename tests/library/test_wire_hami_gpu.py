@@ -5,8 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from deviceshare.families import HamiGpu
 from deviceshare.families.hami_gpu import wire
 from deviceshare.model import DeviceGrant, FormatError
+from deviceshare_metrics.api import SHARES_WHOLE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -143,3 +145,7 @@ def test_any_text_is_read_or_an_error(text):
     for read_text in (read, lambda value: wire.read_slots(value, "ns/p"), lambda value: read("x", value)):
         with suppress(FormatError):
             read_text(text)
+
+
+def test_the_api_knows_the_family_that_shares_what_counts_whole_gpus() -> None:
+    assert HamiGpu().name == SHARES_WHOLE

@@ -21,9 +21,7 @@ from collections.abc import Iterable
 from typing import Generic, Literal, TypeVar, get_args
 
 import msgspec
-from deviceshare.families.card_cordons import cordon_text
-from deviceshare.families.hami_gpu import wire as hami_gpu_wire
-from deviceshare.model import CardCordon, ContainerGrant, Explanation, Resources
+from deviceshare.model import ContainerGrant, Explanation, Resources
 
 PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended", "OtherScheduler"]
 ClaimState = Literal["open", "bound", "refused", "withdrawn", "withdrawing"]
@@ -74,7 +72,8 @@ class Cordon(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __str__(self) -> str:
         """Return a text such as ``by alice since 2026-01-02T03:04:05Z: fan is broken``."""
-        return cordon_text(CardCordon("", self.by, self.reason, self.since))
+        parts = [f"{word} {value}" for word, value in (("by", self.by), ("since", self.since)) if value]
+        return " ".join(parts) + (f": {self.reason}" if parts and self.reason else self.reason)
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -207,6 +206,10 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
+SHARES_WHOLE = "hami-gpu"
+"""The family whose grants are shares of what ``nvidia.com/gpu`` counts. Commands read this module without families."""
+
+
 def is_whole(resource: str) -> bool:
     """Return whether a resource is a plain number of cards, which pods get whole (``nvidia.com/gpu``)."""
     return resource.endswith("/gpu")
@@ -217,7 +220,7 @@ def whole_cards(resources: Iterable[tuple[str, int]], grants: Iterable[Container
 
     With ``grants`` of HAMi's cards the number is that of shares, which are listed by themselves.
     """
-    if any(grant.family == hami_gpu_wire.SHARED for grant in grants):
+    if any(grant.family == SHARES_WHOLE for grant in grants):
         return ()
     return tuple(
         PodDevice(container="", id=resource, memory=0, cores=100)

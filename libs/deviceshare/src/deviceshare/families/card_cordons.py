@@ -118,12 +118,6 @@ def resolve(
     return marked, tuple(found[name] for name in sorted(found)), unknown
 
 
-def cordon_text(cordon: CardCordon) -> str:
-    """Return a cordon for a message: ``by alice since 2026-01-02T03:04:05Z: fan is broken``."""
-    parts = [f"{word} {value}" for word, value in (("by", cordon.by), ("since", cordon.since)) if value]
-    return " ".join(parts) + (f": {cordon.reason}" if parts and cordon.reason else cordon.reason)
-
-
 def of_node(annotations: Mapping[str, str], subject: str) -> tuple[tuple[CardCordon, ...], list[Problem]]:
     """Return what :func:`read` finds in the annotation of a Node. Raises :class:`~deviceshare.model.FormatError`."""
     return read(annotations.get(ANNOTATION, ""), subject)
