@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import ContainerGrant, not_served
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics.api import Pod, PodDevice, PodState
@@ -170,6 +169,9 @@ def devices_of(grants: Iterable[ContainerGrant]) -> tuple[PodDevice, ...]:
 
     An id is ``UUID[group-position]`` for a MIG instance, else the card's id. ``memory`` is -1 for all of a card.
     """
+    # Takes long to import.
+    from deviceshare.families.vgpu import wire as vgpu_wire
+
     return tuple(
         PodDevice(
             container=grant.container,
