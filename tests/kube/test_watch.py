@@ -138,11 +138,16 @@ async def test_a_silent_watch_is_begun_anew_and_nothing_is_missed(cluster, proxy
 async def test_a_watch_is_begun_anew_after_each_silence_without_a_pause(cluster, proxy, tmp_path, monkeypatch):
     monkeypatch.setattr(follow, "RETRY", Backoff(3600.0, 3600.0))
     await cluster.create(node("a"))
+    fourth = asyncio.Event()
+
+    def meddle(path: str, query: Query) -> None:
+        if len(proxy.of("nodes")) >= 4:
+            fourth.set()
+
+    proxy.meddle = meddle
     async with through(proxy, tmp_path, Patience(silence=0.5)) as ours, watching(ours, "Node") as seen:
         await seen.until("a")
-        async with asyncio.timeout(60):
-            while len(proxy.of("nodes")) < 4:
-                await asyncio.sleep(0.05)
+        await asyncio.wait_for(fourth.wait(), 60)
 
 
 async def test_deletions_before_a_compacted_revision_are_delivered(apiserver, cluster, proxy, tmp_path):
