@@ -75,11 +75,11 @@ def fit_one(scheduler: Scheduler, candidate: Candidate, now: float, *, reasons: 
     with scheduler.trial() as trial:
         tried = trial.place_group(candidate.pods[0].group, now, reasons=reasons)
         trial.commit()
-    if tried.obstacle is not None:
-        pod, obstacle = tried.obstacle
-        return Fit((), message=obstacle.text, pod=pod)
     if tried.refused is not None:
         return _refused(tried.refused, tried.placed, borrows=tried.borrows)
+    if tried.obstacles and not tried.placed:
+        pod, obstacle = tried.obstacles[0]
+        return Fit((), message=obstacle.text, pod=pod)
     return Fit(tried.placed, whole=True, borrows=tried.borrows)
 
 

@@ -1,6 +1,6 @@
 """The scheduler of one cluster: facts and claims in, decisions and reasons out."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from deviceshare.scheduler.facts import Applied, Facts
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.overcommit import overcommitted_claims
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
-from deviceshare.scheduler.readiness import queue_obstacle, readiness
+from deviceshare.scheduler.readiness import queue_obstacle
 from deviceshare.scheduler.records import GroupRecord, PodRecord
 from deviceshare.scheduler.reporter import Reporter
 from deviceshare.scheduler.trial import SchedulerTrial
@@ -188,10 +188,6 @@ class Scheduler:
         """Decide every group in the next round, as if it had changed."""
         self.cluster.reconsider_all()
 
-    def prefer(self, preference: Callable[[str], tuple[int, int]]) -> None:
-        """Choose the nodes with the lowest preference, which maps the name of a node, among equal nodes."""
-        self.cluster.allocator.prefer(preference)
-
     def refuse(self, uid: str, reason: str, now: float) -> None:
         """Decide a pod again after a pause that grows with each call; ``reason``: why its claim was refused."""
         record = self.cluster.pods[uid]
@@ -284,14 +280,11 @@ class Scheduler:
         pod = record.fact
         if not record.waits:
             raise ValueError(f"Pod {pod.ref} does not wait")
-        obstacles = readiness(self.cluster, self.cluster.groups[pod.group], {}, now.monotonic).obstacles
-        for held_up, obstacle in obstacles:
-            if held_up.uid == uid:
-                return explaining.held_up(pod, obstacle, now.wall, self.name)
         with self.trial() as trial:
             tried = trial.place_group(pod.group, now.monotonic)
-        if tried.obstacle is not None:
-            return explaining.held_up(pod, tried.obstacle[1], now.wall, self.name)
+        for member, obstacle in tried.obstacles:
+            if member.uid == uid:
+                return explaining.held_up(pod, obstacle, now.wall, self.name)
         for placed, placement in tried.placed:
             if placed.uid == uid:
                 return explaining.pending(pod, f"fits on node {placement.node} now", now.wall, self.name)

@@ -18,20 +18,15 @@ from deviceshare.state import Trial
 
 
 class TriedGroup(NamedTuple):
-    """The places of the pods of a group, and why the others have none: an obstacle, or the decision that refused them.
+    """The places of the pods of a group, and why the others have none: obstacles, or the decision that refused them.
 
     ``borrows``: its queue would exceed what it deserves.
     """
 
     placed: tuple[tuple[PodFact, Placement], ...] = ()
     borrows: bool = False
-    obstacle: tuple[PodFact, Obstacle] | None = None
+    obstacles: tuple[tuple[PodFact, Obstacle], ...] = ()
     refused: Decision | None = None
-
-    @property
-    def whole(self) -> bool:
-        """Whether all of its waiting pods have a place."""
-        return self.obstacle is None and self.refused is None
 
 
 class SchedulerTrial(Trial):
@@ -74,12 +69,13 @@ class SchedulerTrial(Trial):
         """
         cluster, record = self._cluster, self._cluster.groups[key]
         if cluster.accounts.unready:
-            first = cluster.pods[min(record.members)].fact
-            return TriedGroup(obstacle=(first, Obstacle(cluster.accounts.unready)))
-        found = readiness(cluster, record, {}, now)
-        if found.job is None:
-            return TriedGroup(obstacle=found.obstacles[0] if found.obstacles else None)
-        group, borrows = found.job.group, False
+            unready = Obstacle(cluster.accounts.unready)
+            return TriedGroup(obstacles=tuple((cluster.pods[uid].fact, unready) for uid in sorted(record.members)))
+        ready = readiness(cluster, record, {}, now)
+        obstacles = tuple(ready.obstacles)
+        if ready.job is None:
+            return TriedGroup(obstacles=obstacles)
+        group, borrows = ready.job.group, False
         placed: list[tuple[PodFact, Placement]] = []
         while group.pods:
             decision = decide(cluster.allocator, group, cluster.accounts, borrowing=borrows, reasons=reasons)
@@ -87,10 +83,10 @@ class SchedulerTrial(Trial):
                 borrows = True
                 continue
             if not decision.placed:
-                return TriedGroup(tuple(placed), borrows, refused=decision)
+                return TriedGroup(tuple(placed), borrows, obstacles, decision)
             placed += decision.placed
             group = group.without([pod for pod, _ in decision.placed])
-        return TriedGroup(tuple(placed), borrows)
+        return TriedGroup(tuple(placed), borrows, obstacles)
 
     def _may_borrow(self, decision: Decision) -> bool:
         """Return whether only the deserved amount of the queue is in the way, which queues may exceed."""
