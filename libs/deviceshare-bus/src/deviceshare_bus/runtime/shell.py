@@ -108,10 +108,10 @@ class Shell:
         core: the service's state machine.
         sources: the streams to follow.
         perform: executes the commands that are not defined in :mod:`deviceshare_bus.cores.core`; each runs in a task of
-        its own, and the core bounds how many it issues.
+            its own, and the core bounds how many it issues.
         arguments: what ``core`` was built from, for the core log; no secrets.
         read_interval: :attr:`deviceshare_bus.wire.client.Client.read_interval` once all streams have been read, for a
-        service on which no other service waits.
+            service on which no other service waits.
     """
 
     def __init__(
