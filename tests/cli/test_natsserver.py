@@ -20,3 +20,8 @@ def test_the_environment_of_the_user_comes_first(tmp_path: Path, monkeypatch: py
     server = natsserver.prepare("bus", tmp_path)
     assert server.program.environment == {"GOMEMLIMIT": "2GiB"}
     assert "sync_interval: always" in (tmp_path / "bus" / "nats-server.conf").read_text()
+
+
+def test_only_the_objects_of_a_simulated_cluster_are_acknowledged_before_they_are_on_disk(tmp_path: Path) -> None:
+    natsserver.prepare("cluster", tmp_path, synced=False)
+    assert "sync_interval" not in (tmp_path / "cluster" / "nats-server.conf").read_text()

@@ -53,9 +53,13 @@ def find_binary() -> str:
     return found
 
 
-def prepare(name: str, directory: Path) -> NatsServer:
-    """Write the configuration of a server under ``directory``, which also gets its store and log."""
-    return _prepare(name, directory, "")
+def prepare(name: str, directory: Path, *, synced: bool = True) -> NatsServer:
+    """Write the configuration of a server under ``directory``, which also gets its store and log.
+
+    ``synced``: whether a message is on disk before it is acknowledged. The objects of a simulated cluster need it not:
+    what its server has written before it is killed stays, and they end with the machine.
+    """
+    return _prepare(name, directory, "", synced=synced)
 
 
 def prepare_cluster(name: str, directory: Path, count: int, authorization: str = "") -> list[NatsServer]:
@@ -87,17 +91,17 @@ def runtime_settings(cores: int, environment: Mapping[str, str]) -> dict[str, st
     return {name: value for name, value in settings.items() if name not in environment}
 
 
-def _prepare(name: str, directory: Path, further: str) -> NatsServer:
+def _prepare(name: str, directory: Path, further: str, *, synced: bool = True) -> NatsServer:
     port, monitor = free_port(), free_port()
     home = directory / name
     home.mkdir()
+    store = msgspec.json.encode(str(home / "store")).decode()
     text = (
         f'server_name: "{name}"\n'
         f'listen: "{LOOPBACK}:{port}"\n'
         f'http: "{LOOPBACK}:{monitor}"\n'
         f"max_payload: {MAX_PAYLOAD}\n"
-        f"jetstream {{ store_dir: {msgspec.json.encode(str(home / 'store')).decode()}, sync_interval: always }}\n"
-        + further
+        f"jetstream {{ store_dir: {store}{', sync_interval: always' if synced else ''} }}\n" + further
     )
     config = home / "nats-server.conf"
     config.write_text(text)

@@ -151,7 +151,9 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         files.write(directory / CREDENTIALS, (), tls=False)
         users = f"{CREDENTIALS}/{files.SERVER}/{files.AUTHORIZATION}"
         bus_servers = natsserver.prepare_cluster("bus", directory, wanted.bus_servers, users)
-        local_server = None if wanted.cluster.startswith(KUBE) else natsserver.prepare("cluster", directory)
+        local_server = (
+            None if wanted.cluster.startswith(KUBE) else natsserver.prepare("cluster", directory, synced=False)
+        )
         run = runfile.Run(
             pid=os.getpid(),
             bus=",".join(server.url for server in bus_servers),

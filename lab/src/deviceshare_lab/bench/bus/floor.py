@@ -84,7 +84,7 @@ async def floor(run: Run, pods: int, timeout: float, notices: Notices) -> float:
         directory = Path(name)
         supervisor = Supervisor(notices.report)
         bus = natsserver.prepare("bus", directory)
-        objects = natsserver.prepare("cluster", directory)
+        objects = natsserver.prepare("cluster", directory, synced=False)
         try:
             await supervisor.start(bus.program)
             await supervisor.start(objects.program)

@@ -178,7 +178,7 @@ async def running(options: Options, chance: random.Random, keep: Callable[[], bo
             users.write(directory / CREDENTIALS)
             authorization = f"{CREDENTIALS}/{users.AUTHORIZATION}"
         (bus,) = natsserver.prepare_cluster(BUS, directory, 1, authorization)
-        cluster = natsserver.prepare(CLUSTER, directory)
+        cluster = natsserver.prepare(CLUSTER, directory, synced=False)
         _limit_store(directory / BUS / "nats-server.conf")
         system = System(directory, supervisor, bus.program, bus.url, cluster.program, cluster.url)
         port = free_port()
