@@ -75,7 +75,7 @@ def test_explanations_of_pods_that_wait_for_one_reason_share_it():
         assert getattr(one, field) is getattr(two, field), field
 
 
-def test_claims_and_outcomes_share_what_their_pods_have_in_common():
+def test_claims_and_outcomes_share_what_is_common_to_many_pods():
     def claim(uid):
         return Claim(
             id=f"c-{uid}", uid=uid, namespace="space", name=uid, queue="team", decided_by="placement-1", grants=GRANTS,
@@ -89,8 +89,6 @@ def test_claims_and_outcomes_share_what_their_pods_have_in_common():
     one, two = read(subjects.outcome("n"), NodeOutcomes(node="n", outcomes=outcomes)).outcomes
     assert one.state is two.state
     seen = read(subjects.fact("pod", "u1"), pod("u1"))
-    assert seen.uid is first.uid is one.uid
-    assert first.id is one.claim
     assert seen.held[0].devices[0].id is first.grants[0].devices[0].id
 
 

@@ -1,8 +1,9 @@
 """Equal parts of messages as one object: most of the memory of a large cluster are repetitions of few values.
 
 The names of namespaces, nodes, queues, containers and services, resources of pods and whole requests are in every
-message about a pod. Decoded, each is an object of its own. Uids and names of pods, ids of claims and of cards are in
-several messages each: they are interned, so that Python remembers them as long as one of these messages exists.
+message about a pod. Decoded, each is an object of its own. Ids of cards are in the fact of their node and in each claim
+on it: they are interned, so that Python remembers them as long as one of these messages exists. What only the few
+messages about one pod repeat, its uid and name and the id of its claim, costs more to find than the memory is worth.
 """
 
 import sys
@@ -23,12 +24,9 @@ _FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "unt
     "message", "refusals", "first_failing", "closest", "gang", "decided_by", "caveats"
 }  # fmt: skip
 """Fields of facts and explanations whose values are those of many objects: pods of one class wait for one reason."""
-_NAMES = frozenset({"uid", "name", "group"})
-"""Fields of facts and explanations whose values are those of one object, and of other messages about it."""
 _PARTS = frozenset({"ask", "labels", "held", "cards"})
 """Fields of facts of which parts are shared."""
 _OF_CLAIMS = ("namespace", "queue", "decided_by", "resources")
-_NAMES_OF_CLAIMS = ("id", "uid", "name", "group")
 _OF_CHOICES = ("policy", "plugins", "queue")
 
 T = TypeVar("T")
@@ -46,8 +44,8 @@ class SharedValues:
         self._bytes = 0
         """Of the remembered values, encoded."""
         self._values: dict[Any, Any] = {}
-        self._fields: dict[type, tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]] = {}
-        """The fields to share, those to intern, and those of which parts are shared, of each type of message."""
+        self._fields: dict[type, tuple[tuple[str, ...], frozenset[str]]] = {}
+        """The fields to share, and those of which parts are shared, of each type of message."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -74,12 +72,10 @@ class SharedValues:
             every = message.__struct_fields__
             fields = self._fields[type(message)] = (
                 tuple(field for field in every if field in _FIELDS),
-                tuple(field for field in every if field in _NAMES),
                 _PARTS.intersection(every),
             )
-        shared, names, parts = fields
+        shared, parts = fields
         self._share(message, shared)
-        _intern(message, names)
         if parts:
             self._share_parts(message, parts)
 
@@ -92,12 +88,11 @@ class SharedValues:
         if "held" in parts:
             self._grants(message.held)
         for card in message.cards if "cards" in parts else ():
-            _intern(card, ("id",))
+            _intern_id(card)
 
     def claim(self, claim: Claim) -> None:
         """Share the parts of a claim."""
         self._share(claim, _OF_CLAIMS)
-        _intern(claim, _NAMES_OF_CLAIMS)
         if claim.choice is not None:
             self._share(claim.choice, _OF_CHOICES)
         self._grants(claim.grants)
@@ -105,7 +100,6 @@ class SharedValues:
     def outcome(self, outcome: Outcome) -> None:
         """Share the parts of an outcome."""
         self._share(outcome, ("state",))
-        _intern(outcome, ("claim", "uid"))
 
     def _request(self, request: Any) -> Any:
         """Return an equal request; one that is not decoded is copied, since it keeps the bytes of the whole message."""
@@ -115,13 +109,15 @@ class SharedValues:
         for grant in grants:
             self._share(grant, ("container", "family"))
             for device in grant.devices:
-                _intern(device, ("id",))
+                _intern_id(device)
 
     def _share(self, message: msgspec.Struct, fields: tuple[str, ...]) -> None:
         for field in fields:
-            force_setattr(message, field, self.value(getattr(message, field)))
+            value = getattr(message, field)
+            shared = self.value(value)
+            if shared is not value:
+                force_setattr(message, field, shared)
 
 
-def _intern(message: msgspec.Struct, fields: tuple[str, ...]) -> None:
-    for field in fields:
-        force_setattr(message, field, sys.intern(getattr(message, field)))
+def _intern_id(message: Any) -> None:
+    force_setattr(message, "id", sys.intern(message.id))
