@@ -85,7 +85,7 @@ def test_one_line_is_logged_for_each_bound_pod():
     core = bound()
     core.take(16.0)
     (line,) = [each for each in core.notes if isinstance(each, Log)]
-    assert (line.level, line.message) == ("info", "pod bound")
+    assert (line.level, line.message) == ("debug", "pod bound")
     assert line.details == {
         "namespace": "default", "pod": "x", "uid": "u1", "node": "n1", "queue": "research", "claim": "c1",
         "seconds": 6.0,

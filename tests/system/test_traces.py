@@ -87,7 +87,10 @@ async def logged(log: Path, count: int) -> dict[str, dict[str, Any]]:
 async def test_each_pod_has_one_complete_trace(tmp_path: Path) -> None:
     with Receiver() as receiver:
         async with RunningSystem(
-            tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.http, OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf"
+            tmp_path,
+            OTEL_EXPORTER_OTLP_ENDPOINT=receiver.http,
+            OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+            DEVICESHARE_LOG_LEVEL="debug",
         ) as system:
             await load(system)
             await system.bound(system.cluster, PODS // 5, within=200)

@@ -41,10 +41,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logs(service: str, instance: str, level: str) -> None:
-    """Write all logs of this process to stderr.
-
-    What no line shows is not computed: a line is written for each bound pod.
-    """
+    """Write all logs of this process to stderr. What no line shows is not computed."""
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None  # the documented way to do without the caller's line
     handler = logging.StreamHandler(sys.stderr)

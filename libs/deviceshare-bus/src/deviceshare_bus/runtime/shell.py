@@ -358,9 +358,11 @@ class Shell:
                 self._context.metrics.observe_round(max(0.0, now - command.at))
                 self._tracing.batch(command, now)
             case Log(level=level, message=message, details=details):
-                if (uid := details.get("uid")) is not None:
-                    details = {**details, "trace_id": trace_id(uid)}
-                log.log(logging.getLevelName(level.upper()), "%s", message, extra=details)
+                number = logging.getLevelName(level.upper())
+                if log.isEnabledFor(number):
+                    if (uid := details.get("uid")) is not None:
+                        details = {**details, "trace_id": trace_id(uid)}
+                    log.log(number, "%s", message, extra=details)
             case _:
                 return False
         return True

@@ -16,7 +16,7 @@ def of_outcome(finished: Finished, now: Now) -> list[Command]:
             "namespace": claim.namespace, "pod": claim.name, "uid": claim.uid, "node": node, "queue": claim.queue,
             "claim": claim.id, "seconds": round(now.wall - (claim.seen_at or claim.decided_at), 6),
         }  # fmt: skip
-        return [step, Log("info", "pod bound", details)]
+        return [step, Log("debug", "pod bound", details)]
     if reason:
         return [
             step,
