@@ -113,7 +113,7 @@ async def test_each_pod_has_one_complete_trace(tmp_path: Path) -> None:
         uid = event["involvedObject"]["uid"]
         assert event["metadata"]["annotations"]["deviceshare.io/trace-id"] == trace_id(uid)
     assert bound.keys() == pods.keys()
-    assert all(line["trace_id"] == trace_id(uid) and line["level"] == "info" for uid, line in bound.items())
+    assert all(line["trace_id"] == trace_id(uid) and line["level"] == "debug" for uid, line in bound.items())
 
 
 async def test_a_tenth_of_the_pods_is_sampled(tmp_path: Path, monkeypatch: Any) -> None:
