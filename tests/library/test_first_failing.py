@@ -243,3 +243,10 @@ def test_a_node_that_one_family_suits_has_no_reasons_of_another() -> None:
 def test_the_family_that_got_furthest_counts() -> None:
     both = cluster(node("n1", [card(0, healthy=False), card(1, memory=100, mode="mps")]))
     assert [each.code for each in both.why_not(vgpu(1, 200)).first_failing] == ["CardInsufficientMemory"]
+
+
+def test_nodes_of_cordoned_cards_are_behind_one_whose_cards_are_full() -> None:
+    cordoned = [node(name, [replace(card(0, node=name), cordoned=True)]) for name in ("a", "b")]
+    three = cluster(*cordoned, node("full", [card(0, memory=100)]))
+    codes = [refusal.code for refusal in three.why_not(vgpu(1, 200)).first_failing]
+    assert codes == ["CardInsufficientMemory", "CardCordoned"]

@@ -42,6 +42,7 @@ _ORDER = (
     "CardNotFound",
     "ModeNotFit",
     "CardNotHealth",
+    "CardCordoned",
     "CardTypeMismatch",
     "CardUuidMismatch",
     "CardPodGroupConflict",
