@@ -39,16 +39,9 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
     able = []
     gated = 0
     for member in waiting:
-        fact = member.fact
-        if fact.gates:
-            gated += 1
-            found.obstacles.append((fact, Obstacle(f"waits for scheduling gates: {', '.join(fact.gates)}")))
-        elif member.invalid:
-            found.obstacles.append(
-                (fact, Obstacle(f"the message about the pod in CLUSTER is not valid: {member.invalid}"))
-            )
-        elif fact.problems:
-            found.obstacles.append((fact, Obstacle("; ".join(map(str, fact.problems)))))
+        gated += bool(member.fact.gates)
+        if own := _own_obstacle(member):
+            found.obstacles.append((member.fact, Obstacle(own)))
         else:
             able.append(member)
     if not able:
@@ -89,12 +82,22 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
     return found
 
 
+def _own_obstacle(member: PodRecord) -> str:
+    """Return why a pod cannot be decided, whatever else there is; '' if nothing of its own prevents it."""
+    fact = member.fact
+    if fact.gates:
+        return f"waits for scheduling gates: {', '.join(fact.gates)}"
+    if member.invalid:
+        return f"the message about the pod in CLUSTER is not valid: {member.invalid}"
+    return "; ".join(map(str, fact.problems))
+
+
 def _single_job(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, float], now: float) -> Job | None:
     """Return the job of a pod without a PodGroup if nothing keeps it from being decided: the usual case, made short."""
     (uid,) = record.members
     member = cluster.pods[uid]
     fact = member.fact
-    if not member.waits or fact.gates or member.invalid or fact.problems or retries.get(uid, 0.0) > now:
+    if not member.waits or _own_obstacle(member) or retries.get(uid, 0.0) > now:
         return None
     if fact.queue in cluster.queues and _without_closed_queue(cluster, record, [member], Readiness()) != [member]:
         return None
