@@ -4,6 +4,7 @@ Tests that start the services as processes, an API server or a browser have the 
 runs them, ``make test`` runs all others.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support import apiserver as kube
 from support.apiserver import ApiServer
+from support.garbage import exempt_all
 from support.natsserver import NatsServer
 from xdist.scheduler import LoadFileScheduling
 
@@ -24,6 +26,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("deviceshare")
+
+gc.disable()  # until all tests are collected
 
 _OF_THE_SYSTEM = {"dashboard", "kube", "system"}
 _NOT_ON_API_SERVER = ("tests/cli/", "tests/dashboard/", "tests/services/", "tests/system/")
@@ -52,6 +56,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes long."""
     items.sort(key=lambda item: not item.nodeid.startswith(_FIRST))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the modules and the collected tests from the collections of garbage: they live until the end."""
+    exempt_all()
+    gc.enable()
 
 
 @pytest.fixture

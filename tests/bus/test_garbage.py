@@ -7,6 +7,7 @@ import weakref
 import pytest
 from deviceshare_bus.runtime import garbage
 from deviceshare_bus.runtime.garbage import IDLE, LONGEST, FullCollections, collect_when_idle
+from support.garbage import exempt_all
 
 
 class State:
@@ -55,4 +56,4 @@ async def test_what_was_read_at_the_start_is_exempt(monkeypatch):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        gc.unfreeze()
+        exempt_all()

@@ -19,6 +19,7 @@ from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.core.events import FactReceived, LedgerReceived
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.server import Server, serve
+from support.garbage import exempt_all
 from support.metrics import NOW, catch_up
 
 NODES, CARDS, PODS = 5_000, 8, 20_000
@@ -86,7 +87,7 @@ def garbage_collection_of_a_service() -> Iterator[None]:
     rarely_collect()
     yield
     gc.set_threshold(*thresholds)
-    gc.unfreeze()
+    exempt_all()
 
 
 @pytest.mark.usefixtures("garbage_collection_of_a_service")
