@@ -5,12 +5,10 @@ PodGroups get the phases that the binder writes.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 
 import msgspec
-from deviceshare.conf import DEVICES, SCHEDULER, parse_conf, parse_devices
+from deviceshare.conf import DEVICES, SCHEDULER
 from deviceshare.model import PENDING, AnyFact, Claim, ConfigFact, Explanation, Now, PodFact, PodGroupFact
-from deviceshare.objects import decode_node, decode_pod, decode_podgroup, decode_priority_class, decode_queue
 from deviceshare.scheduler import Scheduler
 from deviceshare_binder.core.commands import SetStatus
 from deviceshare_binder.core.delivery import annotations_of
@@ -19,24 +17,19 @@ from deviceshare_binder.core.views import PodGroupView, PodView
 from deviceshare_bus.messages.subjects import fact as subject_of
 from msgspec.structs import replace
 
-from deviceshare_lab.conformance.sessions.recorded import Answer, Object, Placed, Session
+from deviceshare_lab.conformance.sessions.facts import SessionFacts
+from deviceshare_lab.conformance.sessions.recorded import Answer, Placed
 
 NOW = 1_780_000_000.0
 """The time of the sessions in unix seconds, some months after the creation of the objects."""
-SCHEDULERS = ("volcano", "")
-"""Values of ``schedulerName`` of the pods to place; the unit tests set none."""
 _ENCODE = msgspec.msgpack.encode
 _DECODE = msgspec.msgpack.Decoder(PodView).decode
 
 
 class Player:
-    """One cluster and the scheduler of its pods.
+    """One cluster and the scheduler of its pods."""
 
-    Raises:
-        ConfigError: a configuration is invalid.
-    """
-
-    def __init__(self, session: Session) -> None:
+    def __init__(self, facts: SessionFacts) -> None:
         self._scheduler = Scheduler("conformance")
         self._ledgers: defaultdict[str, list[Claim]] = defaultdict(list)
         """The claims of all sessions by node."""
@@ -45,22 +38,19 @@ class Player:
         self._pods: dict[str, PodFact] = {}
         self._phase: dict[str, str] = {}
         self._claims = self._sessions = 0
-        parse_conf(session.conf, "conf")
-        self._fact(subject_of("config", SCHEDULER), ConfigFact(name=SCHEDULER, text=session.conf, source="conf"))
-        if session.devices:
-            parse_devices(session.devices, "devices")
-            self._fact(subject_of("config", DEVICES), ConfigFact(name=DEVICES, text=session.devices, source="devices"))
-        for priority in map(decode_priority_class, _raw(session.priorityclasses)):
+        self._fact(subject_of("config", SCHEDULER), ConfigFact(name=SCHEDULER, text=facts.conf, source="conf"))
+        if facts.devices:
+            self._fact(subject_of("config", DEVICES), ConfigFact(name=DEVICES, text=facts.devices, source="devices"))
+        for priority in facts.priorities:
             self._fact(subject_of("priorityclass", priority.name), priority)
-        for queue in map(decode_queue, _raw(session.queues)):
+        for queue in facts.queues:
             self._fact(subject_of("queue", queue.name), queue)
-        for node in map(decode_node, _raw(session.nodes)):
+        for node in facts.nodes:
             self._fact(subject_of("node", node.name), node)
-        for group in map(decode_podgroup, _raw(session.podgroups)):
+        for group in facts.groups:
             self._group(group)
-        for pod in map(decode_pod, _raw(session.pods)):
-            if pod.node or pod.scheduler in SCHEDULERS:
-                self._pod(pod)
+        for pod in facts.pods:
+            self._pod(pod)
         self._scheduler.begin()
 
     def play(self, most: int) -> Answer:
@@ -146,10 +136,6 @@ class Player:
     def _phases(self) -> dict[str, str]:
         self._write_phases()
         return dict(sorted(self._phase.items()))
-
-
-def _raw(objects: Iterable[Object] | None) -> list[bytes]:
-    return [msgspec.json.encode(each) for each in objects or ()]
 
 
 def _view(pod: PodFact) -> PodView:

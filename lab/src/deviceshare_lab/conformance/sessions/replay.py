@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from deviceshare.model import DeviceshareError
 
+from deviceshare_lab.conformance.sessions.facts import SessionFacts, decode
 from deviceshare_lab.conformance.sessions.player import Player
 from deviceshare_lab.conformance.sessions.recorded import Answer, Placed, Session
 from deviceshare_lab.conformance.sessions.rules import RULES, Rule, without
@@ -54,35 +55,35 @@ class Verdict(msgspec.Struct, frozen=True):
 def replay(session: Session, *, off: Sequence[Rule] = ()) -> Verdict:
     """Replay a session; ``off``: rules that are disabled from the start."""
     try:
-        differences = _differences(session, off)
+        facts = decode(session)
+        differences = _differences(session, facts, off)
     except DeviceshareError as error:
         differences = (Difference(INPUT, "can be used", str(error)),)
         return Verdict(differences, (), differences)
     others = [rule for rule in RULES if rule not in off]
     if not differences or not others:
         return Verdict(differences, (), differences)
-    unexplained = _differences(session, RULES)
+    unexplained = _differences(session, facts, RULES)
     if unexplained:
         return Verdict(differences, (), unexplained)
-    return Verdict(differences, tuple(rule.name for rule in _needed(session, others, off)))
+    return Verdict(differences, tuple(rule.name for rule in _needed(session, facts, others, off)))
 
 
-def _needed(session: Session, rules: Sequence[Rule], off: Sequence[Rule]) -> list[Rule]:
+def _needed(session: Session, facts: SessionFacts, rules: Sequence[Rule], off: Sequence[Rule]) -> list[Rule]:
     """Return a minimal set of rules that explains everything: one rule if possible."""
     for rule in rules:
-        if not _differences(session, [*off, rule]):
+        if not _differences(session, facts, [*off, rule]):
             return [rule]
     needed = list(rules)
     for rule in rules:
         others = [other for other in needed if other is not rule]
-        if not _differences(session, [*off, *others]):
+        if not _differences(session, facts, [*off, *others]):
             needed = others
     return needed
 
 
-def _differences(session: Session, off: Sequence[Rule]) -> tuple[Difference, ...]:
-    played = without(session, off)
-    ours = Player(played).play(1 if session.from_unit_test else session.sessions)
+def _differences(session: Session, facts: SessionFacts, off: Sequence[Rule]) -> tuple[Difference, ...]:
+    ours = Player(without(facts, off)).play(1 if session.from_unit_test else session.sessions)
     return tuple(_unit_test(session, ours) if session.from_unit_test else _compare(session.volcano, ours))
 
 
