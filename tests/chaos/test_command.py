@@ -62,6 +62,15 @@ def test_options_of_the_other_mode_are_errors(arguments, message):
     assert str(result.exception) == message
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(["--kinds", "flood"], "there is no fault flood"), (["--seed", "x"], "--seed 'x'")]
+)
+def test_options_of_real_faults_that_cannot_be_used_are_errors(arguments, message):
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, CommandError)
+    assert message in str(result.exception)
+
+
 def test_a_child_process_returns_the_result_or_the_error():
     assert run_apart(divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):

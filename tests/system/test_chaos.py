@@ -48,13 +48,3 @@ def test_ctrl_c_ends_with_the_summary_and_leaves_nothing(tmp_path: Path) -> None
     assert re.match(r"\d+ faults, 0 violations ", said.splitlines()[-1]), said
     wait_until_dead(processes)
     assert left_over(tmp_path) == []
-
-
-def test_wrong_options_are_one_line(tmp_path: Path) -> None:
-    for options, expected in ((["--kinds", "flood"], "there is no fault flood"), (["--seed", "x"], "--seed 'x'")):
-        running = start(tmp_path, *options)
-        said, _ = running.communicate()
-        assert running.returncode == 1
-        assert said.startswith("deviceshare: ")
-        assert expected in said
-        assert len(said.splitlines()) == 1
