@@ -82,6 +82,18 @@ class Running:
 
     def process(self, name: str) -> int:
         """Return the process id of a service or of a replica, or of the nats-server ``bus`` or ``cluster``."""
+        (process,) = self._processes(name) or [0]
+        assert process, (name, self.log)
+        return process
+
+    async def restarted(self, name: str, killed: int, *, within: float = 120.0) -> None:
+        """Wait until another process than the killed one runs under a name of :meth:`process`."""
+        until = time.monotonic() + within
+        while self._processes(name) in ([], [killed]):
+            assert time.monotonic() < until, (name, self.log)
+            await asyncio.sleep(0.05)
+
+    def _processes(self, name: str) -> list[int]:
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
@@ -98,8 +110,7 @@ class Running:
                 or any(word.endswith(f"/{name}/nats-server.conf") for word in words)
             ):
                 found.append(int(path.name))
-        assert len(found) == 1, (name, found, self.log)
-        return found[0]
+        return found
 
 
 def http_get(run: dict[str, Any], path: str, accept: str = "", url: str = "") -> bytes:
