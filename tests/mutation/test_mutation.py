@@ -66,6 +66,13 @@ def test_every_module_is_in_one_group_and_every_pattern_finds_tests() -> None:
         assert [pattern for pattern in group.tests if not list(ROOT.glob(pattern))] == [], group.name
 
 
+@pytest.fixture(autouse=True)
+def _no_other_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start pytest with the plugin that its command needs: it takes half the time."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p pytest_timeout")
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Give a repository with one module and one test."""
