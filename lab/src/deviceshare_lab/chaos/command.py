@@ -121,7 +121,7 @@ def _play_until(seed: int, hours: float, histories: int | None, options: Options
 
     with ProcessPoolExecutor(jobs, initializer=_begin_worker) as pool:
         while not enough():
-            while len(running) < jobs + 1:
+            while len(running) < jobs + 1 and (histories is None or played + len(running) * BATCH < histories):
                 running.append(pool.submit(run_apart, play_all, next(batches), options))
             tally = running.popleft().result()
             played, seconds, cpu = played + tally.histories, seconds + tally.seconds, cpu + tally.cpu
