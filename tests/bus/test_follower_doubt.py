@@ -9,9 +9,9 @@ from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.follower import CONFIRM, BusWiped, Follower
 from deviceshare_bus.streams.streamstate import StreamState
 from deviceshare_bus.wire.requests import Unanswered
-from deviceshare_lab.chaos.nats_client import SimulatedConnection
-from deviceshare_lab.chaos.nats_server import Server
-from deviceshare_lab.chaos.virtual_time import run
+from deviceshare_lab.world.nats_client import SimulatedConnection
+from deviceshare_lab.world.nats_server import Server
+from deviceshare_lab.world.virtual_time import run
 
 FIRST = StreamState(epoch="a", server=("x",), led_since=1, messages=0, first=1, last=0, hold=0.0)
 OTHER = StreamState(epoch="b", server=("x",), led_since=1, messages=0, first=1, last=0, hold=0.0)

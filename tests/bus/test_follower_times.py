@@ -15,9 +15,9 @@ from deviceshare_bus.streams.streamstate import StreamState
 from deviceshare_bus.wire.connection import Connection
 from deviceshare_bus.wire.requests import Unanswered
 from deviceshare_bus.wire.tasks import end
-from deviceshare_lab.chaos.nats_client import SimulatedConnection
-from deviceshare_lab.chaos.nats_server import Server
-from deviceshare_lab.chaos.virtual_time import run
+from deviceshare_lab.world.nats_client import SimulatedConnection
+from deviceshare_lab.world.nats_server import Server
+from deviceshare_lab.world.virtual_time import run
 from msgspec.structs import replace
 from nats.js.api import AckPolicy, DeliverPolicy
 

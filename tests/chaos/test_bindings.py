@@ -1,9 +1,9 @@
 """The checker of bindings."""
 
-from deviceshare_lab.chaos.apiserver import ApiServer
-from deviceshare_lab.chaos.checkers.bindings import Bindings
-from deviceshare_lab.chaos.checkers.ledgers import Ledgers
-from deviceshare_lab.chaos.virtual_time import WALL
+from deviceshare_lab.checker.bindings import Bindings
+from deviceshare_lab.checker.ledgers import Ledgers
+from deviceshare_lab.world.apiserver import ApiServer
+from deviceshare_lab.world.virtual_time import WALL
 
 
 class Nothing:

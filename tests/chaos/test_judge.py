@@ -5,7 +5,7 @@ from typing import Any, cast
 import msgspec
 from deviceshare_bus.messages.subjects import partition
 from deviceshare_bus.wire.connection import Connection
-from deviceshare_lab.chaos.real.checker.judge import Expected, Judge
+from deviceshare_lab.chaos.real.judge import Expected, Judge
 from deviceshare_localcluster import LocalCluster
 
 DEVICES = (("GPU-1", ""),)

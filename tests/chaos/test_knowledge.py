@@ -7,11 +7,11 @@ from deviceshare.model import Gone, NodeLedger
 from deviceshare_bus.messages.codec import encode
 from deviceshare_bus.messages.subjects import fact, ledger
 from deviceshare_bus.streams.creation import make_streams
-from deviceshare_lab.chaos.apiserver import ApiServer
-from deviceshare_lab.chaos.checkers.knowledge import Knowledge
-from deviceshare_lab.chaos.nats_client import SimulatedConnection
-from deviceshare_lab.chaos.nats_server import Server
-from deviceshare_lab.chaos.virtual_time import WALL, run
+from deviceshare_lab.chaos.knowledge import Knowledge
+from deviceshare_lab.world.apiserver import ApiServer
+from deviceshare_lab.world.nats_client import SimulatedConnection
+from deviceshare_lab.world.nats_server import Server
+from deviceshare_lab.world.virtual_time import WALL, run
 from msgspec.structs import replace
 from support.binder_scene import claim
 from support.builders import node

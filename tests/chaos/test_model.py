@@ -8,12 +8,12 @@ import pytest
 from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.publisher import Conflict, Publisher, Refused, Unknown, Write
 from deviceshare_bus.streams.readback import read_back
-from deviceshare_lab.chaos.apiserver import ApiServer, NotAllowed
-from deviceshare_lab.chaos.jetstream import Stream
-from deviceshare_lab.chaos.nats_client import SimulatedConnection
-from deviceshare_lab.chaos.nats_server import Server
-from deviceshare_lab.chaos.rest import parse
-from deviceshare_lab.chaos.virtual_time import GRID, WALL, Deadlock, run
+from deviceshare_lab.world.apiserver import ApiServer, NotAllowed
+from deviceshare_lab.world.jetstream import Stream
+from deviceshare_lab.world.nats_client import SimulatedConnection
+from deviceshare_lab.world.nats_server import Server
+from deviceshare_lab.world.rest import parse
+from deviceshare_lab.world.virtual_time import GRID, WALL, Deadlock, run
 from nats.js.api import StreamConfig
 
 POD = {"kind": "Pod", "metadata": {"name": "a", "namespace": "default"}, "spec": {}}

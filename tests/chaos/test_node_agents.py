@@ -4,12 +4,12 @@ import asyncio
 import random
 from typing import Any
 
-from deviceshare_lab.chaos import manifests
-from deviceshare_lab.chaos.apiserver import ApiServer, key_of
-from deviceshare_lab.chaos.device_plugins import Given, Plugin
-from deviceshare_lab.chaos.manifests import PodKind
-from deviceshare_lab.chaos.node_agents import NodeAgents
-from deviceshare_lab.chaos.virtual_time import run
+from deviceshare_lab.clusters import manifests
+from deviceshare_lab.clusters.manifests import PodKind
+from deviceshare_lab.world.apiserver import ApiServer, key_of
+from deviceshare_lab.world.device_plugins import Given, Plugin
+from deviceshare_lab.world.node_agents import NodeAgents
+from deviceshare_lab.world.virtual_time import run
 
 RESOURCE = "example.com/card"
 

@@ -12,7 +12,7 @@ import pytest
 from deviceshare_bus.messages.subjects import ledger, outcome
 from deviceshare_bus.wire.connection import Connection
 from deviceshare_lab.chaos.real.bus_faults import SNAPSHOTS, STREAMS, BusFaults
-from deviceshare_lab.chaos.real.checker.judge import Expected, Judge
+from deviceshare_lab.chaos.real.judge import Expected, Judge
 from deviceshare_lab.chaos.real.options import Options
 from deviceshare_lab.chaos.real.system import BUS, NoEffect, System, running
 from deviceshare_lab.chaos.real.users import STRANGER

@@ -14,18 +14,18 @@ import msgspec
 import pytest
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.supervisor import Program, Supervisor
-from deviceshare_lab.chaos import manifests
-from deviceshare_lab.chaos.checkers.cards import Parts
-from deviceshare_lab.chaos.real.checker.claims import Claims
-from deviceshare_lab.chaos.real.checker.converged import Objects, missing, without_members
-from deviceshare_lab.chaos.real.checker.judge import Violation
 from deviceshare_lab.chaos.real.faults import FAULTS, parse_kinds
+from deviceshare_lab.chaos.real.judge import Violation
 from deviceshare_lab.chaos.real.options import Options, parse_replicas
 from deviceshare_lab.chaos.real.proxy import Link
 from deviceshare_lab.chaos.real.report import Reporter
 from deviceshare_lab.chaos.real.schedule import MOST, Deck, Kind, Schedule
 from deviceshare_lab.chaos.real.system import NoEffect, System, running
 from deviceshare_lab.chaos.real.users import STRANGER
+from deviceshare_lab.checker.cards import Parts
+from deviceshare_lab.checker.claims import Claims
+from deviceshare_lab.checker.converged import Objects, missing, without_members
+from deviceshare_lab.clusters import manifests
 from typer import BadParameter
 
 NODE = manifests.node("a", "hami-core", 1)

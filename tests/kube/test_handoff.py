@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare_lab.chaos.checkers.objects import violations
+from deviceshare_lab.checker.objects import violations
 from support import apiserver as kube
 from support import deploy, manifests, mixed
 from support.agents import NodeAgents

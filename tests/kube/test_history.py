@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from copy import deepcopy
 from typing import Any
 
-from deviceshare_lab.chaos.checkers.cards import Parts
+from deviceshare_lab.checker.cards import Parts
 from support import manifests
 from support.history import Asked, History, bound_more_than_once
 

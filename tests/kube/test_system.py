@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 import yaml
-from deviceshare_lab.chaos.checkers.cards import Parts
-from deviceshare_lab.chaos.checkers.objects import violations
+from deviceshare_lab.checker.cards import Parts
+from deviceshare_lab.checker.objects import violations
 from support import apiserver as kube
 from support import deploy, history, mixed
 from support.agents import NodeAgents

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from deviceshare_lab.chaos.checkers.cards import Device, Parts, devices_of, over_cards
+from deviceshare_lab.checker.cards import Device, Parts, devices_of, over_cards
 from support.agents.api import Api
 from support.agents.object_cache import annotations, has_ended, name
 

@@ -9,7 +9,7 @@ import json
 import time
 from typing import Any, ClassVar
 
-from deviceshare_lab.chaos.checkers.cards import Device, Parts, cards_of, devices_of
+from deviceshare_lab.checker.cards import Device, Parts, cards_of, devices_of
 from support import mixed
 from support.agents.api import Api, Refused
 from support.agents.object_cache import annotations
@@ -28,7 +28,7 @@ class PluginFormat:
     """The annotation of a node by which it is locked, '' where schedulers of this family have none."""
     limits: ClassVar[dict[str, str]]
     takes: ClassVar[dict[str, int]]
-    """What a pod takes of a card, in the words of :mod:`deviceshare_lab.chaos.checkers.cards`."""
+    """What a pod takes of a card, in the words of :mod:`deviceshare_lab.checker.cards`."""
     labels: ClassVar[dict[str, str]] = {}
 
     def suits(self, node: Object) -> bool:

@@ -19,10 +19,10 @@ from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.streams.publisher import Publisher, PublishError, Unknown
 from deviceshare_inventory.core.fact_builder import FactBuilder
 from deviceshare_lab.chaos.checkers import Violation
-from deviceshare_lab.chaos.kube_client import SimulatedKubeClient
-from deviceshare_lab.chaos.link import resolve
 from deviceshare_lab.chaos.scenario import Scenario, Step
 from deviceshare_lab.chaos.simulation import draw, play
+from deviceshare_lab.world.kube_client import SimulatedKubeClient
+from deviceshare_lab.world.link import resolve
 from deviceshare_placement.core import ledger_writes
 from deviceshare_placement.core.ledgers import Ledgers
 from msgspec.structs import replace

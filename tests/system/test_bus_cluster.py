@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.wire.connection import Connection
-from deviceshare_lab.chaos.checkers.objects import violations
+from deviceshare_lab.checker.objects import violations
 from nats.errors import Error as NatsError
 from support.bus_users import connect_to_run
 from support.manifests import node, pod

@@ -12,7 +12,7 @@ from deviceshare.model import Claim, NodeLedger, NodeOutcomes, PodFact
 from deviceshare_bus.messages import subjects
 from deviceshare_bus.messages.codec import encode
 from deviceshare_bus.streams.publisher import Publisher, Write
-from deviceshare_lab.chaos.checkers.objects import violations
+from deviceshare_lab.checker.objects import violations
 from support.bus_users import connect_to_run
 from support.manifests import node, pod
 from support.running import RunningSystem

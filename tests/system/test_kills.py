@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from deviceshare_cluster.interface import Change, Cluster
-from deviceshare_lab.chaos.checkers.objects import violations
+from deviceshare_lab.checker.objects import violations
 from support.manifests import node, pod, podgroup
 from support.running import RunningSystem
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from deviceshare_bus.messages.subjects import Stream
-from deviceshare_lab.chaos.checkers.objects import violations
+from deviceshare_lab.checker.objects import violations
 from support.bus_users import connect_to_run
 from support.manifests import node, pod
 from support.running import RunningSystem

@@ -15,7 +15,7 @@ from deviceshare_bus.messages.permissions import USERS
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cli.credentials import files, rotation
 from deviceshare_cli.settled import SERVICES
-from deviceshare_lab.chaos.checkers.objects import violations
+from deviceshare_lab.checker.objects import violations
 from support.manifests import node, pod
 from support.secured import HOSTS, SETUP, SecuredSystem
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from deviceshare_cli.settled import SERVICES
-from deviceshare_lab.chaos.checkers.objects import violations
+from deviceshare_lab.checker.objects import violations
 from support import previous
 from support.manifests import node, pod
 from support.secured import SecuredSystem

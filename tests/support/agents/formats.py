@@ -3,7 +3,7 @@
 import json
 import re
 
-from deviceshare_lab.chaos.device_plugins import ASCEND, CORES, MEMORY, NUMBER, VGPU, amount, asked
+from deviceshare_lab.world.device_plugins import ASCEND, CORES, MEMORY, NUMBER, VGPU, amount, asked
 from support.agents.api import Object
 from support.agents.object_cache import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from deviceshare_lab.chaos.device_plugins import (
+from deviceshare_lab.world.device_plugins import (
     Environment,
     Failed,
     Gpu,

@@ -15,7 +15,7 @@ from deviceshare_lab.chaos.apart import run_apart
 from deviceshare_lab.chaos.minimise import minimise
 from deviceshare_lab.chaos.scenario import Scenario
 from deviceshare_lab.chaos.simulation import Played, draw, play
-from deviceshare_lab.chaos.virtual_time import uncollected
+from deviceshare_lab.world.virtual_time import uncollected
 
 BATCH = 20
 """Histories that a worker plays at a time."""

@@ -12,12 +12,12 @@ from deviceshare_bus.messages.codec import decode_ledger, encode
 from deviceshare_bus.messages.subjects import Stream, ledger
 from deviceshare_cli.replicas import SERVICES
 
-from deviceshare_lab.chaos import manifests
-from deviceshare_lab.chaos.apiserver import annotations_of
 from deviceshare_lab.chaos.scenario import Step, Value
 from deviceshare_lab.chaos.sizes import Size
 from deviceshare_lab.chaos.system import System
 from deviceshare_lab.chaos.workload import Episodes
+from deviceshare_lab.clusters import manifests
+from deviceshare_lab.world.apiserver import annotations_of
 
 Arguments = tuple[Value, ...]
 NO_MESSAGE = b"\x93 not ours"

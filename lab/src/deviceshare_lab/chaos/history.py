@@ -9,8 +9,8 @@ from deviceshare_bus.messages.leases import decode_fence, decode_lease
 from deviceshare_bus.messages.subjects import node_of, of_replicas
 from msgspec import MsgspecError
 
-from deviceshare_lab.chaos.apiserver import Seen, annotations_of, name_of
-from deviceshare_lab.chaos.jetstream import Stored, Stream
+from deviceshare_lab.world.apiserver import Seen, annotations_of, name_of
+from deviceshare_lab.world.jetstream import Stored, Stream
 
 
 class Entry(NamedTuple):

@@ -23,10 +23,10 @@ from deviceshare_metrics import service as metrics
 from deviceshare_metrics.core import build_core as build_metrics_core
 from deviceshare_placement import service as placement
 
-from deviceshare_lab.chaos.kube_client import SimulatedCluster
-from deviceshare_lab.chaos.manifests import SCHEDULER
-from deviceshare_lab.chaos.nats_client import SimulatedConnection
-from deviceshare_lab.chaos.virtual_time import WALL
+from deviceshare_lab.clusters.manifests import SCHEDULER
+from deviceshare_lab.world.kube_client import SimulatedCluster
+from deviceshare_lab.world.nats_client import SimulatedConnection
+from deviceshare_lab.world.virtual_time import WALL
 
 if TYPE_CHECKING:
     from deviceshare_lab.chaos.system import System

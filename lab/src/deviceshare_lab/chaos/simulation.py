@@ -14,11 +14,12 @@ from deviceshare_bus.streams import follower, stream_watch
 from deviceshare_bus.streams.follower import CHECK
 from deviceshare_inventory.core import configs
 
-from deviceshare_lab.chaos import faults, manifests, sizes, workload
+from deviceshare_lab.chaos import faults, sizes, workload
 from deviceshare_lab.chaos.checkers import Violation
 from deviceshare_lab.chaos.scenario import Scenario
 from deviceshare_lab.chaos.system import System
-from deviceshare_lab.chaos.virtual_time import run
+from deviceshare_lab.clusters import manifests
+from deviceshare_lab.world.virtual_time import run
 
 SETTLE = 300.0
 """Seconds after the last fault within which the system has to settle."""

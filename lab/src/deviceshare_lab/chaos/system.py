@@ -9,17 +9,17 @@ from deviceshare_bus.streams.creation import make_streams
 from deviceshare_cluster.interface import Object
 from nats.errors import Error as NatsError
 
-from deviceshare_lab.chaos import manifests
-from deviceshare_lab.chaos.apiserver import ApiServer, Seen
 from deviceshare_lab.chaos.checkers import Checkers
 from deviceshare_lab.chaos.history import History
-from deviceshare_lab.chaos.jetstream import Stored, Stream
-from deviceshare_lab.chaos.kube_client import Frontend
-from deviceshare_lab.chaos.nats_client import SimulatedConnection
-from deviceshare_lab.chaos.nats_server import Server
-from deviceshare_lab.chaos.node_agents import NodeAgents
 from deviceshare_lab.chaos.processes import Process
-from deviceshare_lab.chaos.virtual_time import WALL
+from deviceshare_lab.clusters import manifests
+from deviceshare_lab.world.apiserver import ApiServer, Seen
+from deviceshare_lab.world.jetstream import Stored, Stream
+from deviceshare_lab.world.kube_client import Frontend
+from deviceshare_lab.world.nats_client import SimulatedConnection
+from deviceshare_lab.world.nats_server import Server
+from deviceshare_lab.world.node_agents import NodeAgents
+from deviceshare_lab.world.virtual_time import WALL
 
 
 class System:

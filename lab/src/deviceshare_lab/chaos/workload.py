@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.chaos import manifests
-from deviceshare_lab.chaos.apiserver import Key, annotations_of, key_of
 from deviceshare_lab.chaos.scenario import Step
 from deviceshare_lab.chaos.sizes import Size
 from deviceshare_lab.chaos.system import System
+from deviceshare_lab.clusters import manifests
+from deviceshare_lab.world.apiserver import Key, annotations_of, key_of
 
 QUEUES = ("default", "research")
 GANG = (2, 4)

@@ -8,7 +8,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.model import NodeFact, PodFact, PodRequest, Tenant
 from deviceshare.objects import decode_node, decode_pod
 
-from deviceshare_lab.bench import objects
+from deviceshare_lab.clusters import objects
 
 PODS_PER_NODE = "1000"
 """More than the cards of a node can hold: devices are the limit."""

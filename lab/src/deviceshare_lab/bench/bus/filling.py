@@ -7,8 +7,8 @@ from deviceshare_bus.wire.framing import Received
 from deviceshare_cli.system import System
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.bench import objects
 from deviceshare_lab.bench.bus.workload import CARDS
+from deviceshare_lab.clusters import objects
 
 FILLED = "filled-"
 """Begins the names of the pods that fill nodes."""

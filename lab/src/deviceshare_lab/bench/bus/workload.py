@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.bench import objects
 from deviceshare_lab.bench.allocator.forms import CardKind, Vgpu
+from deviceshare_lab.clusters import objects
 
 CARDS = CardKind("NVIDIA-Tesla V100-PCIE-32GB", memory=32_768, slots=10, cores=100)
 CONF = objects.conf("deviceshare.VGPUEnable", "binpack")

@@ -3,7 +3,7 @@
 from deviceshare.families import SERVED
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.bench import objects
+from deviceshare_lab.clusters import objects
 
 CARDS, CARD_MEMORY = 8, 24_576
 MEMORY = 1000

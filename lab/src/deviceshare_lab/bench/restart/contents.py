@@ -10,8 +10,8 @@ from deviceshare_bus.messages.codec import Events, Step, encode
 from deviceshare_bus.streams.publisher import Write
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.bench import objects
 from deviceshare_lab.bench.bus import workload
+from deviceshare_lab.clusters import objects
 
 NAMESPACE = "bench"
 TEMPLATES = 10

@@ -14,7 +14,7 @@ from deviceshare_bus.wire.connection import Connection
 from nats.errors import Error as NatsError
 from nats.js.api import StorageType, StreamConfig
 
-from deviceshare_lab.chaos.real.checker.judge import Judge
+from deviceshare_lab.chaos.real.judge import Judge
 from deviceshare_lab.chaos.real.system import BUS, QUOTA, NoEffect, System
 
 STREAMS = ("CLUSTER", "LEDGER", "OUTCOME", "EXPLAIN", "EVENT")

@@ -12,13 +12,13 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cluster.interface import BindState, ClusterError
 from deviceshare_localcluster import LocalCluster
 
-from deviceshare_lab.chaos import manifests
 from deviceshare_lab.chaos.real.bus_faults import STREAMS, BusFaults
-from deviceshare_lab.chaos.real.checker.bindings import Bindings
 from deviceshare_lab.chaos.real.hostile import Hostile
 from deviceshare_lab.chaos.real.proxy import Link
 from deviceshare_lab.chaos.real.schedule import Kind
 from deviceshare_lab.chaos.real.system import BUS, CLUSTER, NoEffect, System
+from deviceshare_lab.checker.watched import Bindings
+from deviceshare_lab.clusters import manifests
 
 LATENCIES = (0.02, 0.2, 1.0)
 """Delays of a slow connection in seconds, at most."""

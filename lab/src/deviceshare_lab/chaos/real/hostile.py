@@ -8,7 +8,7 @@ import msgspec
 from deviceshare_bus.messages.subjects import ledger, outcome
 from deviceshare_bus.wire.connection import Connection
 
-from deviceshare_lab.chaos.real.checker.claims import Claims
+from deviceshare_lab.checker.claims import Claims
 
 GARBAGE = (b"", b"\x93 not ours", b"{}", b"\xc1", b"\x80", b"\xff" * 64, b"\xdf\xff\xff\xff\xff")
 

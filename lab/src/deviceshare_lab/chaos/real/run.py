@@ -12,17 +12,17 @@ from deviceshare_bus.wire.tasks import end
 from deviceshare_cli.errors import CommandError
 from deviceshare_localcluster import LocalCluster
 
-from deviceshare_lab.chaos import manifests
 from deviceshare_lab.chaos.real.bus_faults import BusFaults
-from deviceshare_lab.chaos.real.checker.judge import Expected, Judge
 from deviceshare_lab.chaos.real.faults import FAULTS, Context
 from deviceshare_lab.chaos.real.hostile import Hostile
+from deviceshare_lab.chaos.real.judge import Expected, Judge
 from deviceshare_lab.chaos.real.options import Options
 from deviceshare_lab.chaos.real.report import Reporter
 from deviceshare_lab.chaos.real.schedule import Planned, Schedule
 from deviceshare_lab.chaos.real.system import NoEffect, System, running
 from deviceshare_lab.chaos.real.users import STRANGER
 from deviceshare_lab.chaos.real.workload import MAY_WAIT, Workload
+from deviceshare_lab.clusters import manifests
 
 log = logging.getLogger("deviceshare.chaos")
 

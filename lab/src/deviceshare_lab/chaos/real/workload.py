@@ -16,7 +16,7 @@ from deviceshare.model import InputError
 from deviceshare_cluster.interface import ClusterError, Object
 from deviceshare_localcluster import LocalCluster
 
-from deviceshare_lab.chaos import manifests
+from deviceshare_lab.clusters import manifests
 
 log = logging.getLogger("deviceshare.chaos")
 

@@ -7,11 +7,11 @@ from deviceshare_bus.messages.codec import decode_outcomes
 from deviceshare_cluster.interface import Object
 from msgspec import MsgspecError
 
-from deviceshare_lab.chaos.apiserver import ApiServer, Seen, has_ended, holds_nothing, name_of
-from deviceshare_lab.chaos.checkers.cards import Device, Parts, devices_of, over_cards
-from deviceshare_lab.chaos.checkers.knowledge import Knowledge
-from deviceshare_lab.chaos.checkers.ledgers import STRANGER, Ledgers, Report, devices_of_claim
-from deviceshare_lab.chaos.manifests import DEVICE_CONFIG
+from deviceshare_lab.chaos.knowledge import Knowledge
+from deviceshare_lab.checker.cards import Device, Parts, devices_of, over_cards
+from deviceshare_lab.checker.ledgers import STRANGER, Ledgers, Report, devices_of_claim
+from deviceshare_lab.clusters.manifests import DEVICE_CONFIG
+from deviceshare_lab.world.apiserver import ApiServer, Seen, has_ended, holds_nothing, name_of
 
 BINDER = "binder"
 

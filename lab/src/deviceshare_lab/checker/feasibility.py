@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.chaos.apiserver import annotations_of
-from deviceshare_lab.chaos.checkers.cards import Device, Parts, cards_of, devices_of
-from deviceshare_lab.chaos.manifests import DEVICE_CONFIG
+from deviceshare_lab.checker.cards import Device, Parts, cards_of, devices_of
+from deviceshare_lab.clusters.manifests import DEVICE_CONFIG
+from deviceshare_lab.world.apiserver import annotations_of
 
 _PARTS = Parts(DEVICE_CONFIG)
 _REAL = re.compile(r"Ascend310P-\d+c\.\d+cpu-\d+-(\d+)_(\d)")

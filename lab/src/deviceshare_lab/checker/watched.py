@@ -6,7 +6,7 @@ import msgspec
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_localcluster import LocalCluster
 
-from deviceshare_lab.chaos.checkers.cards import Object, Parts, devices_of, over_cards
+from deviceshare_lab.checker.cards import Object, Parts, devices_of, over_cards
 
 Report = Callable[[str, str], None]
 Devices = tuple[tuple[str, str], ...]

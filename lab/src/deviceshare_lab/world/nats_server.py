@@ -12,11 +12,11 @@ from deviceshare_bus.wire.framing import Received, encode_headers
 from nats.js.api import ConsumerConfig, DeliverPolicy, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError, ServiceUnavailableError
 
-from deviceshare_lab.chaos.jetstream import TTL, Stored, Stream
-from deviceshare_lab.chaos.jetstream_api import answer_of
-from deviceshare_lab.chaos.link import Link
-from deviceshare_lab.chaos.nats_client import Client
-from deviceshare_lab.chaos.virtual_time import WALL
+from deviceshare_lab.world.jetstream import TTL, Stored, Stream
+from deviceshare_lab.world.jetstream_api import answer_of
+from deviceshare_lab.world.link import Link
+from deviceshare_lab.world.nats_client import Client
+from deviceshare_lab.world.virtual_time import WALL
 
 _CONFLICT, _FULL, _NAME_IN_USE = 10071, 10077, 10058
 Written = Callable[[Stream, Sequence[Stored], str], None]

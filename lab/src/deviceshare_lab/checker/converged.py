@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from deviceshare_lab.chaos.checkers.cards import Object
-from deviceshare_lab.chaos.checkers.objects import violations
-from deviceshare_lab.chaos.real.checker.claims import Claims
+from deviceshare_lab.checker.cards import Object
+from deviceshare_lab.checker.claims import Claims
+from deviceshare_lab.checker.objects import violations
 
 GROUP = "scheduling.k8s.io/group-name"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from deviceshare_lab.chaos.jetstream import Stored, Stream
+from deviceshare_lab.world.jetstream import Stored, Stream
 
 _encode = msgspec.json.Encoder().encode
 _INFO, _GET = "$JS.API.STREAM.INFO.", "$JS.API.STREAM.MSG.GET."

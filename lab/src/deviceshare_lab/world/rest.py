@@ -9,7 +9,7 @@ from deviceshare_cluster.interface import Change, Object
 from deviceshare_cluster.kube.client import ApiRefusal
 from deviceshare_cluster.kube.kinds import KINDS
 
-from deviceshare_lab.chaos.apiserver import ApiServer, Key, NotAllowed
+from deviceshare_lab.world.apiserver import ApiServer, Key, NotAllowed
 
 _PLURALS = {kind.plural: name for name, kind in KINDS.items()}
 _encode = msgspec.json.encode

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.chaos.apiserver import ApiServer, annotations_of, has_ended, holds_nothing, name_of
-from deviceshare_lab.chaos.checkers.feasibility import Node, fits_somewhere
-from deviceshare_lab.chaos.checkers.ledgers import GROUP, Ledgers
-from deviceshare_lab.chaos.manifests import SCHEDULER
+from deviceshare_lab.checker.feasibility import Node, fits_somewhere
+from deviceshare_lab.checker.ledgers import GROUP, Ledgers
+from deviceshare_lab.clusters.manifests import SCHEDULER
+from deviceshare_lab.world.apiserver import ApiServer, annotations_of, has_ended, holds_nothing, name_of
 
 RESERVED = "kept free for a gang"
 """Part of the explanation of a pod that may not use a reserved node."""

@@ -1,21 +1,19 @@
 """The checkers of simulated histories: always on, and independent of the workload and of the scheduler.
 
-They read only what the API server and the streams hold, by brute force. :mod:`.cards` and :mod:`.objects` read
-annotations as device plugins do, and check the objects of real clusters, too; :mod:`.ledgers` follows claims,
-:mod:`.bindings` compares bindings with them, with :mod:`.knowledge` for nodes that were replaced, :mod:`.settled` says
-what is missing when a system should be at rest, with :mod:`.feasibility` for pods that wait.
+They read only what the API server and the streams hold, by brute force (:mod:`deviceshare_lab.checker`), with
+:mod:`.knowledge` for nodes that were replaced.
 """
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from deviceshare_lab.chaos.apiserver import ApiServer, Seen
-from deviceshare_lab.chaos.checkers.bindings import Bindings
-from deviceshare_lab.chaos.checkers.knowledge import Knowledge
-from deviceshare_lab.chaos.checkers.ledgers import Ledgers
-from deviceshare_lab.chaos.checkers.settled import Settled
-from deviceshare_lab.chaos.jetstream import Stored, Stream
-from deviceshare_lab.chaos.nats_server import Server
+from deviceshare_lab.chaos.knowledge import Knowledge
+from deviceshare_lab.checker.bindings import Bindings
+from deviceshare_lab.checker.ledgers import Ledgers
+from deviceshare_lab.checker.settled import Settled
+from deviceshare_lab.world.apiserver import ApiServer, Seen
+from deviceshare_lab.world.jetstream import Stored, Stream
+from deviceshare_lab.world.nats_server import Server
 
 __all__ = ["Checkers", "Violation"]
 

@@ -24,11 +24,11 @@ from nats.js.api import (
 )
 from nats.js.errors import NotFoundError
 
-from deviceshare_lab.chaos.jetstream import Stored, Stream
-from deviceshare_lab.chaos.link import Link, resolve
+from deviceshare_lab.world.jetstream import Stored, Stream
+from deviceshare_lab.world.link import Link, resolve
 
 if TYPE_CHECKING:
-    from deviceshare_lab.chaos.nats_server import Server
+    from deviceshare_lab.world.nats_server import Server
 
 LATENCY = (0.0002, 0.003)
 """Seconds from a client to the server, and back."""

@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from deviceshare_lab.chaos.checkers.cards import Object, Parts, devices_of, over_cards
+from deviceshare_lab.checker.cards import Object, Parts, devices_of, over_cards
 
 ASKS = re.compile(r"volcano\.sh/v?gpu-(number|memory)|huawei\.com/(npu-core|Ascend[^-]*)")
 

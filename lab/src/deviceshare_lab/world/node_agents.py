@@ -7,7 +7,7 @@ from typing import Any
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.chaos.apiserver import (
+from deviceshare_lab.world.apiserver import (
     ApiServer,
     Key,
     Seen,
@@ -17,7 +17,7 @@ from deviceshare_lab.chaos.apiserver import (
     key_of,
     name_of,
 )
-from deviceshare_lab.chaos.device_plugins import (
+from deviceshare_lab.world.device_plugins import (
     VGPU_NODE,
     Failed,
     Gpu,

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import msgspec
 
-from deviceshare_lab.chaos.checkers.cards import Device, Object, Parts, cards_of, over_claimed
+from deviceshare_lab.checker.cards import Device, Object, Parts, cards_of, over_claimed
 
 KNOWN = 50_000
 """Claims that are remembered."""

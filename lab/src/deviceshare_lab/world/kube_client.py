@@ -16,9 +16,9 @@ from deviceshare_cluster.kube.client import JSON, REQUEST_SECONDS, ApiRefusal, K
 from deviceshare_cluster.kube.cluster import KubeCluster
 from deviceshare_cluster.kube.follow import INITIAL_EVENTS_END
 
-from deviceshare_lab.chaos.apiserver import ApiServer
-from deviceshare_lab.chaos.link import Link, resolve
-from deviceshare_lab.chaos.rest import Target, parse, serve
+from deviceshare_lab.world.apiserver import ApiServer
+from deviceshare_lab.world.link import Link, resolve
+from deviceshare_lab.world.rest import Target, parse, serve
 
 LATENCY = (0.001, 0.01)
 """Seconds from a client to the API server, and back."""

@@ -10,11 +10,11 @@ from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_localcluster import LocalCluster
 
-from deviceshare_lab.chaos.checkers.cards import Parts
-from deviceshare_lab.chaos.real.checker.bindings import Bindings
-from deviceshare_lab.chaos.real.checker.claims import Claims
-from deviceshare_lab.chaos.real.checker.converged import Objects, missing, without_members
-from deviceshare_lab.chaos.real.checker.stream_reader import StreamReader
+from deviceshare_lab.chaos.real.stream_reader import StreamReader
+from deviceshare_lab.checker.cards import Parts
+from deviceshare_lab.checker.claims import Claims
+from deviceshare_lab.checker.converged import Objects, missing, without_members
+from deviceshare_lab.checker.watched import Bindings
 
 INTERVAL = 0.2
 """Seconds between two looks at the cluster."""

@@ -8,9 +8,9 @@ from deviceshare_bus.messages.codec import decode_fact, decode_ledger
 from deviceshare_bus.messages.subjects import fact, ledger
 from msgspec import MsgspecError
 
-from deviceshare_lab.chaos.apiserver import ApiServer
-from deviceshare_lab.chaos.jetstream import Stored
-from deviceshare_lab.chaos.nats_server import Server
+from deviceshare_lab.world.apiserver import ApiServer
+from deviceshare_lab.world.jetstream import Stored
+from deviceshare_lab.world.nats_server import Server
 
 FORMER = "a former node"
 

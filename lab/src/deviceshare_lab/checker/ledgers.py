@@ -10,10 +10,10 @@ from deviceshare_bus.messages.codec import decode_ledger
 from deviceshare_bus.messages.subjects import node_of, of_replicas
 from msgspec import MsgspecError
 
-from deviceshare_lab.chaos.apiserver import ApiServer, Seen, annotations_of, has_ended
-from deviceshare_lab.chaos.checkers.cards import Device, Parts, cards_of, over_claimed
-from deviceshare_lab.chaos.jetstream import Stored, Stream
-from deviceshare_lab.chaos.manifests import DEVICE_CONFIG
+from deviceshare_lab.checker.cards import Device, Parts, cards_of, over_claimed
+from deviceshare_lab.clusters.manifests import DEVICE_CONFIG
+from deviceshare_lab.world.apiserver import ApiServer, Seen, annotations_of, has_ended
+from deviceshare_lab.world.jetstream import Stored, Stream
 
 STRANGER = "a stranger"
 GROUP = "scheduling.k8s.io/group-name"

@@ -7,7 +7,7 @@ import msgspec
 from deviceshare_cluster.changes import set_condition, timestamp
 from deviceshare_cluster.interface import Change, ChangeType, Object
 
-from deviceshare_lab.chaos.manifests import FORGED
+from deviceshare_lab.clusters.manifests import FORGED
 
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
