@@ -1,16 +1,9 @@
-"""The checker of bindings."""
+"""The checker of bound pods."""
 
-from deviceshare_lab.checker.bindings import Bindings
-from deviceshare_lab.checker.ledgers import Ledgers
+from deviceshare_lab.checker.cards import Parts
+from deviceshare_lab.checker.pods import BoundPods
 from deviceshare_lab.world.apiserver import ApiServer
 from deviceshare_lab.world.virtual_time import WALL
-
-
-class Nothing:
-    """Knows of no replaced node."""
-
-    def misled(self, uid, node):
-        return False
 
 
 def test_the_second_of_two_pods_with_one_uid_may_have_other_devices():
@@ -20,8 +13,8 @@ def test_the_second_of_two_pods_with_one_uid_may_have_other_devices():
         reports.append(rule)
 
     api = ApiServer(lambda: WALL)
-    bindings = Bindings(api, Ledgers(api, report), Nothing(), lambda: 0.0, report)
-    api.observers.append(bindings.object_changed)
+    pods = BoundPods(report, lambda node: None, Parts())
+    api.observers.append(lambda seen: pods.take(seen.after) if seen.after else pods.drop(seen.before))
     for name, index in (("first", "0"), ("second", "1")):
         metadata = {"name": name, "namespace": "default", "uid": "one"}
         pod = {"kind": "Pod", "metadata": metadata, "spec": {"containers": []}, "status": {}}

@@ -11,11 +11,11 @@ from deviceshare_cli.main import app as whole_app
 from deviceshare_cli.replicas import parse_replicas
 from deviceshare_lab.chaos.apart import ChildFailed, run_apart
 from deviceshare_lab.chaos.app import app
-from deviceshare_lab.chaos.checkers import Violation
 from deviceshare_lab.chaos.command import Options, parse_faults, simulated
 from deviceshare_lab.chaos.minimise import minimise
 from deviceshare_lab.chaos.scenario import Scenario, Step
 from deviceshare_lab.chaos.simulation import Played
+from deviceshare_lab.checker import Violation
 from typer import BadParameter
 from typer.testing import CliRunner
 

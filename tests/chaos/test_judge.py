@@ -22,7 +22,7 @@ def judge() -> Judge:
 
 
 def compare(judge: Judge, *uids: str) -> list[str]:
-    judge.bindings.bound |= {uid: (f"default/{uid}", "n1", DEVICES) for uid in uids}
+    judge.watched.bound.bound |= {(uid, f"default/{uid}"): ("n1", DEVICES) for uid in uids}
     cast("Any", judge)._compare_bindings()
     return [violation.rule for violation in judge.violations]
 

@@ -15,16 +15,16 @@ import pytest
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.supervisor import Program, Supervisor
 from deviceshare_lab.chaos.real.faults import FAULTS, parse_kinds
-from deviceshare_lab.chaos.real.judge import Violation
 from deviceshare_lab.chaos.real.options import Options, parse_replicas
 from deviceshare_lab.chaos.real.proxy import Link
 from deviceshare_lab.chaos.real.report import Reporter
 from deviceshare_lab.chaos.real.schedule import MOST, Deck, Kind, Schedule
 from deviceshare_lab.chaos.real.system import NoEffect, System, running
 from deviceshare_lab.chaos.real.users import STRANGER
+from deviceshare_lab.checker import Violation
+from deviceshare_lab.checker.at_rest import Objects, missing, without_members
 from deviceshare_lab.checker.cards import Parts
 from deviceshare_lab.checker.claims import Claims
-from deviceshare_lab.checker.converged import Objects, missing, without_members
 from deviceshare_lab.clusters import manifests
 from typer import BadParameter
 
@@ -38,7 +38,7 @@ class Found:
     def __init__(self) -> None:
         self.reported: list[tuple[str, str]] = []
         nodes = {"a": NODE, "m": MIG}
-        self.claims = Claims(lambda *said: self.reported.append(said), lambda: nodes, Parts(manifests.DEVICE_CONFIG))
+        self.claims = Claims(lambda *said: self.reported.append(said), nodes.get, Parts(manifests.DEVICE_CONFIG))
 
     def ledger(self, node: str, *claims: dict[str, Any]) -> None:
         subject = f"ledger.{crc32(node.encode()) % 64}.{node}"
@@ -78,7 +78,7 @@ def test_more_memory_than_a_card_has_is_found_in_the_ledger() -> None:
     found.ledger("a", claim("1", "x", 50_000), claim("2", "y", 31_000))
     assert not found.reported
     found.ledger("a", claim("1", "x", 50_000), claim("3", "z", 32_000))
-    assert found.reported == [("claims fit their cards", "a GPU-0001-0: 82000 MiB claimed of 81920")]
+    assert found.reported == [("claims fit their cards", "a GPU-0001-0: 82000 MiB of 81920")]
 
 
 def test_an_instance_that_is_claimed_twice_is_found() -> None:
@@ -91,10 +91,10 @@ def test_an_instance_that_is_claimed_twice_is_found() -> None:
 def test_an_id_that_is_used_again_is_found_even_after_the_ledger_was_lost(second: tuple[str, dict[str, Any]]) -> None:
     found = Found()
     found.ledger("a", claim("1", "x"))
-    found.claims.forget_ledger()
+    found.claims.now.clear()
     found.ledger("a", claim("1", "x"))
     assert not found.reported
-    found.claims.forget_ledger()
+    found.claims.now.clear()
     found.ledger(*second)
     assert found.rules == {"claim ids are unique"}
 
@@ -103,9 +103,9 @@ def test_a_claim_is_at_rest_when_its_pod_is_bound_and_the_outcome_names_both() -
     found = Found()
     found.ledger("a", claim("1", "x"))
     assert len(problems(found)) == 1  # left over
-    assert "has the outcome none" in problems(found, pod("x", "a"))[0]
+    assert "has the outcomes []" in problems(found, pod("x", "a"))[0]
     found.outcome("a", ("1", "y", "bound"))
-    assert "for y" in problems(found, pod("x", "a"))[0]
+    assert "uid='y'" in problems(found, pod("x", "a"))[0]
     found.outcome("a", ("1", "x", "bound"))
     assert problems(found, pod("x", "a")) == []
     found.ledger("m", claim("2", "x"))
@@ -152,7 +152,7 @@ def test_messages_of_a_stranger_are_not_taken_for_claims() -> None:
         found.claims.ledger(subject, b"\xc1")
     for malformed in ({"id": "1"}, {"id": "1", "uid": "x", "name": "x", "grants": [1]}, 5):
         found.ledger("a", malformed)  # type: ignore[arg-type]
-    assert found.claims.held() == []
+    assert list(found.claims.all()) == []
     assert not found.reported
 
 

@@ -69,7 +69,7 @@ async def test_a_card_that_gave_too_much_for_a_moment() -> None:
         ("MODIFIED", pod("b", 80000)),
         ("DELETED", pod("b", 80000)),
     )
-    assert judge.wrong == [f"node-00000 {CARD}: 160000 MiB given of 81920"]
+    assert judge.wrong == [f"node-00000 {CARD}: 160000 MiB of 81920"]
 
 
 async def test_a_pod_that_gets_other_devices_later() -> None:

@@ -10,13 +10,13 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from deviceshare_lab.checker.cards import Device, Parts, devices_of, over_cards
+from deviceshare_lab.checker.cards import Parts
+from deviceshare_lab.checker.pods import BoundPods
+from deviceshare_lab.clusters.fields import group_of, name_of
 from support.agents.api import Api
-from support.agents.object_cache import annotations, has_ended, name
 
 Object = dict[str, Any]
 
-GROUP = "scheduling.k8s.io/group-name"
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -72,16 +72,11 @@ class History:
 
     def __init__(self, api: Api, parts: Parts) -> None:
         self.wrong: list[str] = []
-        self.bindings = 0
-        """How many were seen."""
         self.gaps = -1
         """How often the watch was interrupted: what happened meanwhile is known by its outcome alone."""
-        self._api, self._parts = api, parts
+        self._api = api
         self._nodes: dict[str, Object] = {}
-        self._on: defaultdict[str, dict[str, Object]] = defaultdict(dict)
-        """Pods that hold devices, by node and uid."""
-        self._bound: dict[str, tuple[str, list[Device]]] = {}
-        """Where each pod was bound, and with what, by uid."""
+        self._pods = BoundPods(lambda rule, text: self.wrong.append(text), self._nodes.get, parts)
         self._gangs: defaultdict[str, list[float]] = defaultdict(list)
         """When their pods were bound."""
         self._minimum: dict[str, int] = {}
@@ -96,7 +91,12 @@ class History:
 
     def gang(self, group: Object) -> None:
         """Learn of a gang."""
-        self._minimum[name(group)] = group["spec"]["minMember"]
+        self._minimum[name_of(group)] = group["spec"]["minMember"]
+
+    @property
+    def bindings(self) -> int:
+        """How many bindings were seen."""
+        return self._pods.count
 
     def torn(self) -> dict[str, float]:
         """Return how many seconds each gang was bound in part; for ever, where it was never whole."""
@@ -112,11 +112,11 @@ class History:
                 if kind == "LISTED":
                     self.gaps += 1
                     there = {one["metadata"]["uid"] for one in pod["items"]}
-                    for on_node in self._on.values():
-                        for uid in set(on_node) - there:
-                            del on_node[uid]
+                    for known in self._pods.holding():
+                        if known["metadata"]["uid"] not in there:
+                            self._pods.drop(known)
                 elif kind == "DELETED":
-                    self._on[pod["spec"].get("nodeName", "")].pop(pod["metadata"]["uid"], None)
+                    self._pods.drop(pod)
                 elif pod["spec"].get("nodeName"):
                     await self._see(pod)
         except Exception as error:  # it must not end unseen
@@ -124,25 +124,13 @@ class History:
             raise
 
     async def _see(self, pod: Object) -> None:
-        uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
-        now = node, [device._replace(amounts={}) for device in devices_of(pod)]
-        if has_ended(pod):
-            self._on[node].pop(uid, None)
-        else:
-            self._on[node][uid] = pod
-        if uid not in self._bound:
-            self._bound[uid] = now
-            self.bindings += 1
-            if group := annotations(pod).get(GROUP):
-                self._gangs[f"{pod['metadata']['namespace']}/{group}"].append(asyncio.get_running_loop().time())
-            self.wrong += over_cards(await self._node(node), list(self._on[node].values()), self._parts)
-        elif self._bound[uid] != now:
-            self.wrong.append(f"{name(pod)} was bound as {self._bound[uid]}, and is {now}")
-
-    async def _node(self, node: str) -> Object:
+        node = pod["spec"]["nodeName"]
         if node not in self._nodes:
             self._nodes[node] = await self._api.request("GET", f"/api/v1/nodes/{node}")
-        return self._nodes[node]
+        if self._pods.take(pod):
+            if group := group_of(pod):
+                self._gangs[group].append(asyncio.get_running_loop().time())
+            self._pods.check_cards(node)
 
 
 def bound_more_than_once(requests: list[Asked]) -> list[str]:

@@ -10,9 +10,9 @@ import time
 from typing import Any, ClassVar
 
 from deviceshare_lab.checker.cards import Device, Parts, cards_of, devices_of
+from deviceshare_lab.clusters.fields import annotations_of as annotations
 from support import mixed
 from support.agents.api import Api, Refused
-from support.agents.object_cache import annotations
 
 ACCOUNT = "system:serviceaccount:volcano-system:volcano-scheduler"
 GRACE = 0.5

@@ -18,9 +18,9 @@ from deviceshare_bus.cores.conditional_writer import ConditionalWriter
 from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.streams.publisher import Publisher, PublishError, Unknown
 from deviceshare_inventory.core.fact_builder import FactBuilder
-from deviceshare_lab.chaos.checkers import Violation
 from deviceshare_lab.chaos.scenario import Scenario, Step
 from deviceshare_lab.chaos.simulation import draw, play
+from deviceshare_lab.checker import Violation
 from deviceshare_lab.world.kube_client import SimulatedKubeClient
 from deviceshare_lab.world.link import resolve
 from deviceshare_placement.core import ledger_writes

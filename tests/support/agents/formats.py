@@ -3,9 +3,9 @@
 import json
 import re
 
+from deviceshare_lab.clusters.fields import annotations_of as annotations
 from deviceshare_lab.world.device_plugins import ASCEND, CORES, MEMORY, NUMBER, VGPU, amount, asked
 from support.agents.api import Object
-from support.agents.object_cache import annotations
 
 _VGPU = re.compile(r"GPU-[0-9A-Za-z-]+(\[[^\[\]-]+-\d+\])?,NVIDIA,(\d+),(\d+)")
 _TEMPLATES = {1: {"vir01"}, 2: {"vir02", "vir02_1c"}, 4: {"vir04", "vir04_3c", "vir04_3c_ndvpp", "vir04_4c_dvpp"}}

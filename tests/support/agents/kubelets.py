@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from deviceshare_lab.clusters.fields import has_ended
+from deviceshare_lab.clusters.fields import name_of as name
 from deviceshare_lab.world.device_plugins import (
     Environment,
     Failed,
@@ -22,7 +24,7 @@ from deviceshare_lab.world.device_plugins import (
 )
 from support.agents.api import Api, Object, Refused
 from support.agents.formats import departures
-from support.agents.object_cache import ObjectCache, has_ended, name, path
+from support.agents.object_cache import ObjectCache, path
 
 
 class _KubeletEndedError(Exception):

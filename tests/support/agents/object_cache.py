@@ -4,24 +4,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from deviceshare_lab.clusters.fields import annotations_of as annotations
 from support.agents.api import Api, Object
 
 VGPU_NODE = "volcano.sh/vgpu-node"
-
-
-def annotations(obj: Object) -> dict[str, str]:
-    """Return an object's annotations."""
-    return obj["metadata"].get("annotations") or {}
-
-
-def name(obj: Object) -> str:
-    """Return ``namespace/name``."""
-    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
-
-
-def has_ended(pod: Object) -> bool:
-    """Whether a pod's containers will not run any more."""
-    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def path(pod: Object) -> str:

@@ -1,40 +1,41 @@
-"""The checkers of simulated histories: always on, and independent of the workload and of the scheduler.
+"""What the checker hears of a simulated history: every write to the API server and to the bus, when it happens.
 
-They read only what the API server and the streams hold, by brute force (:mod:`deviceshare_lab.checker`), with
-:mod:`.knowledge` for nodes that were replaced.
+It is always on, and independent of the workload and of the scheduler.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+
+from deviceshare_bus.messages.subjects import node_of, of_replicas
 
 from deviceshare_lab.chaos.knowledge import Knowledge
-from deviceshare_lab.checker.bindings import Bindings
+from deviceshare_lab.checker import Violation
+from deviceshare_lab.checker.cards import Parts, devices_of, names_of
+from deviceshare_lab.checker.claims import Claim, parse_ledger, parse_outcomes
 from deviceshare_lab.checker.ledgers import Ledgers
+from deviceshare_lab.checker.pods import BoundPods
 from deviceshare_lab.checker.settled import Settled
-from deviceshare_lab.world.apiserver import ApiServer, Seen
+from deviceshare_lab.clusters.fields import Object, name_of
+from deviceshare_lab.clusters.manifests import DEVICE_CONFIG, SCHEDULER
+from deviceshare_lab.world.apiserver import ApiServer, Seen, holds_nothing
 from deviceshare_lab.world.jetstream import Stored, Stream
-from deviceshare_lab.world.nats_server import Server
+from deviceshare_lab.world.nats_server import STRANGER, Server
 
-__all__ = ["Checkers", "Violation"]
-
-
-class Violation(NamedTuple):
-    """A broken rule; ``at`` is the virtual time in seconds."""
-
-    rule: str
-    text: str
-    at: float
+BINDER = "binder"
 
 
 class Checkers:
-    """All checkers of one history. ``violation`` is the first one found."""
+    """The checker of one history. ``violation`` is the first one found."""
 
     def __init__(self, api: ApiServer, bus: Server, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self._api, self._clock = api, clock
         self.violation: Violation | None = None
-        self.ledgers = Ledgers(api, self.report)
-        self.bindings = Bindings(api, self.ledgers, Knowledge(api, bus), clock, self.report)
-        self._settled = Settled(api, self.ledgers)
+        parts = Parts(DEVICE_CONFIG)
+        self.ledgers = Ledgers(api, self.report, parts)
+        self.pods = BoundPods(self.report, lambda node: api.peek("Node", "", node), parts)
+        self._knowledge = Knowledge(api, bus)
+        self._settled = Settled(api, self.ledgers, SCHEDULER, parts)
+        self._outcomes: dict[tuple[str, str], tuple[float, str]] = {}
+        """When and by whom the outcome bound was written, by claim and pod."""
 
     def report(self, rule: str, text: str) -> None:
         """Report a violation."""
@@ -43,27 +44,74 @@ class Checkers:
 
     def object_changed(self, seen: Seen) -> None:
         """Hear of a write to the API server."""
-        self.ledgers.object_changed(seen)
-        self.bindings.object_changed(seen)
+        if seen.kind == "Node" and seen.after is None and seen.before is not None:
+            self.ledgers.node_removed(seen.before["metadata"]["name"])
+        if seen.kind != "Pod":
+            return
+        self.ledgers.pod_changed(seen.before, seen.after)
+        if seen.after is None:
+            assert seen.before is not None
+            self.pods.drop(seen.before)
+        elif not holds_nothing(seen.after) and self.pods.take(seen.after):
+            self._bound(seen.after, seen.by)
+
+    def _bound(self, pod: Object, by: str) -> None:
+        node, uid = pod["spec"]["nodeName"], pod["metadata"]["uid"]
+        if by == BINDER:
+            if self._knowledge.misled(uid, node):
+                self.pods.exempt.add(uid)
+            claims = [*self.ledgers.now.get(node, {}).values(), *self.ledgers.lost.values()]
+            what, names = f"{name_of(pod)} on {node}", names_of(devices_of(pod))
+            self.ledgers.check_binding(what, names, [claim for claim in claims if claim.uid == uid])
+        self.pods.check_cards(node)
 
     def written(self, stream: Stream, messages: Sequence[Stored], writer: str) -> None:
         """Hear of messages that were written to a stream together."""
         if stream.name == "LEDGER":
-            self.ledgers.written(messages, writer)
-        elif stream.name == "OUTCOME":
-            self.bindings.outcomes_written(messages, writer)
+            self._ledgers_written(messages, writer)
+        elif stream.name == "OUTCOME" and writer != STRANGER:
+            self._outcomes_written(messages, writer)
+
+    def _ledgers_written(self, messages: Sequence[Stored], writer: str) -> None:
+        added: list[Claim] = []
+        for stored in messages:
+            if of_replicas(stored.subject):
+                continue
+            ledger = parse_ledger(stored.subject, stored.data)
+            if ledger is None:
+                self.ledgers.replace(node_of(stored.subject), ())
+            elif writer == STRANGER:
+                self.ledgers.forge(*ledger)
+            else:
+                added += self.ledgers.take(*ledger)
+        self.ledgers.check_gangs(added)
+
+    def _outcomes_written(self, messages: Sequence[Stored], writer: str) -> None:
+        for stored in messages:
+            self.ledgers.outcome(stored.subject, stored.data)
+            _, outcomes = parse_outcomes(stored.subject, stored.data) or ("", [])
+            self.ledgers.outcomes_written(outcomes)
+            for outcome in outcomes:
+                if outcome.state == "bound":
+                    self._outcomes.setdefault((outcome.claim, outcome.uid), (self._clock(), writer))
 
     def damaged(self, stream: Stream) -> None:
         """Hear that a fault changed the content of a stream: what is lost by it is not the services' doing."""
+        stored = [each for each in stream.last_per_subject() if not of_replicas(each.subject)]
         if stream.name == "LEDGER":
-            self.ledgers.damaged(stream)
+            self.ledgers.restore(dict(filter(None, (parse_ledger(each.subject, each.data) for each in stored))))
         elif stream.name == "OUTCOME":
-            self.bindings.outcomes_damaged()
+            self._outcomes.clear()  # binders may bind again what they have forgotten
+            self.ledgers.outcomes = dict(filter(None, (parse_outcomes(each.subject, each.data) for each in stored)))
 
     def bind_requested(self, uid: str, node: str, by: str) -> None:
-        """Hear of a request for a binding that was sent to the API server."""
-        self.bindings.requested(uid, node, by)
+        """Check a request for a binding: an instance does not bind again what it has reported as bound."""
+        self._knowledge.requested(uid, node, by)
+        for claim in self.ledgers.now.get(node, {}).values():
+            written = self._outcomes.get((claim.id, uid)) if claim.uid == uid else None
+            if written is not None and written[1] == by and self._clock() > written[0]:
+                self.report("each pod is bound once", f"{by} binds {claim.name} again, for {claim.id} on {node}")
 
     def unsettled(self) -> list[str]:
         """Return what is not as it must be when nothing happens any more."""
-        return self._settled.problems()
+        return self._settled.problems([pod for pod in self._api.objects("Pod") if not holds_nothing(pod)])

@@ -17,7 +17,7 @@ from deviceshare_lab.chaos.sizes import Size
 from deviceshare_lab.chaos.system import System
 from deviceshare_lab.chaos.workload import Episodes
 from deviceshare_lab.clusters import manifests
-from deviceshare_lab.world.apiserver import annotations_of
+from deviceshare_lab.clusters.fields import annotations_of
 
 Arguments = tuple[Value, ...]
 NO_MESSAGE = b"\x93 not ours"

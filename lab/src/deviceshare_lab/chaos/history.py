@@ -9,8 +9,10 @@ from deviceshare_bus.messages.leases import decode_fence, decode_lease
 from deviceshare_bus.messages.subjects import node_of, of_replicas
 from msgspec import MsgspecError
 
-from deviceshare_lab.world.apiserver import Seen, annotations_of, name_of
+from deviceshare_lab.clusters.fields import annotations_of, name_of
+from deviceshare_lab.world.apiserver import Seen
 from deviceshare_lab.world.jetstream import Stored, Stream
+from deviceshare_lab.world.nats_server import STRANGER
 
 
 class Entry(NamedTuple):
@@ -56,7 +58,7 @@ class History:
             elif stream.name == "OUTCOME":
                 for text in self._outcome(stored):
                     self.add(at, f"{writer}: OUTCOME {stored.sequence} {text}")
-            elif writer == "a stranger":
+            elif writer == STRANGER:
                 self.add(at, f"{writer}: {stream.name} {stored.sequence} {stored.subject}")
 
     def _lease(self, stored: Stored) -> str | None:

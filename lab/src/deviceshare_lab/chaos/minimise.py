@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Sequence
 
-from deviceshare_lab.chaos.checkers import Violation
 from deviceshare_lab.chaos.scenario import Scenario, Step
 from deviceshare_lab.chaos.simulation import Played
+from deviceshare_lab.checker import Violation
 
 NEEDED = ("queue",)
 """Steps that are not removed: without them other pods wait, for another reason."""

@@ -15,9 +15,9 @@ from deviceshare_bus.streams.follower import CHECK
 from deviceshare_inventory.core import configs
 
 from deviceshare_lab.chaos import faults, sizes, workload
-from deviceshare_lab.chaos.checkers import Violation
 from deviceshare_lab.chaos.scenario import Scenario
 from deviceshare_lab.chaos.system import System
+from deviceshare_lab.checker import Violation
 from deviceshare_lab.clusters import manifests
 from deviceshare_lab.world.virtual_time import run
 

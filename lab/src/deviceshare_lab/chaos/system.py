@@ -41,7 +41,7 @@ class System:
         self.api.observers.append(self._object_changed)
         self.frontend.on_bind = self.checkers.bind_requested
         self.agents = NodeAgents(self.api, self.chance("agents"))
-        self.agents.excused = self.checkers.bindings.misled
+        self.agents.excused = self.checkers.pods.exempt
         self.families = dict(nodes)
         self._nodes_made = 0
         self._tasks: dict[asyncio.Task[None], None] = {}

@@ -9,7 +9,8 @@ from deviceshare_lab.chaos.scenario import Step
 from deviceshare_lab.chaos.sizes import Size
 from deviceshare_lab.chaos.system import System
 from deviceshare_lab.clusters import manifests
-from deviceshare_lab.world.apiserver import Key, annotations_of, key_of
+from deviceshare_lab.clusters.fields import annotations_of
+from deviceshare_lab.world.apiserver import Key, key_of
 
 QUEUES = ("default", "research")
 GANG = (2, 4)

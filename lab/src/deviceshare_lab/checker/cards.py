@@ -5,16 +5,17 @@ No code and no state is shared with the scheduler.
 
 import json
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
-Object = Mapping[str, Any]
+from deviceshare_lab.clusters.fields import Object, annotations_of
 
-_PLENTY = 10**9
+Names = tuple[tuple[str, str], ...]
+"""Card and part of each device, sorted."""
 _CHIP = {"AI cores": 8, "AI CPUs": 7}
 """Of an Ascend 310P."""
 _MINDCLUSTER = {
@@ -79,59 +80,53 @@ class Parts:
         return {"MiB": chip["memoryAllocatable"], "AI cores": chip["aiCore"], "AI CPUs": chip["aiCPU"]}
 
 
-def over_claimed(cards: Mapping[str, Mapping[str, int]], claimed: Iterable[Device]) -> list[str]:
-    """Return what is wrong with the claims on a node with these cards: more than a card has, an instance twice."""
-    given: defaultdict[str, list[Device]] = defaultdict(list)
-    for device in claimed:
-        given[device.card].append(device)
-    found = []
-    for card, devices in given.items():
-        taken: Counter[str] = Counter()
-        for device in devices:
-            taken.update(device.amounts)
+def names_of(devices: Iterable[Device]) -> Names:
+    """Return card and part of each device."""
+    return tuple(sorted((device.card, device.part) for device in devices))
+
+
+def overfull(cards: Mapping[str, Mapping[str, int]], devices: Iterable[Device]) -> list[str]:
+    """Return what is given too often of cards with these amounts: more than a card has, or an instance twice."""
+    problems = []
+    for card, parts in _by_card(devices).items():
         for what, most in cards.get(card, {}).items():
-            if taken[what] > most:
-                found.append(f"{card}: {taken[what]} {what} claimed of {most}")
-        instances = [device.part for device in devices if device.part]
-        if len(instances) != len(set(instances)):
-            found.append(f"{card}: an instance is claimed twice: {sorted(instances)}")
-    return found
-
-
-def over_cards(node: Object, pods: Sequence[Object], parts: Parts) -> list[str]:
-    """Return what is wrong with a node's cards."""
-    where = node["metadata"]["name"]
-    cards = cards_of(node, parts)
-    given: dict[str, list[Device]] = defaultdict(list)
-    for pod in pods:
-        for device in devices_of(pod, parts):
-            given[device.card].append(device)
-    found = []
-    for card, devices in given.items():
-        if card not in cards:
-            found.append(f"{where} has no card {card}")
-            continue
-        has = cards[card]
-        for what, most in has.items():
-            taken = sum(device.amounts.get(what, 0) for device in devices)
+            taken = sum(device.amounts.get(what, 0) for device in parts)
             if taken > most:
-                found.append(f"{where} {card}: {taken} {what} given of {most}")
-        instances = [device.part for device in devices if device.part]
+                problems.append(f"{card}: {taken} {what} of {most}")
+        instances = [device.part for device in parts if device.part]
         if len(instances) != len(set(instances)):
-            found.append(f"{where} {card}: an instance was given twice: {sorted(instances)}")
-        if len({part.rpartition("-")[0] for part in instances}) > 1:
-            found.append(f"{where} {card}: instances of several groups: {sorted(instances)}")
-        model = _models(node).get(card, "")
-        for device in devices:
-            size = parts.instance(model, device.part) if device.part else None
-            if device.part and (size is None or device.amounts["MiB"] > size):
-                found.append(f"{where} {card}: {device.amounts} of instance {device.part}, which has {size}")
-    return found
+            problems.append(f"{card}: an instance twice: {sorted(instances)}")
+    return problems
+
+
+def over_cards(node: Object, pods: Iterable[Object], parts: Parts) -> list[str]:
+    """Return what is wrong with the devices that a node's pods have."""
+    cards, models = cards_of(node, parts), models_of(node)
+    devices = [device for pod in pods for device in devices_of(pod, parts)]
+    problems = overfull(cards, devices)
+    for card, given in _by_card(devices).items():
+        if card not in cards:
+            problems.append(f"there is no card {card}")
+        instances = [device for device in given if device.part and card in cards]
+        if len({device.part.rpartition("-")[0] for device in instances}) > 1:
+            problems.append(f"{card}: instances of several groups: {sorted(device.part for device in instances)}")
+        for device in instances:
+            size = parts.instance(models.get(card, ""), device.part)
+            if size is None or device.amounts["MiB"] > size:
+                problems.append(f"{card}: {device.amounts} of instance {device.part}, which has {size}")
+    return [f"{node['metadata']['name']} {problem}" for problem in problems]
+
+
+def _by_card(devices: Iterable[Device]) -> dict[str, list[Device]]:
+    cards: defaultdict[str, list[Device]] = defaultdict(list)
+    for device in devices:
+        cards[device.card].append(device)
+    return cards
 
 
 def devices_of(pod: Object, parts: Parts | None = None) -> list[Device]:
     """Return what the pod's annotations give it; without ``parts`` not how much of an Ascend chip."""
-    annotations = pod["metadata"].get("annotations", {})
+    annotations = annotations_of(pod)
     devices = []
     for card, memory, cores in _listed(annotations.get("volcano.sh/vgpu-ids-new", "")):
         uuid, _, part = card.rstrip("]").partition("[")
@@ -166,7 +161,7 @@ def _ascend(annotations: Mapping[str, str], word: str, value: str, parts: Parts 
 
 def cards_of(node: Object, parts: Parts) -> dict[str, dict[str, int]]:
     """Return what each card has."""
-    annotations = node["metadata"].get("annotations", {})
+    annotations = annotations_of(node)
     cards: dict[str, dict[str, int]] = {}
     for item in filter(None, annotations.get("volcano.sh/node-vgpu-register", "").split(":")):
         uuid, slots, memory, *_ = item.split(",")
@@ -176,8 +171,8 @@ def cards_of(node: Object, parts: Parts) -> dict[str, dict[str, int]]:
     capacity = node["status"].get("capacity", {})
     number = int(capacity.get("volcano.sh/gpu-number", 0))
     for index in range(number):
-        memory = _quantity(capacity.get("volcano.sh/gpu-memory", 0)) // number
-        cards[str(index)] = {"MiB": memory, "pods beside whole cards": 10**6}
+        share = _quantity(capacity.get("volcano.sh/gpu-memory", 0)) // number
+        cards[str(index)] = {"MiB": share, "pods beside whole cards": 10**6}
     for key, value in annotations.items():
         if match := re.fullmatch(r"hami\.io/node-register-(.+)", key):
             whole = parts.template(match[1], "")
@@ -188,8 +183,9 @@ def cards_of(node: Object, parts: Parts) -> dict[str, dict[str, int]]:
     return cards
 
 
-def _models(node: Object) -> dict[str, str]:
-    register = node["metadata"].get("annotations", {}).get("volcano.sh/node-vgpu-register", "")
+def models_of(node: Object) -> dict[str, str]:
+    """Return the model of each card that the vGPU device plugin registers."""
+    register = annotations_of(node).get("volcano.sh/node-vgpu-register", "")
     items = [item.split(",") for item in register.split(":") if item]
     return {item[0]: item[3] for item in items}
 

@@ -1,105 +1,109 @@
-"""Checks claims: ids are used once, cards hold what is claimed, bindings equal claims. Reads LEDGER and OUTCOME."""
+"""Checks claims: ids are used once, and cards hold what is claimed.
+
+Messages are decoded without the product's types.
+"""
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
 
-from deviceshare_lab.checker.cards import Device, Object, Parts, cards_of, over_claimed
+from deviceshare_lab.checker.cards import Device, Names, Parts, cards_of, names_of, overfull
+from deviceshare_lab.checker.pods import Report
+from deviceshare_lab.clusters.fields import Object
 
 KNOWN = 50_000
 """Claims that are remembered."""
-Report = Callable[[str, str], None]
 
 
 class Claim(NamedTuple):
-    """A claim as a message holds it."""
+    """A claim as a message of LEDGER holds it; the devices are under the names that annotations give to cards."""
 
     id: str
     uid: str
     name: str
     node: str
+    group: str
     withdraw: bool
-    devices: tuple[tuple[str, str], ...]
-    """Card and part of each device, under the names that annotations give to them, sorted."""
-    amounts: tuple[Device, ...]
+    devices: tuple[Device, ...]
+
+    @property
+    def names(self) -> Names:
+        """Card and part of each device."""
+        return names_of(self.devices)
+
+
+class Outcome(NamedTuple):
+    """The outcome of a claim, for a pod's uid."""
+
+    claim: str
+    uid: str
+    state: str
 
 
 class Claims:
     """The claims and outcomes of all nodes, and the claims that there were."""
 
-    def __init__(self, report: Report, nodes: Callable[[], Mapping[str, Object]], parts: Parts) -> None:
-        self._report, self._nodes, self._parts = report, nodes, parts
+    def __init__(self, report: Report, node: Callable[[str], Object | None], parts: Parts) -> None:
+        self._report, self._node, self._parts = report, node, parts
         self.now: dict[str, dict[str, Claim]] = {}
         """By node and id."""
-        self.outcomes: dict[str, dict[str, tuple[str, str]]] = {}
-        """The pod and the state of each claim with an outcome, by node and claim."""
+        self.outcomes: dict[str, list[Outcome]] = {}
+        """By node."""
         self.explained: set[str] = set()
-        """Pods with an explanation."""
-        self._known: OrderedDict[str, Claim] = OrderedDict()
-        self._of_pod: defaultdict[str, list[str]] = defaultdict(list)
+        """Uids of pods with an explanation."""
         self.foreign: set[str] = set()
         """Ids of claims, and subjects, that a stranger wrote."""
-        self.lost = 0
-        """How often a fault removed messages."""
-
-    def forget_ledger(self) -> None:
-        """LEDGER is read anew."""
-        self.now.clear()
-
-    def forget_outcomes(self) -> None:
-        """OUTCOME is read anew."""
-        self.outcomes.clear()
-
-    def forget_explanations(self) -> None:
-        """EXPLAIN is read anew."""
-        self.explained.clear()
+        self._known: OrderedDict[str, Claim] = OrderedDict()
+        self._of_pod: defaultdict[str, list[str]] = defaultdict(list)
 
     def ledger(self, subject: str, data: bytes) -> None:
         """Take a message of LEDGER."""
-        node = _node_of(subject)
-        message = _decode(data)
-        if message is None or message.get("node") != node or subject in self.foreign:
-            return
-        try:
-            claims = [_claim(node, claim) for claim in message.get("claims", ())]
-        except (AttributeError, KeyError, TypeError, ValueError):  # a stranger's message
-            return
-        before = self.now.get(node, {})
-        self.now[node] = {claim.id: claim for claim in claims}
-        if len(self.now[node]) < len(claims):
-            self._report("claim ids are unique", f"{node} has two claims with one id: {[each.id for each in claims]}")
-        new = [claim for claim in claims if claim.id not in before]
-        for claim in new:
-            self._remember(claim)
-        if new and not any(claim.id in self.foreign for claim in claims):
-            self._check_cards(node, claims)
+        if subject not in self.foreign and (ledger := parse_ledger(subject, data)) is not None:
+            self.take(*ledger)
 
     def outcome(self, subject: str, data: bytes) -> None:
         """Take a message of OUTCOME."""
-        node = _node_of(subject)
-        message = _decode(data)
-        if message is None or message.get("node") != node:
-            return
-        self.outcomes[node] = {claim: (uid, state) for claim, uid, state, *_ in message.get("outcomes", ())}
+        if (outcomes := parse_outcomes(subject, data)) is not None:
+            self.outcomes[outcomes[0]] = outcomes[1]
 
     def explanation(self, subject: str, data: bytes) -> None:
         """Take a message of EXPLAIN."""
-        uid = subject.partition(".")[2]
-        if data:
-            self.explained.add(uid)
-        else:
-            self.explained.discard(uid)
+        (self.explained.add if data else self.explained.discard)(subject.partition(".")[2])
+
+    def take(self, node: str, claims: Sequence[Claim]) -> list[Claim]:
+        """Check a ledger that a service wrote; return the new claims of it that no stranger wrote."""
+        before = self.now.get(node, {})
+        self.now[node] = {claim.id: claim for claim in claims}
+        new = [claim for claim in claims if claim.id not in before and claim.id not in self.foreign]
+        for claim in new:
+            self._remember(claim)
+        if len(self.now[node]) < len(claims):
+            self._report("claim ids are unique", f"{node} has two claims with one id: {[each.id for each in claims]}")
+        if new and (obj := self._node(node)) is not None:
+            claimed = (device for claim in claims if claim.id not in self.foreign for device in claim.devices)
+            for problem in overfull(cards_of(obj, self._parts), claimed):
+                self._report("claims fit their cards", f"{node} {problem}")
+        return new
+
+    def all(self) -> Iterable[Claim]:
+        """Yield all claims of the ledger, by node."""
+        return (claim for _, claims in sorted(self.now.items()) for claim in claims.values())
 
     def of_pod(self, uid: str) -> list[Claim]:
         """Return the claims that a pod has or had."""
         return [self._known[identity] for identity in self._of_pod.get(uid, ()) if identity in self._known]
 
-    def held(self) -> list[Claim]:
-        """Return all claims of the ledger."""
-        return [claim for claims in self.now.values() for claim in claims.values()]
+    def check_binding(self, what: str, names: Names, claims: Sequence[Claim]) -> None:
+        """Check that a pod was bound with the devices of one of the claims that it may follow."""
+        by = [claim for claim in claims if claim.names == names]
+        if not by:
+            claimed = [(claim.id, claim.names) for claim in claims]
+            self._report("bindings equal claims", f"{what} is bound with {names}; claims: {claimed}")
+        elif all(claim.id in self.foreign for claim in by):
+            self._report("no pod is bound by a forged claim", f"{what} by {[claim.id for claim in by]}")
 
     def _remember(self, claim: Claim) -> None:
         known = self._known.get(claim.id)
@@ -111,17 +115,33 @@ class Claims:
                 self._of_pod[oldest.uid].remove(identity)
                 if not self._of_pod[oldest.uid]:
                     del self._of_pod[oldest.uid]
-        elif (known.uid, known.node) != (claim.uid, claim.node):
+        elif self._reuses(known, claim):
             text = f"{claim.id} was {known.name} ({known.uid}) on {known.node}, is {claim.name} ({claim.uid})"
             self._report("claim ids are unique", f"{text} on {claim.node}")
 
-    def _check_cards(self, node: str, claims: list[Claim]) -> None:
-        obj = self._nodes().get(node)
-        if obj is None:
-            return
-        claimed = (device for claim in claims for device in claim.amounts)
-        for problem in over_claimed(cards_of(obj, self._parts), claimed):
-            self._report("claims fit their cards", f"{node} {problem}")
+    def _reuses(self, known: Claim, claim: Claim) -> bool:
+        """Return whether a claim has the id of another one: the same may appear again after a fault."""
+        return (known.uid, known.node) != (claim.uid, claim.node)
+
+
+def parse_ledger(subject: str, data: bytes) -> tuple[str, list[Claim]] | None:
+    """Return a node and its claims, None if it is no message of a service."""
+    node = _node_of(subject)
+    message = _decode(node, data)
+    try:
+        return None if message is None else (node, [_claim(node, claim) for claim in message.get("claims", ())])
+    except (AttributeError, KeyError, TypeError, ValueError):  # a stranger's message
+        return None
+
+
+def parse_outcomes(subject: str, data: bytes) -> tuple[str, list[Outcome]] | None:
+    """Return a node and the outcomes of its claims, None if it is no message of a service."""
+    node = _node_of(subject)
+    message = _decode(node, data)
+    try:
+        return None if message is None else (node, [Outcome(*each[:3]) for each in message.get("outcomes", ())])
+    except (TypeError, ValueError):  # a stranger's message
+        return None
 
 
 def _node_of(subject: str) -> str:
@@ -132,12 +152,12 @@ def _node_of(subject: str) -> str:
     return tokens[2]
 
 
-def _decode(data: bytes) -> dict[str, Any] | None:
+def _decode(node: str, data: bytes) -> dict[str, Any] | None:
     try:
         message = msgspec.msgpack.decode(data)
     except msgspec.MsgspecError:
         return None
-    return message if isinstance(message, dict) else None
+    return message if isinstance(message, dict) and message.get("node") == node else None
 
 
 def _claim(node: str, raw: Mapping[str, Any]) -> Claim:
@@ -145,8 +165,8 @@ def _claim(node: str, raw: Mapping[str, Any]) -> Claim:
     for grant in raw.get("grants", ()):
         _, _, family, granted, *_ = grant
         devices += [_device(family, *(*device, "")[:5]) for device in granted]
-    names = tuple(sorted((device.card, device.part) for device in devices))
-    return Claim(raw["id"], raw["uid"], raw["name"], node, bool(raw.get("withdraw")), names, tuple(devices))
+    group, withdraw = raw.get("group", ""), bool(raw.get("withdraw"))
+    return Claim(raw["id"], raw["uid"], raw["name"], node, group, withdraw, tuple(devices))
 
 
 def _device(family: str, identity: str, index: int, memory: int, cores: int, detail: str) -> Device:

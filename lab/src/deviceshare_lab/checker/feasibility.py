@@ -7,13 +7,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from deviceshare_cluster.interface import Object
+from deviceshare_lab.checker.cards import Device, Parts, cards_of, devices_of, models_of
+from deviceshare_lab.clusters.fields import Object, annotations_of
 
-from deviceshare_lab.checker.cards import Device, Parts, cards_of, devices_of
-from deviceshare_lab.clusters.manifests import DEVICE_CONFIG
-from deviceshare_lab.world.apiserver import annotations_of
-
-_PARTS = Parts(DEVICE_CONFIG)
 _REAL = re.compile(r"Ascend310P-\d+c\.\d+cpu-\d+-(\d+)_(\d)")
 """A part of a chip as the MindCluster plugin reports it, with the chip and its group of AI cores."""
 _MAX_GROUPS = {1: 4, 2: 3, 4: 2}
@@ -23,18 +19,17 @@ _MAX_GROUPS = {1: 4, 2: 3, 4: 2}
 class Node:
     """The cards of a node and what is taken of them."""
 
-    def __init__(self, obj: Object, pods: Iterable[Object]) -> None:
-        self.name = str(obj["metadata"]["name"])
-        self._cards = cards_of(obj, _PARTS)
+    def __init__(self, obj: Object, pods: Iterable[Object], parts: Parts) -> None:
+        self._parts = parts
+        self._cards = cards_of(obj, parts)
         self._capacity: Mapping[str, str] = obj["status"]["capacity"]
+        self._models = models_of(obj)
         register = annotations_of(obj).get("volcano.sh/node-vgpu-register", "")
-        items = [item.split(",") for item in register.split(":") if item]
-        self._models = {item[0]: item[3] for item in items}
-        self._mode = items[0][5] if items else ""
+        self._mode = register.rstrip(":").rpartition(",")[2]
         self._given: defaultdict[str, list[Device]] = defaultdict(list)
         self._groups: defaultdict[str, set[str]] = defaultdict(set)
         for pod in pods:
-            self._take(devices_of(pod, _PARTS))
+            self._take(devices_of(pod, parts))
             for chip, group in _REAL.findall(annotations_of(pod).get("huawei.com/AscendReal", "")):
                 self._groups[f"chip {chip}"].add(group)
 
@@ -82,9 +77,9 @@ class Node:
             if match := re.fullmatch(r"huawei\.com/(Ascend.+)-memory", name):
                 if f"huawei.com/{match[1]}" not in self._capacity:
                     return None
-                sizes = [(each["memory"], each["name"]) for each in _PARTS.chips[match[1]]["templates"]]
+                sizes = [(each["memory"], each["name"]) for each in self._parts.chips[match[1]]["templates"]]
                 template = next((found for size, found in sorted(sizes) if size >= memory), "")
-                return self._on_cards(1, {"slots": 1, **_PARTS.template(match[1], template)})
+                return self._on_cards(1, {"slots": 1, **self._parts.template(match[1], template)})
         return None
 
     def _on_cards(self, number: int, amounts: Mapping[str, int], without: Collection[str] = ()) -> list[Device] | None:
@@ -117,7 +112,7 @@ class Node:
                 continue
             for position in range(7):
                 part = f"{name}-{position}"
-                size = _PARTS.instance(self._models[card], part)
+                size = self._parts.instance(self._models[card], part)
                 if size is not None and size >= memory and part not in taken:
                     return part
         return ""

@@ -6,9 +6,11 @@ annotations, capacities, bindings.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from itertools import chain
 
-from deviceshare_lab.checker.cards import Object, Parts, devices_of, over_cards
+from deviceshare_lab.checker.cards import Parts, devices_of, over_cards
+from deviceshare_lab.clusters.fields import Object, annotations_of, group_of, has_ended, name_of
 
 ASKS = re.compile(r"volcano\.sh/v?gpu-(number|memory)|huawei\.com/(npu-core|Ascend[^-]*)")
 
@@ -31,28 +33,28 @@ def violations(
     running: dict[str, list[Object]] = defaultdict(list)
     for pod in pods:
         where = pod["spec"].get("nodeName")
-        if not where or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        if not where or has_ended(pod):
             continue
         if where in by_name:
             running[where].append(pod)
         else:
-            found.append(f"{_name(pod)} is bound to {where}, which does not exist")
+            found.append(f"{name_of(pod)} is bound to {where}, which does not exist")
     for where, on_node in running.items():
         found += [problem for pod in on_node for problem in _misplaced(pod, where)]
         found += over_cards(by_name[where], on_node, parts)
         found += _over_node(by_name[where], on_node)
-    return found + _bound_twice(events) + _torn_gangs(running, groups)
+    return found + _bound_twice(events) + torn_gangs(chain.from_iterable(running.values()), groups)
 
 
 def _misplaced(pod: Object, where: str) -> list[str]:
-    said = pod["metadata"].get("annotations", {}).get("volcano.sh/vgpu-node", where)
+    said = annotations_of(pod).get("volcano.sh/vgpu-node", where)
     if said != where:
-        return [f"{_name(pod)} runs on {where}, its annotation says {said}"]
+        return [f"{name_of(pod)} runs on {where}, its annotation says {said}"]
     asks = any(
         ASKS.fullmatch(name) for one in pod["spec"]["containers"] for name in one.get("resources", {}).get("limits", {})
     )
     if asks and not devices_of(pod):
-        return [f"{_name(pod)} is bound without devices"]
+        return [f"{name_of(pod)} is bound without devices"]
     return []
 
 
@@ -65,9 +67,9 @@ def _over_node(node: Object, pods: list[Object]) -> list[str]:
     )
     found = []
     if len(pods) > int(allocatable.get("pods", len(pods))):
-        found.append(f"{_name(node)} runs {len(pods)} pods of {allocatable['pods']}")
+        found.append(f"{name_of(node)} runs {len(pods)} pods of {allocatable['pods']}")
     if cpu > _milli(allocatable.get("cpu", "0")):
-        found.append(f"{_name(node)} gave {cpu} millicores of {allocatable.get('cpu')}")
+        found.append(f"{name_of(node)} gave {cpu} millicores of {allocatable.get('cpu')}")
     return found
 
 
@@ -79,22 +81,14 @@ def _bound_twice(events: Iterable[Object]) -> list[str]:
     return [f"pod {uid} was bound {times} times" for uid, times in bound.items() if times > 1]
 
 
-def _torn_gangs(running: Mapping[str, list[Object]], groups: Iterable[Object]) -> list[str]:
-    members = Counter(
-        f"{pod['metadata']['namespace']}/{pod['metadata'].get('annotations', {}).get('scheduling.k8s.io/group-name')}"
-        for pods in running.values()
-        for pod in pods
-    )
+def torn_gangs(bound: Iterable[Object], groups: Iterable[Object]) -> list[str]:
+    """Return the PodGroups of which some pods are bound, and fewer than their minimum."""
+    members = Counter(map(group_of, bound))
     return [
-        f"gang {_name(group)}: {members[_name(group)]} of {group['spec']['minMember']} pods are bound"
+        f"gang {name_of(group)}: {members[name_of(group)]} of {group['spec']['minMember']} pods are bound"
         for group in groups
-        if 0 < members[_name(group)] < group["spec"]["minMember"]
+        if 0 < members[name_of(group)] < group["spec"]["minMember"]
     ]
-
-
-def _name(thing: Object) -> str:
-    metadata = thing["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}" if "namespace" in metadata else str(metadata["name"])
 
 
 def _milli(text: str | int) -> int:

@@ -166,23 +166,6 @@ def key_of(obj: Object) -> Key:
     return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
-def annotations_of(obj: Object) -> dict[str, str]:
-    """Return an object's annotations."""
-    found: dict[str, str] = obj["metadata"].get("annotations") or {}
-    return found
-
-
-def name_of(obj: Object) -> str:
-    """Return ``namespace/name``, or the name of an object without a namespace."""
-    metadata = obj["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
-
-
 def holds_nothing(pod: Object) -> bool:
     """Return whether a pod's annotations are forged: it was never given the devices that they name."""
     return FORGED in (pod["metadata"].get("labels") or {})
-
-
-def has_ended(pod: Object) -> bool:
-    """Return whether a pod has ended and holds no devices."""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")

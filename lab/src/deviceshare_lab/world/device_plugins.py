@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.world.apiserver import annotations_of as annotations
-from deviceshare_lab.world.apiserver import has_ended
-from deviceshare_lab.world.apiserver import name_of as name
+from deviceshare_lab.clusters.fields import annotations_of as annotations
+from deviceshare_lab.clusters.fields import has_ended
+from deviceshare_lab.clusters.fields import name_of as name
 
 VGPU_NODE = "volcano.sh/vgpu-node"
 

@@ -21,6 +21,8 @@ from deviceshare_lab.world.virtual_time import WALL
 _CONFLICT, _FULL, _NAME_IN_USE = 10071, 10077, 10058
 Written = Callable[[Stream, Sequence[Stored], str], None]
 """Hears of messages that were written together: the stream, the messages, and who wrote them."""
+STRANGER = "a stranger"
+"""The writer of messages that are not of the product."""
 
 
 class _Staged(NamedTuple):
@@ -229,7 +231,7 @@ class Server:
         stream = self._stream_of(subject)
         if stream is None:
             return False
-        self.write(stream, [_Staged(subject, data, {})], "a stranger")
+        self.write(stream, [_Staged(subject, data, {})], STRANGER)
         return True
 
     def _stream_of(self, subject: str) -> Stream | None:

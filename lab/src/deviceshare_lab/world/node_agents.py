@@ -7,16 +7,8 @@ from typing import Any
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.world.apiserver import (
-    ApiServer,
-    Key,
-    Seen,
-    annotations_of,
-    has_ended,
-    holds_nothing,
-    key_of,
-    name_of,
-)
+from deviceshare_lab.clusters.fields import annotations_of, has_ended, name_of
+from deviceshare_lab.world.apiserver import ApiServer, Key, Seen, holds_nothing, key_of
 from deviceshare_lab.world.device_plugins import (
     VGPU_NODE,
     Failed,

@@ -17,7 +17,7 @@ from deviceshare_lab.chaos.real.hostile import Hostile
 from deviceshare_lab.chaos.real.proxy import Link
 from deviceshare_lab.chaos.real.schedule import Kind
 from deviceshare_lab.chaos.real.system import BUS, CLUSTER, NoEffect, System
-from deviceshare_lab.checker.watched import Bindings
+from deviceshare_lab.chaos.real.watched import Watched
 from deviceshare_lab.clusters import manifests
 
 LATENCIES = (0.02, 0.2, 1.0)
@@ -36,7 +36,7 @@ class Context(NamedTuple):
     cluster: LocalCluster
     bus: BusFaults
     hostile: Hostile
-    bindings: Bindings
+    watched: Watched
     chance: random.Random
     began: Callable[[str], None]
 
@@ -61,13 +61,13 @@ class Context(NamedTuple):
 
     def nodes(self) -> list[str]:
         """Return the names of the nodes."""
-        return sorted(self.bindings.nodes) or ["none"]
+        return sorted(self.watched.nodes) or ["none"]
 
     def waiting(self) -> list[Mapping[str, Any]]:
         """Return our pods that wait."""
         return [
             pod
-            for _, pod in sorted(self.bindings.pods.items())
+            for _, pod in sorted(self.watched.pods.items())
             if not pod["spec"].get("nodeName") and pod["spec"].get("schedulerName") == manifests.SCHEDULER
         ]
 
@@ -223,12 +223,12 @@ async def _other_scheduler(context: Context, seconds: float) -> None:
         stolen = context.chance.choice(waiting) if waiting else None
         for pod in filter(None, (created, stolen)):
             metadata = pod["metadata"]
-            context.bindings.foreign.add(metadata["uid"])
+            context.watched.bound.exempt.add(metadata["uid"])
             answer = await context.cluster.bind(metadata["namespace"], metadata["name"], metadata["uid"], node, {})
             if answer.state is BindState.BOUND:
                 bound.append(metadata["name"])
             elif pod is stolen:  # it was too late
-                context.bindings.foreign.discard(metadata["uid"])
+                context.watched.bound.exempt.discard(metadata["uid"])
     except (ClusterError, InputError) as error:
         if not bound:
             raise NoEffect(str(error)) from None

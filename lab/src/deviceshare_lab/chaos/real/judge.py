@@ -11,10 +11,11 @@ from deviceshare_cluster.interface import ClusterError
 from deviceshare_localcluster import LocalCluster
 
 from deviceshare_lab.chaos.real.stream_reader import StreamReader
+from deviceshare_lab.chaos.real.watched import Watched
+from deviceshare_lab.checker import Violation
+from deviceshare_lab.checker.at_rest import Objects, missing, without_members
 from deviceshare_lab.checker.cards import Parts
 from deviceshare_lab.checker.claims import Claims
-from deviceshare_lab.checker.converged import Objects, missing, without_members
-from deviceshare_lab.checker.watched import Bindings
 
 INTERVAL = 0.2
 """Seconds between two looks at the cluster."""
@@ -23,14 +24,6 @@ QUIET = 1.0
 MOST = 20
 """Violations that are kept."""
 LIVENESS = "everything converges"
-
-
-class Violation(NamedTuple):
-    """A broken rule; ``at`` in unix seconds."""
-
-    rule: str
-    text: str
-    at: float
 
 
 class Expected(NamedTuple):
@@ -48,14 +41,14 @@ class Judge:
         self._cluster, self._expected = cluster, expected
         parts = Parts(expected.device_config)
         self.violations: list[Violation] = []
-        self.bindings = Bindings(cluster, self.report, parts)
-        self.claims = claims = Claims(self.report, lambda: self.bindings.nodes, parts)
+        self.watched = Watched(cluster, self.report, parts)
+        self.claims = claims = Claims(self.report, self.watched.nodes.get, parts)
         self._readers = {
-            "LEDGER": StreamReader(bus, "LEDGER", claims.ledger, claims.forget_ledger),
-            "OUTCOME": StreamReader(bus, "OUTCOME", claims.outcome, claims.forget_outcomes),
-            "EXPLAIN": StreamReader(bus, "EXPLAIN", claims.explanation, claims.forget_explanations),
+            "LEDGER": StreamReader(bus, "LEDGER", claims.ledger, claims.now.clear),
+            "OUTCOME": StreamReader(bus, "OUTCOME", claims.outcome, claims.outcomes.clear),
+            "EXPLAIN": StreamReader(bus, "EXPLAIN", claims.explanation, claims.explained.clear),
         }
-        self._compared: set[str] = set()
+        self._compared: set[tuple[str, str]] = set()
         """Pods whose binding was compared with a claim."""
         self._lossy = False
         self._missed = 0
@@ -64,7 +57,7 @@ class Judge:
 
     def start(self) -> None:
         """Begin."""
-        self._tasks = [asyncio.create_task(self.bindings.run())]
+        self._tasks = [asyncio.create_task(self.watched.run())]
         self._tasks += [asyncio.create_task(reader.run()) for reader in self._readers.values()]
 
     async def stop(self) -> None:
@@ -88,7 +81,7 @@ class Judge:
             f"{reader.count} of {stream} ({reader.missed} were superseded before)"
             for stream, reader in self._readers.items()
         )
-        return f"read {self.bindings.changes} changes of nodes and pods, and messages: {read}"
+        return f"read {self.watched.changes} changes of nodes and pods, and messages: {read}"
 
     async def converged(self, since: float, patience: float, tidy: Callable[[], Awaitable[None]]) -> float:
         """Wait until nothing is missing; return the seconds from ``since`` (monotonic time) until then.
@@ -96,12 +89,12 @@ class Judge:
         A system that has not converged ``patience`` seconds after ``since`` is a violation. ``tidy`` is called
         meanwhile: the controllers of the cluster that are part of the workload.
         """
-        quiet_since, before = time.monotonic(), self.bindings.count
+        quiet_since, before = time.monotonic(), self.watched.bound.count
         while not self.violations:
             found = await self._missing(tidy)
             now = time.monotonic()
-            if found or self.bindings.count != before:
-                quiet_since, before = now, self.bindings.count
+            if found or self.watched.bound.count != before:
+                quiet_since, before = now, self.watched.bound.count
             elif now - quiet_since >= QUIET:
                 break
             if now - since > patience:
@@ -124,8 +117,8 @@ class Judge:
         except ClusterError as error:
             return [f"the cluster does not answer: {error}"]
         nodes, pods, groups, events = lists
-        foreign = [pod for pod in pods if pod["metadata"]["uid"] in self.bindings.foreign]
-        pods = [pod for pod in pods if pod["metadata"]["uid"] not in self.bindings.foreign]
+        foreign = [pod for pod in pods if pod["metadata"]["uid"] in self.watched.bound.exempt]
+        pods = [pod for pod in pods if pod["metadata"]["uid"] not in self.watched.bound.exempt]
         behind = [text for reader in self._readers.values() if (text := await reader.behind())]
         expected = self._expected
         objects = Objects(nodes, pods, without_members(groups, foreign), events)
@@ -133,18 +126,15 @@ class Judge:
 
     def _compare_bindings(self) -> None:
         """Compare the bindings since the last comparison with claims."""
-        bound = self.bindings.bound
-        self._compared &= bound.keys()
+        bound = self.watched.bound
+        self._compared &= bound.bound.keys()
         missed = self._readers["LEDGER"].missed
         unread = self._lossy or missed > self._missed
         self._missed = missed
-        for uid in sorted(bound.keys() - self._compared - self.bindings.foreign):
-            name, node, devices = bound[uid]
+        for uid, name in sorted(bound.bound.keys() - self._compared):
+            node, devices = bound.bound[uid, name]
+            self._compared.add((uid, name))
             claims = [claim for claim in self.claims.of_pod(uid) if claim.node == node]
-            self._compared.add(uid)
-            if any(claim.devices == devices and claim.id not in self.claims.foreign for claim in claims):
-                continue
-            if not claims and unread:
-                continue  # a fault may have removed the claim, or a later message replaced it, before it was read
-            seen = [(claim.id, claim.devices) for claim in claims]
-            self.report("bindings equal claims", f"{name} ({uid}) is bound to {node} with {devices}; claims: {seen}")
+            # A fault may have removed the claim, or a later message replaced it, before it was read.
+            if uid not in bound.exempt and (claims or not unread):
+                self.claims.check_binding(f"{name} ({uid}) on {node}", devices, claims)

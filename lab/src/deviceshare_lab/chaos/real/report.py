@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from deviceshare_lab.chaos.real.judge import Violation
+from deviceshare_lab.checker import Violation
 
 
 class Reporter:

@@ -76,7 +76,7 @@ async def _run(options: Options, reporter: Reporter) -> None:
             clusters[2],
             BusFaults(system, bus, judge, random.Random(chance.random())),
             Hostile(bus, random.Random(chance.random()), judge.claims),
-            judge.bindings,
+            judge.watched,
             chance,
             lambda hit: None,
         )
@@ -184,14 +184,14 @@ class Groups:
                 self._judge.report(rule, text)
         self._system.crashes.clear()
         if not self._judge.violations:
-            bindings = self._judge.bindings
+            bound = self._judge.watched.bound
             if self._faults:
                 self._reporter.settled.append((seconds, ", ".join(self._faults)))
             self._reporter.line(
-                f"settled {seconds:.1f} s after {self._before()}: {bindings.count - self._bound} pods were bound "
-                f"since the last time, {len(bindings.bound)} are"
+                f"settled {seconds:.1f} s after {self._before()}: {bound.count - self._bound} pods were bound "
+                f"since the last time, {len(bound.bound)} are"
             )
-            self._bound = bindings.count
+            self._bound = bound.count
 
     def _before(self) -> str:
         if not self._reporter.count:
