@@ -25,7 +25,7 @@ from deviceshare_lab.checker import Violation
 from deviceshare_lab.checker.at_rest import Objects, missing, without_members
 from deviceshare_lab.checker.cards import Parts
 from deviceshare_lab.checker.claims import Claims
-from deviceshare_lab.clusters import manifests
+from deviceshare_lab.clusters import manifests, objects
 from typer import BadParameter
 
 NODE = manifests.node("a", "hami-core", 1)
@@ -130,7 +130,7 @@ def test_a_gang_that_is_bound_in_part_is_found() -> None:
     found = Found()
     member = pod("x", "a")
     member["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
-    torn = problems(found, member, groups=(manifests.pod_group("g", 2, "default"),))
+    torn = problems(found, member, groups=(objects.pod_group("g", 2, "default"),))
     assert torn == ["gang default/g: 1 of 2 pods are bound"]
 
 
@@ -139,9 +139,9 @@ def test_a_member_that_another_scheduler_bound_does_not_tear_its_gang() -> None:
     member = pod("x", "a")
     for each in (member, stolen):
         each["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
-    groups = tuple(without_members([manifests.pod_group("g", 2, "default")], [stolen]))
+    groups = tuple(without_members([objects.pod_group("g", 2, "default")], [stolen]))
     assert problems(found, member, groups=groups) == []
-    assert problems(found, member, groups=(manifests.pod_group("g", 2, "default"),)) != []
+    assert problems(found, member, groups=(objects.pod_group("g", 2, "default"),)) != []
 
 
 def test_messages_of_a_stranger_are_not_taken_for_claims() -> None:

@@ -49,7 +49,7 @@ def listed(*pods: Any) -> tuple[str, Any]:
 
 async def judged(*events: tuple[str, Any], minimum: int = 1) -> History:
     judge = History(ScriptedServer(*events), Parts())  # type: ignore[arg-type]
-    judge.gang(manifests.podgroup("gang", minimum))
+    judge.gang(manifests.pod_group("gang", minimum))
     async with judge:
         await judge._task
     return judge

@@ -8,6 +8,8 @@ from deviceshare.model import Synced
 from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_cli.reading.snapshot import SnapshotFile
 from deviceshare_cli.simulate.facts import Inventory, messages
+from deviceshare_lab.clusters import objects
+from deviceshare_lab.clusters.cards import vgpu
 
 MEMORY = 10_000
 """MiB of each card."""
@@ -19,32 +21,16 @@ REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "ui
 
 def node(name: str, cards: int = 1, **spec: Any) -> dict[str, Any]:
     """Return a node with the cards ``NAME-0``, ``NAME-1``, …"""
-    register = "".join(f"{name}-{at},{SLOTS},{MEMORY},NVIDIA-T4,true,hami-core:" for at in range(cards))
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "annotations": {"volcano.sh/node-vgpu-register": register}},
-        "spec": spec,
-        "status": {
-            "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
+    published = vgpu([f"{name}-{at}" for at in range(cards)], "NVIDIA-T4", MEMORY, SLOTS, "hami-core")
+    return objects.node(name, {"cpu": "64", "memory": "256Gi"}, published.annotations, **spec)
 
 
 def waiting(name: str, memory: int, **spec: Any) -> dict[str, Any]:
     """Return a pod that requests a part of a card."""
-    limits = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": memory}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {
-            "schedulerName": "volcano",
-            "containers": [{"name": "main", "image": "busybox", "resources": {"limits": limits}}],
-            **spec,
-        },
-    }
+    limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(memory)}
+    pod = objects.pod(name, limits, scheduler="volcano", **spec)
+    pod["metadata"]["uid"] = name
+    return pod
 
 
 def placed(name: str, card: str, memory: int, *, owner: dict[str, Any] | None = REPLICA_SET) -> dict[str, Any]:
@@ -57,10 +43,10 @@ def placed(name: str, card: str, memory: int, *, owner: dict[str, Any] | None = 
     return pod
 
 
-def snapshot(objects: Sequence[dict[str, Any]], pods: Sequence[dict[str, Any]]) -> bytes:
+def snapshot(published: Sequence[dict[str, Any]], pods: Sequence[dict[str, Any]]) -> bytes:
     """Return a snapshot of a system that has published the facts of objects; ``pods``: the Pod objects in the file."""
     # A pod without a timestamp waits since 1970, and nodes are reserved for it.
-    created = [{**each, "metadata": {"creationTimestamp": CREATED, **each["metadata"]}} for each in objects]
+    created = [{**each, "metadata": {"creationTimestamp": CREATED, **each["metadata"]}} for each in published]
     facts = Inventory(("volcano",)).exist(created)
     content = SnapshotFile(
         at=1e9,  # CREATED

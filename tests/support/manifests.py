@@ -2,28 +2,17 @@
 
 from typing import Any
 
+from deviceshare_lab.clusters import objects
+from deviceshare_lab.clusters.cards import vgpu
+
 CARDS = 8
 
 
 def node(number: int) -> dict[str, Any]:
     """Return a node of 8 cards of 80 GiB, as the vGPU device plugin registers them."""
-    register = "".join(
-        f"GPU-{number:05d}-{index},10,81920,NVIDIA-NVIDIA A100-SXM4-80GB,true,hami-core:" for index in range(CARDS)
-    )
-    resources = {
-        "cpu": "128",
-        "memory": "1Ti",
-        "pods": "110",
-        "volcano.sh/vgpu-number": str(10 * CARDS),
-        "volcano.sh/vgpu-memory": str(81920 * CARDS),
-        "volcano.sh/vgpu-cores": str(100 * CARDS),
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": f"node-{number:05d}", "annotations": {"volcano.sh/node-vgpu-register": register}},
-        "status": {"allocatable": resources, "capacity": resources},
-    }
+    ids = [f"GPU-{number:05d}-{index}" for index in range(CARDS)]
+    published = vgpu(ids, "NVIDIA-NVIDIA A100-SXM4-80GB", 81920, 10, "hami-core")
+    return objects.node(f"node-{number:05d}", published.resources, published.annotations)
 
 
 def pod(number: int, *, group: str | None = None, namespace: str = "default") -> dict[str, Any]:
@@ -34,21 +23,7 @@ def pod(number: int, *, group: str | None = None, namespace: str = "default") ->
         "volcano.sh/vgpu-cores": "10",
         "volcano.sh/vgpu-memory": str(8192 + 2048 * (number % 10)),
     }
-    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
-    container = {"name": "main", "image": "busybox", "resources": {"limits": limits}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"namespace": namespace, "name": f"pod-{number:05d}", "annotations": annotations},
-        "spec": {"schedulerName": "deviceshare", "containers": [container]},
-    }
+    return objects.pod(f"pod-{number:05d}", limits, namespace=namespace, group=group or "")
 
 
-def podgroup(name: str, minimum: int, *, namespace: str = "default") -> dict[str, Any]:
-    """Return a PodGroup of the default queue."""
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"namespace": namespace, "name": name},
-        "spec": {"minMember": minimum, "queue": "default"},
-    }
+pod_group = objects.pod_group

@@ -8,7 +8,7 @@ from deviceshare_cluster.interface import Object
 from deviceshare_lab.chaos.scenario import Step
 from deviceshare_lab.chaos.sizes import Size
 from deviceshare_lab.chaos.system import System
-from deviceshare_lab.clusters import manifests
+from deviceshare_lab.clusters import manifests, objects
 from deviceshare_lab.clusters.fields import annotations_of
 from deviceshare_lab.world.apiserver import Key, key_of
 
@@ -77,7 +77,7 @@ def play(system: System, step: Step) -> bool:
     arguments = step.arguments
     match step.action:
         case "queue":
-            system.api.create(manifests.queue(str(arguments[0])))
+            system.api.create(objects.queue(str(arguments[0])))
         case "pod":
             name, family, kind, queue, seconds = arguments
             made = manifests.FAMILIES[str(family)][int(kind)]
@@ -103,7 +103,7 @@ def play(system: System, step: Step) -> bool:
 def _gang(system: System, arguments: Sequence[str | float | int]) -> None:
     name, family, kind, size, queue, seconds = arguments
     made = manifests.FAMILIES[str(family)][int(kind)]
-    system.api.create(manifests.pod_group(str(name), int(size), str(queue)))
+    system.api.create(objects.pod_group(str(name), int(size), str(queue)))
     for member in range(int(size)):
         pod = manifests.pod(f"{name}-{member}", made, group=str(name), queue=str(queue), seconds=float(seconds))
         system.api.create(pod)

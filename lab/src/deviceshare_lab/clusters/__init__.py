@@ -1,1 +1,5 @@
-"""Made clusters: nodes with cards, pods that request them, and configurations, as plain objects."""
+"""Made clusters as plain objects: chaos, bench and the tests use them.
+
+:mod:`.objects` makes nodes, pods and configurations, :mod:`.cards` what device plugins publish of cards,
+:mod:`.manifests` nodes and pods of all families; :mod:`.fields` reads what objects say.
+"""

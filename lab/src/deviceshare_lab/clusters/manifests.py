@@ -1,10 +1,13 @@
-"""The objects of a simulated cluster: nodes of all device families, pods of every kind for them, configuration."""
+"""Clusters of all device families: their nodes, pods of every kind for them, configuration."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare_cluster.interface import Object
+
+from deviceshare_lab.clusters import objects
+from deviceshare_lab.clusters.cards import ascend, cluster_info, gpus, mindcluster, vgpu
+from deviceshare_lab.clusters.objects import TOLERANT, config_map
 
 SCHEDULER = "deviceshare"
 NAMESPACE = "default"
@@ -44,26 +47,18 @@ vnpus:
     - {name: vir05_1c_16g, memory: 16384, aiCore: 5, aiCPU: 1}
     - {name: vir10_3c_32g, memory: 32768, aiCore: 10, aiCPU: 3}
 """
-CONFIGURATION = """
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-- plugins:
-  - name: predicates
-  - name: deviceshare
-    arguments:
-      deviceshare.GPUSharingEnable: true
-      deviceshare.GPUNumberEnable: true
-      deviceshare.VGPUEnable: true
-      deviceshare.AscendHAMiVNPUEnable: true
-      deviceshare.AscendMindClusterVNPUEnable: true
-      deviceshare.SchedulePolicy: binpack
-      deviceshare.ScheduleWeight: 10
-      deviceshare.KnownGeometriesCMNamespace: kube-system
-      deviceshare.KnownGeometriesCMName: device-config
-"""
+PLUGINS = ("priority", "gang", "predicates")
+ARGUMENTS: dict[str, str | int] = {
+    "GPUSharingEnable": "true",
+    "GPUNumberEnable": "true",
+    "VGPUEnable": "true",
+    "AscendHAMiVNPUEnable": "true",
+    "AscendMindClusterVNPUEnable": "true",
+    "SchedulePolicy": "binpack",
+    "ScheduleWeight": 10,
+    "KnownGeometriesCMNamespace": "kube-system",
+    "KnownGeometriesCMName": "device-config",
+}
 
 
 class PodKind(NamedTuple):
@@ -105,127 +100,48 @@ FAMILIES: dict[str, tuple[PodKind, ...]] = {
 """The kinds of pods of each family, which is the key of a kind of node, too."""
 
 
-def node(name: str, family: str, number: int) -> Object:
+def node(name: str, family: str, number: int, cards: int = CARDS) -> Object:
     """Return a node with the cards of a family; ``number`` makes the ids of its cards unique."""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    ids = [f"GPU-{number:04d}-{index}" for index in range(cards)]
     match family:
         case "hami-core":
-            annotations, devices = _vgpu_cards(number, "NVIDIA A100-SXM4-80GB", 81920, 10, family)
+            published = vgpu(ids, "NVIDIA-NVIDIA A100-SXM4-80GB", 81920, 10, family)
         case "mig":
-            annotations, devices = _vgpu_cards(number, "NVIDIA A100-SXM4-40GB", 40960, 7, family)
+            published = vgpu(ids, "NVIDIA-NVIDIA A100-SXM4-40GB", 40960, 7, family)
         case "mps":
-            annotations, devices = _vgpu_cards(number, "NVIDIA L40S", 46068, 10, family)
+            published = vgpu(ids, "NVIDIA-NVIDIA L40S", 46068, 10, family)
         case "gpu-share":
-            devices = {"volcano.sh/gpu-number": str(CARDS), "volcano.sh/gpu-memory": str(24576 * CARDS)}
+            published = gpus(cards, 24576)
         case "gpu-number":
-            devices = {"volcano.sh/gpu-number": str(CARDS)}
+            published = gpus(cards)
         case "hami-vnpu":
-            registered = [
-                {"id": f"{number:08X}-{index:08X}", "index": index, "count": 4, "devmem": 65536, "devcore": 20}
-                | {"type": "Ascend910B3", "health": True, "custominfo": {"NetworkID": index // 4}}
-                for index in range(CARDS)
-            ]
-            annotations = {"hami.io/node-register-Ascend910B3": json.dumps(registered, separators=(",", ":"))}
-            devices = {"huawei.com/Ascend910B3": str(4 * CARDS)}
+            chips = [f"{number:08X}-{index:08X}" for index in range(cards)]
+            published = ascend(chips, "Ascend910B3", "huawei.com/Ascend910B3", 65536, slots=4, cores=20)
         case _:
-            labels = {
-                "accelerator": "huawei-Ascend310P",
-                "servertype": "Ascend310P-8",
-                "node.kubernetes.io/npu.chip.name": "310P3",
-            }
-            info = {f"Ascend310P-{index}": {"IP": "", "SuperDeviceID": 0} for index in range(CARDS)}
-            annotations = {"baseDeviceInfos": json.dumps(info)}
-            devices = {"huawei.com/npu-core": str(8 * CARDS)}
-    resources = {"cpu": "64", "memory": "512Gi", "pods": "110", **devices}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": annotations},
-        "spec": {},
-        "status": {
-            "allocatable": resources,
-            "capacity": resources,
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
-
-
-def _vgpu_cards(number: int, model: str, memory: int, slots: int, mode: str) -> tuple[dict[str, str], dict[str, str]]:
-    cards = [f"GPU-{number:04d}-{index},{slots},{memory},{model},true,{mode}:" for index in range(CARDS)]
-    devices = {"number": slots * CARDS, "memory": memory * CARDS, "cores": 100 * CARDS}
-    offered = {f"volcano.sh/vgpu-{resource}": str(amount) for resource, amount in devices.items()}
-    return {"volcano.sh/node-vgpu-register": "".join(cards)}, offered
+            published = mindcluster(cards)
+    return objects.node(name, published.resources, published.annotations, published.labels)
 
 
 def pod(name: str, kind: PodKind, *, group: str = "", queue: str = "", seconds: float = 0.0) -> Object:
     """Return a pod; with ``seconds`` it succeeds after it has run for so long."""
-    annotations = dict(kind.annotations)
-    if group:
-        annotations["scheduling.k8s.io/group-name"] = group
-    if queue:
-        annotations["scheduling.volcano.sh/queue-name"] = queue
-    if seconds:
-        annotations["simulation/seconds"] = f"{seconds:g}"
-    requests = {key: value for key, value in kind.limits.items() if key == "huawei.com/npu-core"}
-    resources = {"limits": dict(kind.limits), **({"requests": requests} if requests else {})}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": NAMESPACE,
-            "annotations": annotations,
-            "labels": dict(kind.labels),
-        },
-        "spec": {
-            "schedulerName": SCHEDULER,
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "main", "image": "busybox", "resources": resources}],
-        },
-    }
+    annotations = {**kind.annotations, **({"simulation/seconds": f"{seconds:g}"} if seconds else {})}
+    return objects.pod(
+        name, kind.limits, annotations=annotations, labels=kind.labels, group=group, queue=queue, **TOLERANT
+    )
 
 
-def pod_group(name: str, minimum: int, queue: str) -> Object:
-    """Return a PodGroup."""
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {"minMember": minimum, "queue": queue},
-        "status": {"phase": "Pending"},
-    }
-
-
-def queue(name: str, capability: Mapping[str, str] | None = None) -> Object:
-    """Return a Queue, with a limit for each resource of ``capability``."""
-    spec = {"weight": 1, "reclaimable": True, **({"capability": dict(capability)} if capability else {})}
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": spec,
-        "status": {"state": "Open"},
-    }
-
-
-def configuration(nodes: Sequence[Object]) -> list[Object]:
+def configuration(nodes: Sequence[Object], cards: int = CARDS) -> list[Object]:
     """Return the ConfigMaps of the scheduler, of devices, and of ClusterD about the chips of these nodes."""
-    chips = ",".join(f"Ascend310P-{index}" for index in range(CARDS))
-    devices = {"huawei.com/Ascend310P": chips, "huawei.com/Ascend310P-Unhealthy": ""}
-    infos = {
-        f"mindx-dl-deviceinfo-{each['metadata']['name']}": {"DeviceList": devices, "UpdateTime": 1770105600}
-        for each in nodes
-        if "huawei.com/npu-core" in each["status"]["capacity"]
-    }
-    info = "cluster-info-device-0"
+    conf = objects.conf(ARGUMENTS, plugins=PLUGINS)
     return [
-        _config_map("volcano-scheduler-configmap", "volcano-system", {"volcano-scheduler.conf": CONFIGURATION}),
-        _config_map("device-config", "kube-system", {"device-config.yaml": DEVICE_CONFIG}),
-        _config_map(info, "mindx-dl", {info: json.dumps(infos)}, {"mx-consumer-volcano": "true"}),
+        config_map("volcano-scheduler-configmap", "volcano-system", {"volcano-scheduler.conf": conf}),
+        config_map("device-config", "kube-system", {"device-config.yaml": DEVICE_CONFIG}),
+        chips_of(nodes, cards),
     ]
 
 
-def _config_map(name: str, namespace: str, data: Mapping[str, str], labels: Mapping[str, str] | None = None) -> Object:
-    metadata = {"name": name, "namespace": namespace, "labels": dict(labels or {})}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+def chips_of(nodes: Sequence[Object], cards: int) -> Object:
+    """Return the ConfigMap of MindCluster's ClusterD about the chips of these nodes."""
+    names = [each["metadata"]["name"] for each in nodes if "huawei.com/npu-core" in each["status"]["capacity"]]
+    labels = {"mx-consumer-volcano": "true"}
+    return config_map("cluster-info-device-0", "mindx-dl", cluster_info(names, cards), labels)

@@ -142,7 +142,7 @@ class _Reader:
         kind = CardKind(file.device_type, file.device_memory, file.device_count, file.device_cores)
         for number, name in enumerate(names):
             ids = [file.uuid_format % (number, index) for index in range(file.devices_per_node)]
-            fact = node_fact(name, *self._form.node(kind, ids))
+            fact = node_fact(name, self._form.node(kind, ids))
             if not number:  # all nodes are alike
                 self._raise_first(f"nodes: {name}", fact.problems)
                 if len(fact.cards) != len(ids):

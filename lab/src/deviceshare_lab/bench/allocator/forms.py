@@ -14,6 +14,9 @@ from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 
+from deviceshare_lab.clusters import cards
+from deviceshare_lab.clusters.cards import Published
+
 
 class CardKind(NamedTuple):
     """The kind of all cards of a workload: model, MiB, maximum number of pods, percent or AI cores."""
@@ -29,13 +32,9 @@ class Vgpu(NamedTuple):
 
     mode: str
 
-    def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    def node(self, kind: CardKind, ids: Sequence[str]) -> Published:
         """Return a register annotation with one item per card."""
-        register = "".join(f"{each},{kind.slots},{kind.memory},{kind.model},true,{self.mode}:" for each in ids)
-        amounts = {"number": kind.slots, "memory": kind.memory, "cores": kind.cores}
-        return {vgpu_wire.REGISTER: register}, {
-            f"volcano.sh/vgpu-{name}": str(len(ids) * amount) for name, amount in amounts.items()
-        }
+        return cards.vgpu(ids, kind.model, kind.memory, kind.slots, self.mode, kind.cores)
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return the annotation of one container."""
@@ -52,23 +51,11 @@ class HamiVnpu(NamedTuple):
     chip: VnpuChip
     cards_per_network: int = 4
 
-    def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    def node(self, kind: CardKind, ids: Sequence[str]) -> Published:
         """Return a register annotation with a JSON list of cards."""
-        cards = [
-            {
-                "id": each,
-                "index": index,
-                "count": kind.slots,
-                "devmem": kind.memory,
-                "devcore": kind.cores,
-                "type": self.chip.word,
-                "health": True,
-                "custominfo": {"NetworkID": index // self.cards_per_network},
-            }
-            for index, each in enumerate(ids)
-        ]
-        allocatable = {self.chip.resource: str(len(ids) * kind.slots)}
-        return {f"{hami_vnpu_wire.REGISTER}{self.chip.word}": json.dumps(cards)}, allocatable
+        return cards.ascend(
+            ids, self.chip.word, self.chip.resource, kind.memory, kind.slots, kind.cores, self.cards_per_network
+        )
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return the annotations; the template follows from the memory, none for a whole chip."""
@@ -94,9 +81,9 @@ class HamiVnpu(NamedTuple):
 class GpuShare(NamedTuple):
     """Cards identified by their index; the amounts are in the pod's limits: ``index:MiB``."""
 
-    def node(self, kind: CardKind, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    def node(self, kind: CardKind, ids: Sequence[str]) -> Published:
         """Return the number of cards and their memory as resources."""
-        return {}, {gpu_share_wire.NUMBER: str(len(ids)), gpu_share_wire.MEMORY: str(len(ids) * kind.memory)}
+        return cards.gpus(len(ids), kind.memory)
 
     def existing(self, value: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return the annotation and limit of one card."""

@@ -147,7 +147,7 @@ def _nodes(pools: Sequence[Pool], size: Size) -> Iterator[tuple[NodeFact, list[P
                 annotations, limits = pool.form.existing(chance.choice(pool.held).format(each))
                 held.append(pod_fact(f"old-{each}", limits, node=name, annotations=annotations))
         labels = {} if size.constraints == NO_CONSTRAINTS else node_labels(number)
-        yield node_fact(name, *pool.form.node(pool.kind, ids), labels), held
+        yield node_fact(name, pool.form.node(pool.kind, ids), labels), held
 
 
 def _limits(pools: Sequence[Pool], shape: int, shapes: int) -> dict[str, str]:

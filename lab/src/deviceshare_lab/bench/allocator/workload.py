@@ -9,6 +9,7 @@ from deviceshare.model import NodeFact, PodFact, PodRequest, Tenant
 from deviceshare.objects import decode_node, decode_pod
 
 from deviceshare_lab.clusters import objects
+from deviceshare_lab.clusters.cards import Published
 
 PODS_PER_NODE = "1000"
 """More than the cards of a node can hold: devices are the limit."""
@@ -26,15 +27,10 @@ class Workload(NamedTuple):
     """For each request what inter-pod constraints see of its pods; empty without such constraints."""
 
 
-def node_fact(
-    name: str, annotations: Mapping[str, str], allocatable: Mapping[str, str], labels: Mapping[str, str] | None = None
-) -> NodeFact:
+def node_fact(name: str, published: Published, labels: Mapping[str, str] | None = None) -> NodeFact:
     """Return a node as inventory decodes it, with the native resources."""
-    amounts = {"cpu": "256", "memory": "2Ti", "pods": PODS_PER_NODE, **allocatable}
-    node = objects.node(name, amounts, annotations)
-    if labels:
-        node["metadata"]["labels"] = dict(labels)
-    return decode_node(msgspec.json.encode(node))
+    amounts = {"cpu": "256", "memory": "2Ti", "pods": PODS_PER_NODE, **published.resources}
+    return decode_node(msgspec.json.encode(objects.node(name, amounts, published.annotations, labels)))
 
 
 def pod_fact(name: str, limits: Mapping[str, str], *, node: str = "", annotations: Mapping[str, str]) -> PodFact:

@@ -17,12 +17,7 @@ FILLED = "filled-"
 def queues(count: int) -> Iterator[Object]:
     """Yield queues of equal weights."""
     for number in range(count):
-        yield {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
-            "kind": "Queue",
-            "metadata": {"name": f"bench-{number}"},
-            "spec": {"weight": 1},
-        }
+        yield objects.queue(f"bench-{number}")
 
 
 def fillers(nodes: int, cards: int) -> Iterator[Object]:
@@ -35,7 +30,7 @@ def fillers(nodes: int, cards: int) -> Iterator[Object]:
         "volcano.sh/vgpu-cores": str(CARDS.cores),
     }
     for number in range(nodes):
-        yield objects.pod("bench", f"{FILLED}{number:05d}", "deviceshare", limits)
+        yield objects.pod(f"{FILLED}{number:05d}", limits, namespace="bench")
 
 
 class Attempts:

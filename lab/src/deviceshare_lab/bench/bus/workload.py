@@ -9,7 +9,7 @@ from deviceshare_lab.bench.allocator.forms import CardKind, Vgpu
 from deviceshare_lab.clusters import objects
 
 CARDS = CardKind("NVIDIA-Tesla V100-PCIE-32GB", memory=32_768, slots=10, cores=100)
-CONF = objects.conf("deviceshare.VGPUEnable", "binpack")
+CONF = objects.conf({"VGPUEnable": "true", "SchedulePolicy": "binpack", "ScheduleWeight": 10})
 
 
 class PodSize(NamedTuple):
@@ -38,9 +38,9 @@ def nodes(count: int, cards: int) -> Iterator[Object]:
     """Yield nodes with the register annotation of the vGPU device plugin, and room for more pods than their cards."""
     for number in range(count):
         ids = [f"GPU-{number:05d}-{card}" for card in range(cards)]
-        annotations, devices = Vgpu("hami-core").node(CARDS, ids)
-        resources = {"cpu": "96", "memory": "768Gi", "pods": "1000", **devices}
-        yield objects.node(f"node-{number:05d}", resources, annotations)
+        published = Vgpu("hami-core").node(CARDS, ids)
+        resources = {"cpu": "96", "memory": "768Gi", "pods": "1000", **published.resources}
+        yield objects.node(f"node-{number:05d}", resources, published.annotations)
 
 
 def pods(count: int, queues: int = 0) -> Iterator[Object]:
@@ -55,9 +55,6 @@ def pods(count: int, queues: int = 0) -> Iterator[Object]:
         }
         if size.cores:
             limits["volcano.sh/vgpu-cores"] = str(size.cores)
-        pod = objects.pod("bench", f"bench-{number:06d}", "deviceshare", limits)
-        if queues:
-            # Not in turn as the sizes: each queue gets all of them.
-            queue = number // len(SIZES) % queues
-            pod["metadata"]["annotations"] = {"scheduling.volcano.sh/queue-name": f"bench-{queue}"}
-        yield pod
+        # Not in turn as the sizes: each queue gets all of them.
+        queue = f"bench-{number // len(SIZES) % queues}" if queues else ""
+        yield objects.pod(f"bench-{number:06d}", limits, namespace="bench", queue=queue)

@@ -4,10 +4,11 @@ from deviceshare.families import SERVED
 from deviceshare_cluster.interface import Object
 
 from deviceshare_lab.clusters import objects
+from deviceshare_lab.clusters.cards import gpus
 
 CARDS, CARD_MEMORY = 8, 24_576
 MEMORY = 1000
-CONF = objects.conf("deviceshare.GPUSharingEnable", "spread")
+CONF = objects.conf({"GPUSharingEnable": "true", "SchedulePolicy": "spread", "ScheduleWeight": 10})
 OURS = "deviceshare"
 """``spec.schedulerName`` of the pods that the system binds."""
 PODS = "/api/v1/namespaces/default/pods"
@@ -15,17 +16,13 @@ PODS = "/api/v1/namespaces/default/pods"
 
 def node(number: int) -> Object:
     """Return a node of eight cards."""
-    devices = {"volcano.sh/gpu-memory": str(CARD_MEMORY * CARDS), "volcano.sh/gpu-number": str(CARDS)}
-    resources = {"cpu": "128", "memory": "1Ti", "pods": "250", **devices}
-    return objects.node(f"node-{number:05d}", resources, {})
+    return objects.node(f"node-{number:05d}", {"pods": "250", **gpus(CARDS, CARD_MEMORY).resources})
 
 
 def pod(name: str, scheduler: str, *, plugins: bool) -> Object:
     """Return a pod that requests a part of a card; without ``plugins`` it needs no device plugin."""
-    made = objects.pod("default", name, scheduler, {"volcano.sh/gpu-memory": str(MEMORY)})
-    made["metadata"]["annotations"] = {} if plugins else {SERVED: "true"}
-    made["spec"]["tolerations"] = [{"operator": "Exists"}]
-    return made
+    limits, annotations = {"volcano.sh/gpu-memory": str(MEMORY)}, {} if plugins else {SERVED: "true"}
+    return objects.pod(name, limits, scheduler=scheduler, annotations=annotations, **objects.TOLERANT)
 
 
 def binding(name: str, node: str, annotations: dict[str, str]) -> Object:

@@ -112,7 +112,7 @@ def new_pod(name: str, number: int = 0) -> Object:
         "volcano.sh/vgpu-memory": str(template.memory),
         "volcano.sh/vgpu-cores": str(template.cores),
     }
-    return objects.pod(NAMESPACE, name, "deviceshare", limits)
+    return objects.pod(name, limits, namespace=NAMESPACE)
 
 
 def _template(number: int) -> _Template:

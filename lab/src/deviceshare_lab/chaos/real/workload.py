@@ -16,7 +16,7 @@ from deviceshare.model import InputError
 from deviceshare_cluster.interface import ClusterError, Object
 from deviceshare_localcluster import LocalCluster
 
-from deviceshare_lab.clusters import manifests
+from deviceshare_lab.clusters import manifests, objects
 
 log = logging.getLogger("deviceshare.chaos")
 
@@ -74,7 +74,7 @@ class Workload:
     async def fill(self) -> None:
         """Create the initial objects."""
         nodes = [self._node(family) for family in manifests.FAMILIES for _ in range(self._nodes)]
-        queues = [manifests.queue("research"), manifests.queue(CAPPED, {"volcano.sh/gpu-memory": "6000"})]
+        queues = [objects.queue("research"), objects.queue(CAPPED, {"volcano.sh/gpu-memory": "6000"})]
         await self._cluster.load([*manifests.configuration(nodes), *queues, *nodes])
         for _ in range(4 * self._nodes):
             await self._add_pod()
@@ -185,7 +185,7 @@ class Workload:
         size = self._chance.randint(*GANG)
         if (family := await self._family_with_room(size)) is not None:
             name = self._name("gang")
-            await self._cluster.create(manifests.pod_group(name, size, "default"))
+            await self._cluster.create(objects.pod_group(name, size, "default"))
             pods = [self._pod(f"{name}-{member}", family, group=name) for member in range(size)]
             await self._cluster.load(pods)
 
