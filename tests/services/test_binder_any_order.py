@@ -2,22 +2,15 @@
 
 import hypothesis.strategies as st
 import msgspec
-from deviceshare.model import FENCE, Claim
+from deviceshare.model import FENCE
 from deviceshare_binder.core.commands import BindPod, FencePod, ReadPod
-from deviceshare_binder.core.views import NodeView, PodView
+from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.cores.core import Write
 from deviceshare_cluster.interface import BindState
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from support.binder import BinderDriver, expected, messages
-
-
-def pod(uid="u1", **fields):
-    return PodView(uid=uid, namespace="default", name=f"pod-{uid}", **fields)
-
-
-def claim(identity="c1", uid="u1", **fields):
-    return Claim(id=identity, uid=uid, namespace="default", name=f"pod-{uid}", **fields)
+from support.binder_scene import claim, pod
 
 
 class Binder:

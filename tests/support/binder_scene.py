@@ -29,9 +29,9 @@ def claim(identity="c1", uid="u1", **fields):
     return Claim(id=identity, uid=uid, namespace="default", name=f"pod-{uid}", **fields)
 
 
-def started(*claims, pods=(), nodes=(READY,), outcomes=()):
+def started(*claims, pods=(), nodes=(READY,), outcomes=(), **arguments):
     """Return a core that has read these facts and outcomes and then learns of these claims on n1."""
-    core = BinderDriver()
+    core = BinderDriver(**arguments)
     for one in nodes:
         core.node(one.name, one)
     for one in pods:
