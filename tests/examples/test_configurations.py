@@ -12,7 +12,7 @@ WEIGHT_0 = "has the weight 0: among nodes it only breaks ties; set deviceshare.S
 
 CONFIGURATIONS = {
     "ascend-hami-configmap": ({HAMI}, "binpack", 0, [WEIGHT_0]),
-    "ascend-mindcluster-configmap": ({MINDCLUSTER}, "", 0, ["'...' marks an omission"]),
+    "ascend-mindcluster-configmap": ({MINDCLUSTER}, "", 0, ["line 17: '...' marks an omission"]),
     "gpu-number": ({NUMBER}, "", 0, []),
     "gpu-sharing-binpack": ({SHARING}, "binpack", 10, []),
     "gpu-sharing-binpack-then-spread": ({SHARING}, "spread", 10, ["is listed twice: the later arguments count"]),
@@ -37,6 +37,7 @@ def test_the_families_that_a_configuration_enables(name):
     families, policy, weight, warnings = CONFIGURATIONS[name]
     conf = parse_conf((EXAMPLES / "configurations" / f"{name}.conf").read_text(), f"File {name}.conf")
     assert (conf.families, conf.policy, conf.weight) == (families, policy, weight)
+    assert conf.actions == ("enqueue", "allocate", "backfill")
     assert len(conf.warnings) == len(warnings)
     assert all(said in warning for said, warning in zip(warnings, conf.warnings, strict=True)), conf.warnings
 
@@ -69,7 +70,7 @@ def test_the_parameters_of_mindcluster_after_the_omitted_part_are_read():
         ("vgpu-and-vnpu-configmap", ("kube-system", "vgpu-and-vnpu-device-config")),
     ],
 )
-def test_the_device_configuration_that_is_named(name, config_map):
+def test_the_device_configuration_that_is_named_or_that_of_the_device_plugin(name, config_map):
     assert example_conf(f"configurations/{name}.conf").geometries_config_map == config_map
 
 

@@ -11,12 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.families import restored_families
 
-SEEDS = Path(__file__).parents[1] / "data" / "seeds"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "configurations"
 SHARING, NUMBER, VGPU = "deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable", "deviceshare.VGPUEnable"
-
-
-def seed(name: str) -> SchedulerConf:
-    return parse_conf((SEEDS / f"{name}.yaml").read_text(), "File conf.yaml")
 
 
 def deviceshare(**arguments) -> SchedulerConf:
@@ -35,58 +31,14 @@ def problem_of(text: str):
     return caught.value.problem
 
 
-@pytest.mark.parametrize(
-    ("name", "families", "policy", "weight"),
-    [
-        ("scheduler-gpu-sharing-binpack", {SHARING}, "binpack", 10),
-        ("plugins-gpu-number", {NUMBER}, "", 0),
-        ("plugins-with-binpack", {SHARING}, "binpack", 0),
-        ("configmap-vgpu", {VGPU}, "binpack", 0),
-        ("configmap-gpu-sharing", {SHARING}, "", 0),
-        ("configmap-gpu-sharing-1.8.2", {SHARING}, "", 0),
-        ("configmap-hami-vnpu", {"deviceshare.AscendHAMiVNPUEnable"}, "binpack", 0),
-    ],
-)
-def test_the_guides_configurations_are_read_with_a_warning_of_weight_0_alone(name, families, policy, weight):
-    conf = seed(name)
-    assert (conf.families, conf.policy, conf.weight) == (families, policy, weight)
-    assert conf.actions == ("enqueue", "allocate", "backfill")
-    assert len(conf.warnings) == (1 if policy and not weight else 0)
-    assert all(f"the policy {policy} has the weight 0" in warning for warning in conf.warnings)
-
-
-def test_plugins_are_kept_tier_by_tier_with_all_arguments():
-    conf = seed("scheduler-gpu-sharing-binpack")
+def test_plugins_are_kept_tier_by_tier():
+    conf = parse_conf((EXAMPLES / "gpu-sharing-binpack.conf").read_text(), "File conf.yaml")
     assert [[plugin.name for plugin in tier] for tier in conf.tiers] == [
         ["priority", "gang", "conformance"],
         ["predicates", "proportion", "nodeorder", "binpack", "deviceshare"],
     ]
     assert conf.plugins == tuple(plugin.name for tier in conf.tiers for plugin in tier)
     assert conf.enabled("JobOrder")[:2] == ("priority", "gang")
-    assert seed("plugins-with-binpack").arguments["binpack"] == {
-        "binpack.weight": "5",
-        "binpack.resources": "nvidia.com/gpu",
-        "binpack.resources.nvidia.com/gpu": "10",
-    }
-    assert (
-        seed("configmap-hami-vnpu").arguments["deviceshare"]["deviceshare.KnownGeometriesCMName"]
-        == "hami-scheduler-device"
-    )
-
-
-def test_an_ellipsis_in_a_guide_is_dropped_with_a_warning():
-    conf = seed("configmap-mindcluster")
-    assert conf.families == {"deviceshare.AscendMindClusterVNPUEnable"}
-    assert conf.configurations == {"init-params": {"grace-over-time": "900", "presetVirtualDevice": "false"}}
-    (warning,) = conf.warnings
-    assert "line 16" in warning
-    assert "omission" in warning
-
-
-def test_the_later_of_two_entries_of_a_plugin_counts_and_is_warned_of():
-    conf = seed("plugins-binpack-then-spread")
-    assert (conf.policy, conf.weight) == ("spread", 10)
-    assert [warning for warning in conf.warnings if "deviceshare is listed twice" in warning]
 
 
 def test_without_any_configuration_every_family_is_on():
@@ -94,9 +46,7 @@ def test_without_any_configuration_every_family_is_on():
     assert (default_conf().policy, default_conf().weight, default_conf().warnings) == ("", 0, ())
 
 
-def test_the_config_map_of_the_devices_is_the_device_plugins_unless_another_is_named():
-    assert deviceshare().geometries_config_map == ("kube-system", "volcano-vgpu-device-config")
-    assert seed("configmap-hami-vnpu").geometries_config_map == ("kube-system", "hami-scheduler-device")
+def test_the_config_map_of_the_devices_is_the_one_that_is_named():
     conf = deviceshare(KnownGeometriesCMName="merged", KnownGeometriesCMNamespace="volcano-system")
     assert conf.geometries_config_map == ("volcano-system", "merged")
 
@@ -234,7 +184,8 @@ def test_wrong_shapes_are_errors_that_say_where(text, field, expected):
 
 def test_the_configmap_is_found_among_other_documents():
     text = (
-        "kind: Namespace\nmetadata: {name: volcano-system}\n---\n" + (SEEDS / "configmap-gpu-sharing.yaml").read_text()
+        "kind: Namespace\nmetadata: {name: volcano-system}\n---\n"
+        + (EXAMPLES / "gpu-sharing-configmap.conf").read_text()
     )
     assert parse_conf(text, "File x").families == {SHARING}
 

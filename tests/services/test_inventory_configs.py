@@ -9,7 +9,7 @@ from deviceshare.model import ConfigFact
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core.configs import DEFAULTS, Configs
 
-SEEDS = Path(__file__).parents[1] / "data" / "seeds"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "configurations"
 GOOD = "- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}"
 USUAL, OTHER = "volcano-vgpu-device-config", "hami-scheduler-device"
 
@@ -47,12 +47,12 @@ def texts(found):
     return {place: [str(remark) for remark in remarks] for place, remarks in found.remarks.items() if remarks}
 
 
-@pytest.mark.parametrize("name", ["configmap-vgpu", "configmap-gpu-sharing"])
+@pytest.mark.parametrize("name", ["vgpu-configmap", "gpu-sharing-configmap"])
 def test_the_scheduler_configuration_of_the_guides_is_found(name):
-    tree = yaml.safe_load((SEEDS / f"{name}.yaml").read_text())
+    tree = yaml.safe_load((EXAMPLES / f"{name}.conf").read_text())
     found = resolved(config_map(tree["metadata"]["name"], tree["data"]))
     warnings = [each for remarks in texts(found).values() for each in remarks]
-    assert ["has the weight 0" in each for each in warnings] == [True] * (name == "configmap-vgpu")
+    assert ["has the weight 0" in each for each in warnings] == [True] * (name == "vgpu-configmap")
     config = found.scheduler
     assert (config.name, config.source) == (
         "scheduler",
