@@ -31,6 +31,7 @@ ACCOUNTS = {
     "plugin": ("kube-system", "volcano-device-plugin"),
     "unknown plugin": ("kube-system", "unknown-plugin"),
 }
+NOT_READY = {"type": "Ready", "status": "False"}
 WAITS = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
 IDS = "volcano.sh/vgpu-ids-new"
 
@@ -44,6 +45,16 @@ class Action(NamedTuple):
     method: str
     path: str
     body: Any = None
+
+
+def actions(who: str, layer: str, method: str, path: str, bodies: dict[str, Any]) -> list[Action]:
+    """Return the requests of an account with one method on one path, of which each has a name and a body."""
+    return [Action(who, what, layer, method, path, body) for what, body in bodies.items()]
+
+
+def reads(who: str, layer: str, paths: dict[str, str]) -> list[Action]:
+    """Return requests to read paths, of which each has a name."""
+    return [Action(who, what, layer, "GET", path) for what, path in paths.items()]
 
 
 def annotated(name: str, value: str | None = "x") -> dict[str, Any]:
@@ -121,217 +132,128 @@ SERVED = {
     "other-labels": {"deviceshare.io/namespace-selector": f"kubernetes.io/metadata.name={NAMESPACE},team=a"},
 }
 """The queues that serve some namespaces alone, with their annotations."""
+SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/deviceshare-signing"
+BINDING = f"{POD}/binding"
 DENIED = [
-    Action("binder", "change an image", BINDER_POD, "PATCH", POD, {"spec": {"containers": None, "priority": None}}),
-    Action("binder", "end a pod by a deadline", BINDER_POD, "PATCH", POD, {"spec": {"activeDeadlineSeconds": 1}}),
-    Action("binder", "change a label of a pod", BINDER_POD, "PATCH", POD, {"metadata": {"labels": {"a": "b"}}}),
-    Action("binder", "remove a label of a pod", BINDER_POD, "PATCH", POD, {"metadata": {"labels": {"app": None}}}),
-    Action("binder", "add a finalizer to a pod", BINDER_POD, "PATCH", POD, {"metadata": {"finalizers": ["a.io/b"]}}),
-    Action(
-        "binder",
-        "change the owners of a pod",
-        BINDER_POD,
-        "PATCH",
-        POD,
-        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b"}]}},
-    ),
-    Action("binder", "change another annotation of a pod", BINDER_POD, "PATCH", POD, annotated("team")),
-    Action("binder", "remove another annotation of a pod", BINDER_POD, "PATCH", POD, annotated("mine", None)),
-    Action(
-        "binder",
-        "hide a change among many annotations",
-        BINDER_POD,
-        "PATCH",
-        POD,
-        {"metadata": {"annotations": {"mine": "y", **{f"deviceshare.io/a{number}": "x" for number in range(2_001)}}}},
-    ),
-    Action("binder", "change a pod of many annotations", BINDER_POD, "PATCH", CROWDED, annotated("mine/a7", "y")),
-    Action(
-        "binder", "change the phase of a pod", BINDER_POD, "PATCH", f"{POD}/status", {"status": {"phase": "Failed"}}
-    ),
-    Action(
-        "binder",
-        "change another condition",
-        BINDER_POD,
-        "PATCH",
-        f"{POD}/status",
-        {"status": {"conditions": [{"type": "Ready", "status": "True"}, WAITS]}},
-    ),
-    Action(
-        "binder", "remove another condition", BINDER_POD, "PATCH", f"{POD}/status", {"status": {"conditions": [WAITS]}}
-    ),
-    Action(
-        "binder",
-        "set PodScheduled to True",
-        BINDER_POD,
-        "PATCH",
-        f"{POD}/status",
-        {"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]}},
-    ),
-    Action(
-        "binder",
-        "change the IP of a pod",
-        BINDER_POD,
-        "PATCH",
-        f"{POD}/status",
-        {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}},
-    ),
-    Action(
-        "binder",
-        "change a label by a status",
-        BINDER_POD,
-        "PATCH",
-        f"{POD}/status",
-        {"metadata": {"labels": {"a": "b"}}},
-    ),
-    Action(
-        "binder",
-        "bind with another annotation",
-        BINDER_BINDING,
-        "POST",
-        f"{POD}/binding",
-        binding(annotations={"a": "b"}),
-    ),
-    Action("binder", "bind with a label", BINDER_BINDING, "POST", f"{POD}/binding", binding(labels={"a": "b"})),
-    Action("binder", "bind at any revision", BINDER_BINDING, "POST", f"{POD}/binding", binding(resourceVersion="")),
-    Action("binder", "bind by name alone", BINDER_BINDING, "POST", f"{POD}/binding", binding(uid="")),
+    *actions("binder", BINDER_POD, "PATCH", POD, {
+        "change an image": {"spec": {"containers": None, "priority": None}},
+        "end a pod by a deadline": {"spec": {"activeDeadlineSeconds": 1}},
+        "change a label of a pod": {"metadata": {"labels": {"a": "b"}}},
+        "remove a label of a pod": {"metadata": {"labels": {"app": None}}},
+        "add a finalizer to a pod": {"metadata": {"finalizers": ["a.io/b"]}},
+        "change the owners of a pod": {
+            "metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "b"}]},
+        },
+        "change another annotation of a pod": annotated("team"),
+        "remove another annotation of a pod": annotated("mine", None),
+        "hide a change among many annotations": {
+            "metadata": {"annotations": {"mine": "y", **{f"deviceshare.io/a{at}": "x" for at in range(2_001)}}},
+        },
+    }),
+    *actions("binder", BINDER_POD, "PATCH", CROWDED, {"change a pod of many annotations": annotated("mine/a7", "y")}),
+    *actions("binder", BINDER_POD, "PATCH", f"{POD}/status", {
+        "change the phase of a pod": {"status": {"phase": "Failed"}},
+        "change another condition": {"status": {"conditions": [{"type": "Ready", "status": "True"}, WAITS]}},
+        "remove another condition": {"status": {"conditions": [WAITS]}},
+        "set PodScheduled to True": {
+            "status": {"conditions": [NOT_READY, {"type": "PodScheduled", "status": "True"}]},
+        },
+        "change the IP of a pod": {"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}},
+        "change a label by a status": {"metadata": {"labels": {"a": "b"}}},
+    }),
+    *actions("binder", BINDER_BINDING, "POST", BINDING, {
+        "bind with another annotation": binding(annotations={"a": "b"}),
+        "bind with a label": binding(labels={"a": "b"}),
+        "bind at any revision": binding(resourceVersion=""),
+        "bind by name alone": binding(uid=""),
+    }),
     Action("binder", "create a pod", RBAC, "POST", PODS, pod()),
     Action("binder", "delete a pod", RBAC, "DELETE", POD),
-    Action(
-        "binder",
-        "evict a pod",
-        RBAC,
-        "POST",
-        f"{POD}/eviction",
-        {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": NAMESPACE}},
-    ),
+    *actions("binder", RBAC, "POST", f"{POD}/eviction", {
+        "evict a pod": {
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": NAMESPACE},
+        },
+    }),
     Action("binder", "run a command in a pod", RBAC, "POST", f"{POD}/exec?command=sh&stdout=true"),
     Action("binder", "add an ephemeral container", RBAC, "PATCH", f"{POD}/ephemeralcontainers", {"spec": {}}),
-    Action("binder", "read a Secret", RBAC, "GET", f"/api/v1/namespaces/{SYSTEM}/secrets/deviceshare-signing"),
-    Action("binder", "list pods", RBAC, "GET", "/api/v1/pods"),
-    Action("binder", "change a taint", BINDER_NODE, "PATCH", NODE, TAINT),
-    Action("binder", "cordon a node", BINDER_NODE, "PATCH", NODE, {"spec": {"unschedulable": True}}),
-    Action("binder", "change a label of a node", BINDER_NODE, "PATCH", NODE, {"metadata": {"labels": {"a": "b"}}}),
-    Action(
-        "binder", "change the cards of a node", BINDER_NODE, "PATCH", NODE, annotated("volcano.sh/node-vgpu-register")
-    ),
-    Action("binder", "cordon a card", BINDER_NODE, "PATCH", NODE, annotated("deviceshare.io/cordoned-cards")),
-    Action("inventory", "cordon a card", RBAC, "PATCH", NODE, annotated("deviceshare.io/cordoned-cards")),
-    Action("binder", "remove an annotation of a node", BINDER_NODE, "PATCH", NODE, annotated("mine", None)),
-    Action(
-        "binder",
-        "change the status of a node",
-        RBAC,
-        "PATCH",
-        f"{NODE}/status",
-        {"status": {"capacity": {"cpu": "99"}}},
-    ),
+    *reads("binder", RBAC, {"read a Secret": SECRET, "list pods": "/api/v1/pods"}),
+    *actions("binder", BINDER_NODE, "PATCH", NODE, {
+        "change a taint": TAINT,
+        "cordon a node": {"spec": {"unschedulable": True}},
+        "change a label of a node": {"metadata": {"labels": {"a": "b"}}},
+        "change the cards of a node": annotated("volcano.sh/node-vgpu-register"),
+        "cordon a card": annotated("deviceshare.io/cordoned-cards"),
+        "remove an annotation of a node": annotated("mine", None),
+    }),
+    Action("binder", "change the status of a node", RBAC, "PATCH", f"{NODE}/status",
+           {"status": {"capacity": {"cpu": "99"}}}),
     Action("binder", "delete a node", RBAC, "DELETE", NODE),
-    Action("binder", "change the queue of a PodGroup", BINDER_VOLCANO, "PATCH", GROUP, {"spec": {"queue": "other"}}),
-    Action(
-        "binder", "change a label of a PodGroup", BINDER_VOLCANO, "PATCH", GROUP, {"metadata": {"labels": {"a": "b"}}}
-    ),
-    Action("binder", "change an annotation of a PodGroup", BINDER_VOLCANO, "PATCH", GROUP, annotated("mine", "b")),
-    Action("binder", "create a queue", BINDER_VOLCANO, "POST", QUEUES, queue("mine")),
-    Action(
-        "binder",
-        "create a root with a capability",
-        BINDER_VOLCANO,
-        "POST",
-        QUEUES,
-        queue("root", capability={"cpu": 1}),
-    ),
+    *actions("binder", BINDER_VOLCANO, "PATCH", GROUP, {
+        "change the queue of a PodGroup": {"spec": {"queue": "other"}},
+        "change a label of a PodGroup": {"metadata": {"labels": {"a": "b"}}},
+        "change an annotation of a PodGroup": annotated("mine", "b"),
+    }),
+    *actions("binder", BINDER_VOLCANO, "POST", QUEUES, {
+        "create a queue": queue("mine"),
+        "create a root with a capability": queue("root", capability={"cpu": 1}),
+    }),
     Action("binder", "change the weight of a queue", RBAC, "PATCH", QUEUE, {"spec": {"weight": 9}}),
     Action("binder", "record an Event of another reporter", EVENT_POLICY, "POST", EVENTS, event("new", "kubelet")),
-    Action(
-        "binder",
-        "overwrite an Event of another reporter",
-        EVENT_POLICY,
-        "PUT",
-        f"{EVENTS}/others",
-        counted("others", "kubelet"),
-    ),
+    Action("binder", "overwrite an Event of another reporter", EVENT_POLICY, "PUT", f"{EVENTS}/others",
+           counted("others", "kubelet")),
     Action("binder", "change a ConfigMap", RBAC, "POST", CONFIGURATION, {"metadata": {"name": "c"}}),
-    Action(
-        "binder",
-        "grant itself a role",
-        RBAC,
-        "POST",
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        {"metadata": {"name": "c"}},
-    ),
-    Action(
-        "binder",
-        "remove a policy",
-        RBAC,
-        "DELETE",
-        f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{BINDER_POD}",
-    ),
+    Action("binder", "grant itself a role", RBAC, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+           {"metadata": {"name": "c"}}),
+    Action("binder", "remove a policy", RBAC, "DELETE",
+           f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{BINDER_POD}"),
+    *actions("inventory", RBAC, "PATCH", NODE, {
+        "cordon a card": annotated("deviceshare.io/cordoned-cards"),
+        "change a node": annotated("volcano.sh/mutex.lock"),
+    }),
     Action("inventory", "change a pod", RBAC, "PATCH", POD, annotated(IDS)),
-    Action("inventory", "bind a pod", RBAC, "POST", f"{POD}/binding", binding()),
-    Action("inventory", "change a node", RBAC, "PATCH", NODE, annotated("volcano.sh/mutex.lock")),
+    Action("inventory", "bind a pod", RBAC, "POST", BINDING, binding()),
     Action("inventory", "change a PodGroup", RBAC, "PATCH", GROUP, {"status": {"phase": "Inqueue"}}),
-    Action("inventory", "read a Secret", RBAC, "GET", f"/api/v1/namespaces/{SYSTEM}/secrets/deviceshare-signing"),
-    Action("inventory", "list Secrets", RBAC, "GET", "/api/v1/secrets"),
-    Action("inventory", "read ConfigMaps of users", RBAC, "GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps"),
-    Action(
-        "inventory", "record an Event of the binder", EVENT_POLICY, "POST", EVENTS, event("new", "deviceshare-binder")
-    ),
+    *reads("inventory", RBAC, {
+        "read a Secret": SECRET,
+        "list Secrets": "/api/v1/secrets",
+        "read ConfigMaps of users": f"/api/v1/namespaces/{NAMESPACE}/configmaps",
+    }),
+    Action("inventory", "record an Event of the binder", EVENT_POLICY, "POST", EVENTS,
+           event("new", "deviceshare-binder")),
     Action("inventory", "delete an Event", RBAC, "DELETE", f"{EVENTS}/others"),
-    Action("placement", "list pods", RBAC, "GET", "/api/v1/pods"),
-    Action("placement", "bind a pod", RBAC, "POST", f"{POD}/binding", binding()),
-    Action("metrics", "list pods", RBAC, "GET", "/api/v1/pods"),
-    Action("metrics", "list nodes", RBAC, "GET", "/api/v1/nodes"),
-    Action(
-        "tenant",
-        "create a pod with forged devices",
-        ANNOTATIONS,
-        "POST",
-        PODS,
-        pod(annotations={IDS: "GPU-0,NVIDIA,39000,100:;"}),
-    ),
-    Action("tenant", "forge devices of a pod", ANNOTATIONS, "PATCH", POD, annotated(IDS)),
-    Action("tenant", "forge a signature", ANNOTATIONS, "PATCH", POD, annotated("deviceshare.io/signature")),
-    Action("tenant", "remove a fence", ANNOTATIONS, "PATCH", POD, annotated("deviceshare.io/fenced-claims", None)),
-    Action(
-        "tenant",
-        "forge devices by a status",
-        ANNOTATIONS,
-        "PATCH",
-        f"{POD}/status",
-        annotated("hami.io/Ascend910B3-devices-allocated"),
-    ),
-    Action(
-        "tenant", "bind with forged devices", ANNOTATIONS, "POST", f"{POD}/binding", binding(annotations={IDS: "x"})
-    ),
-    Action("tenant", "create an admitted PodGroup", PODGROUPS, "POST", GROUPS, group(phase="Inqueue")),
-    Action("tenant", "create a running PodGroup", PODGROUPS, "POST", GROUPS, group(phase="Running")),
-    Action("tenant", "admit its PodGroup", PODGROUPS, "PATCH", GROUP, {"status": {"phase": "Inqueue"}}),
-    Action("tenant", "remove the phase of a PodGroup", PODGROUPS, "PATCH", GROUP, {"status": {"phase": None}}),
-    Action("tenant", "sign its PodGroup", PODGROUPS, "PATCH", GROUP, annotated("deviceshare.io/admission")),
-    Action(
-        "tenant", "create a PodGroup in a foreign queue", QUEUE_POLICY, "POST", GROUPS, group(queue="admission-queue")
-    ),
+    Action("placement", "bind a pod", RBAC, "POST", BINDING, binding()),
+    *reads("placement", RBAC, {"list pods": "/api/v1/pods"}),
+    *reads("metrics", RBAC, {"list pods": "/api/v1/pods", "list nodes": "/api/v1/nodes"}),
+    *actions("tenant", ANNOTATIONS, "PATCH", POD, {
+        "forge devices of a pod": annotated(IDS),
+        "forge a signature": annotated("deviceshare.io/signature"),
+        "remove a fence": annotated("deviceshare.io/fenced-claims", None),
+    }),
+    Action("tenant", "create a pod with forged devices", ANNOTATIONS, "POST", PODS,
+           pod(annotations={IDS: "GPU-0,NVIDIA,39000,100:;"})),
+    Action("tenant", "forge devices by a status", ANNOTATIONS, "PATCH", f"{POD}/status",
+           annotated("hami.io/Ascend910B3-devices-allocated")),
+    Action("tenant", "bind with forged devices", ANNOTATIONS, "POST", BINDING, binding(annotations={IDS: "x"})),
+    *actions("tenant", PODGROUPS, "POST", GROUPS, {
+        "create an admitted PodGroup": group(phase="Inqueue"),
+        "create a running PodGroup": group(phase="Running"),
+    }),
+    *actions("tenant", PODGROUPS, "PATCH", GROUP, {
+        "admit its PodGroup": {"status": {"phase": "Inqueue"}},
+        "remove the phase of a PodGroup": {"status": {"phase": None}},
+        "sign its PodGroup": annotated("deviceshare.io/admission"),
+    }),
+    *actions("tenant", QUEUE_POLICY, "POST", GROUPS, {
+        "create a PodGroup in a foreign queue": group(queue=FOREIGN),
+        "use a queue of other labels": group(queue="other-labels"),
+    }),
     Action("tenant", "move a PodGroup to a foreign queue", QUEUE_POLICY, "PATCH", GROUP, {"spec": {"queue": FOREIGN}}),
-    Action(
-        "tenant",
-        "create a pod in a foreign queue",
-        QUEUE_POLICY,
-        "POST",
-        PODS,
-        pod(annotations={"scheduling.volcano.sh/queue-name": FOREIGN}),
-    ),
-    Action(
-        "tenant",
-        "move a pod to a foreign queue by its status",
-        QUEUE_POLICY,
-        "PATCH",
-        f"{POD}/status",
-        annotated("volcano.sh/queue-name", FOREIGN),
-    ),
-    Action("tenant", "use a queue of other labels", QUEUE_POLICY, "POST", GROUPS, group(queue="other-labels")),
+    Action("tenant", "create a pod in a foreign queue", QUEUE_POLICY, "POST", PODS,
+           pod(annotations={"scheduling.volcano.sh/queue-name": FOREIGN})),
+    Action("tenant", "move a pod to a foreign queue by its status", QUEUE_POLICY, "PATCH", f"{POD}/status",
+           annotated("volcano.sh/queue-name", FOREIGN)),
     Action("unknown plugin", "write devices", ANNOTATIONS, "PATCH", POD, annotated("hami.io/bind-phase", "success")),
-]
+]  # fmt: skip
 WRITTEN = [
     vgpu_wire.NODE,
     vgpu_wire.TIME,
@@ -360,77 +282,58 @@ WRITTEN = [
 """The annotations that families and the binder write."""
 ALL_WRITTEN = dict.fromkeys(WRITTEN, "x")
 ALLOWED = [
-    Action("binder", "bind with what families write", "", "POST", f"{POD}/binding", binding(annotations=ALL_WRITTEN)),
-    Action("binder", "change what families write", "", "PATCH", POD, {"metadata": {"annotations": ALL_WRITTEN}}),
-    Action("tenant", "create a PodGroup in its queue", "", "POST", GROUPS, group(queue="own")),
-    Action("tenant", "create a PodGroup in a queue of its labels", "", "POST", GROUPS, group(queue="labels")),
-    Action(
-        "tenant",
-        "create a pod in its queue",
-        "",
-        "POST",
-        PODS,
-        pod(annotations={"scheduling.volcano.sh/queue-name": "own"}),
-    ),
-    Action("binder", "fence a pod", "", "PATCH", POD, annotated("deviceshare.io/fenced-claims", "a,b")),
-    Action("binder", "clear an allocation", "", "PATCH", POD, annotated("volcano.sh/devices-to-allocate", "")),
-    Action(
-        "binder",
-        "report why a pod waits",
-        "",
-        "PATCH",
-        f"{POD}/status",
-        {"status": {"conditions": [{"type": "Ready", "status": "False"}, WAITS]}},
-    ),
-    Action(
-        "binder",
-        "bind a pod",
-        "",
-        "POST",
-        f"{POD}/binding",
-        binding(annotations={IDS: "x", "deviceshare.io/signature": "y"}),
-    ),
-    Action(
-        "binder",
-        "report why a pod of many annotations waits",
-        "",
-        "PATCH",
-        f"{CROWDED}/status",
-        {"status": {"conditions": [WAITS]}},
-    ),
-    Action("binder", "lock a node", "", "PATCH", NODE, annotated("hami.io/mutex.lock")),
-    Action("binder", "release a node", "", "PATCH", NODE, annotated("volcano.sh/mutex.lock", None)),
-    Action("binder", "admit a PodGroup", "", "PATCH", GROUP, {"status": {"phase": "Inqueue", "running": 1}}),
-    Action("binder", "sign an admission", "", "PATCH", GROUP, annotated("deviceshare.io/admission")),
+    *actions("binder", "", "POST", BINDING, {
+        "bind with what families write": binding(annotations=ALL_WRITTEN),
+        "bind a pod": binding(annotations={IDS: "x", "deviceshare.io/signature": "y"}),
+    }),
+    *actions("binder", "", "PATCH", POD, {
+        "change what families write": {"metadata": {"annotations": ALL_WRITTEN}},
+        "fence a pod": annotated("deviceshare.io/fenced-claims", "a,b"),
+        "clear an allocation": annotated("volcano.sh/devices-to-allocate", ""),
+    }),
+    Action("binder", "report why a pod waits", "", "PATCH", f"{POD}/status",
+           {"status": {"conditions": [NOT_READY, WAITS]}}),
+    Action("binder", "report why a pod of many annotations waits", "", "PATCH", f"{CROWDED}/status",
+           {"status": {"conditions": [WAITS]}}),
+    *actions("binder", "", "PATCH", NODE, {
+        "lock a node": annotated("hami.io/mutex.lock"),
+        "release a node": annotated("volcano.sh/mutex.lock", None),
+    }),
+    *actions("binder", "", "PATCH", GROUP, {
+        "admit a PodGroup": {"status": {"phase": "Inqueue", "running": 1}},
+        "sign an admission": annotated("deviceshare.io/admission"),
+    }),
     Action("binder", "create the queue root", "", "POST", QUEUES, queue("root", reclaimable=False)),
     Action("binder", "report the usage of a queue", "", "PATCH", f"{QUEUE}/status", {"status": {"pending": 3}}),
     Action("binder", "record an Event", "", "POST", EVENTS, event("new", "deviceshare-binder")),
     Action("binder", "count an Event", "", "PUT", f"{EVENTS}/binders", counted("binders", "deviceshare-binder")),
-    Action("inventory", "list pods", "", "GET", "/api/v1/pods"),
-    Action("inventory", "list nodes", "", "GET", "/api/v1/nodes"),
-    Action("inventory", "list claims of volumes", "", "GET", "/api/v1/persistentvolumeclaims"),
-    Action("inventory", "list volumes", "", "GET", "/api/v1/persistentvolumes"),
-    Action("inventory", "list classes of volumes", "", "GET", "/apis/storage.k8s.io/v1/storageclasses"),
-    Action("inventory", "list limits of volumes", "", "GET", "/apis/storage.k8s.io/v1/csinodes"),
-    Action("inventory", "list PodGroups", "", "GET", f"{VOLCANO}/podgroups"),
-    Action("inventory", "read the configuration", "", "GET", CONFIGURATION),
+    *reads("inventory", "", {
+        "list pods": "/api/v1/pods",
+        "list nodes": "/api/v1/nodes",
+        "list claims of volumes": "/api/v1/persistentvolumeclaims",
+        "list volumes": "/api/v1/persistentvolumes",
+        "list classes of volumes": "/apis/storage.k8s.io/v1/storageclasses",
+        "list limits of volumes": "/apis/storage.k8s.io/v1/csinodes",
+        "list PodGroups": f"{VOLCANO}/podgroups",
+        "read the configuration": CONFIGURATION,
+    }),
     Action("inventory", "record an Event", "", "POST", EVENTS, event("new", "deviceshare")),
-    Action("tenant", "create a pod", "", "POST", PODS, pod(annotations={"volcano.sh/gpu-index": "0", "mine": "x"})),
-    Action(
-        "tenant",
-        "change an image",
-        "",
-        "PATCH",
-        POD,
-        {"metadata": {"annotations": {"mine": "y"}, "labels": {"a": "b"}}},
-    ),
-    Action("tenant", "bind without devices", "", "POST", f"{POD}/binding", binding()),
-    Action("tenant", "create a PodGroup", "", "POST", GROUPS, group()),
-    Action("tenant", "create a pending PodGroup", "", "POST", GROUPS, group(phase="Pending")),
-    Action(
-        "tenant", "change its PodGroup", "", "PATCH", GROUP, {"spec": {"minMember": 2}, "status": {"phase": "Pending"}}
-    ),
+    *actions("tenant", "", "POST", PODS, {
+        "create a pod": pod(annotations={"volcano.sh/gpu-index": "0", "mine": "x"}),
+        "create a pod in its queue": pod(annotations={"scheduling.volcano.sh/queue-name": "own"}),
+    }),
+    Action("tenant", "change an image", "", "PATCH", POD,
+           {"metadata": {"annotations": {"mine": "y"}, "labels": {"a": "b"}}}),
+    Action("tenant", "bind without devices", "", "POST", BINDING, binding()),
+    *actions("tenant", "", "POST", GROUPS, {
+        "create a PodGroup": group(),
+        "create a pending PodGroup": group(phase="Pending"),
+        "create a PodGroup in its queue": group(queue="own"),
+        "create a PodGroup in a queue of its labels": group(queue="labels"),
+    }),
+    Action("tenant", "change its PodGroup", "", "PATCH", GROUP,
+           {"spec": {"minMember": 2}, "status": {"phase": "Pending"}}),
     Action("volcano", "admit a PodGroup", "", "PATCH", GROUP, {"status": {"phase": "Inqueue"}}),
-    Action("volcano", "bind with devices", "", "POST", f"{POD}/binding", binding(annotations={IDS: "x"})),
+    Action("volcano", "bind with devices", "", "POST", BINDING, binding(annotations={IDS: "x"})),
     Action("plugin", "write devices", "", "PATCH", POD, annotated("volcano.sh/bind-phase", "success")),
-]
+]  # fmt: skip
