@@ -1,39 +1,19 @@
 """Pods that others bound: what they name counts as far as they ask, and does not change any more."""
 
-import json
 import re
 
 import pytest
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import ContainerGrant, DeviceGrant, Gone, PodFact, sign
 from deviceshare_bus.messages.subjects import fact
-from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
+from deviceshare_cluster.interface import EventRecord, Listed
 from deviceshare_inventory.core.adoption import Adoption
-from support.inventory import config_map, gone, started, work_off
+from support.inventory import REGISTER, config_map, gone, started, work_off
+from support.inventory import node as any_node
+from support.inventory import vgpu_node as node
+from support.inventory import vgpu_pod as pod
 
 KEY = b"a key of ours 123"
-REGISTER = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-core:"
-
-
-def node(name="n1", revision=1, register=REGISTER):
-    metadata = {"name": name, "uid": name, "annotations": {vgpu_wire.REGISTER: register}}
-    status = {"allocatable": {"volcano.sh/vgpu-number": "20"}, "conditions": [{"type": "Ready", "status": "True"}]}
-    return Change(
-        ChangeType.APPLIED, "Node", "", name, revision, json.dumps({"metadata": metadata, "status": status}).encode()
-    )
-
-
-def pod(ids=None, revision=2, node="n1", phase="Running", limits=None, uid="u1", **annotations):
-    limits = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000} if limits is None else limits
-    named = {} if ids is None else {vgpu_wire.IDS: ids}
-    metadata = {"name": "a", "namespace": "default", "uid": uid, "resourceVersion": str(revision)}
-    spec = {"schedulerName": "other", "containers": [{"name": "c", "resources": {"limits": limits}}]}
-    raw = {
-        "metadata": metadata | {"annotations": named | annotations},
-        "spec": spec | ({"nodeName": node} if node else {"schedulerName": "volcano"}),
-        "status": {"phase": phase},
-    }
-    return Change(ChangeType.APPLIED, "Pod", "default", "a", revision, json.dumps(raw).encode())
 
 
 def one(card, memory=3000, cores=0):
@@ -141,10 +121,8 @@ def test_the_request_depends_on_the_configuration_in_effect():
 def test_what_a_bound_pod_holds_does_not_depend_on_the_families_that_are_enabled():
     """Otherwise the cards would look free once ``deviceshare.HAMiGPUEnable`` is set."""
     annotations = {"hami.io/node-nvidia-register": "GPU-a,10,16384,100,T4,0,true,0,hami-core:"}
-    metadata = {"name": "n1", "uid": "n1", "annotations": annotations}
-    raw = json.dumps({"metadata": metadata, "status": {"allocatable": {"nvidia.com/gpu": "10"}}}).encode()
-    hami = Change(ChangeType.APPLIED, "Node", "", "n1", 1, raw)
-    bound = pod(limits={"nvidia.com/gpu": 1}, **{"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,16384,0:;"})
+    hami = any_node(annotations=annotations, allocatable={"nvidia.com/gpu": "10"})
+    bound = pod("", limits={"nvidia.com/gpu": 1}, **{"hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,16384,0:;"})
     settings = (
         "actions: allocate\ntiers:\n- plugins:\n  - name: deviceshare\n    arguments:\n      deviceshare.{}: true\n"
     )

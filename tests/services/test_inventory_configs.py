@@ -6,17 +6,16 @@ from pathlib import Path
 import pytest
 import yaml
 from deviceshare.model import ConfigFact
-from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core.configs import DEFAULTS, Configs
+from support.inventory import change
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "configurations"
 GOOD = "- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}"
 USUAL, OTHER = "volcano-vgpu-device-config", "hami-scheduler-device"
 
 
-def config_map(name, data, revision=1, namespace="volcano-system", kind=ChangeType.APPLIED):
-    raw = json.dumps({"metadata": {"namespace": namespace, "name": name}, "data": data}).encode()
-    return Change(kind, "ConfigMap", namespace, name, revision, raw)
+def config_map(name, data, revision=1, namespace="volcano-system", **fields):
+    return change("ConfigMap", name, revision, namespace=namespace, data=data, **fields)
 
 
 def scheduler(text, **fields):
@@ -38,8 +37,8 @@ def devices(text, name=USUAL, **fields):
 
 def resolved(*changes, configs=None):
     configs = configs or Configs(None)
-    for change in changes:
-        configs.apply(change)
+    for each in changes:
+        configs.apply(each)
     return configs.resolve()
 
 
@@ -72,8 +71,8 @@ def test_the_scheduler_configuration_is_known_by_its_name():
 
 def test_the_devices_are_those_of_the_device_plugins_config_map_unless_another_is_named():
     configs = Configs(None)
-    for change in (devices("nvidia: {}"), devices("vnpus: []", OTHER), devices("nvidia: {defaultCores: 1}", "third")):
-        assert configs.apply(change)
+    for each in (devices("nvidia: {}"), devices("vnpus: []", OTHER), devices("nvidia: {defaultCores: 1}", "third")):
+        assert configs.apply(each)
     found = configs.resolve().devices
     assert (found.name, found.text, found.source) == (
         "devices",
@@ -83,7 +82,7 @@ def test_the_devices_are_those_of_the_device_plugins_config_map_unless_another_i
     assert resolved(naming(OTHER), configs=configs).devices.text == "vnpus: []"
     # Another one is named while it runs, one that nothing had named when it came.
     assert resolved(naming("third"), configs=configs).devices.text == "nvidia: {defaultCores: 1}"
-    assert resolved(scheduler("", kind=ChangeType.DELETED), configs=configs).devices.text == "nvidia: {}"
+    assert resolved(scheduler("", deleted=True), configs=configs).devices.text == "nvidia: {}"
 
 
 def test_a_file_names_the_devices_as_well():
@@ -138,7 +137,7 @@ def test_an_unusable_configuration_is_reported_and_the_last_usable_one_stays():
     assert (problem.field, problem.value) == ("data", "README")
     assert found.scheduler.text == GOOD
 
-    gone = (scheduler("", kind=ChangeType.DELETED), devices("", kind=ChangeType.DELETED))
+    gone = (scheduler("", deleted=True), devices("", deleted=True))
     found = resolved(*gone, configs=configs)
     assert (found.scheduler, found.devices, found.remarks) == (DEFAULTS, None, {})
 
@@ -154,7 +153,7 @@ def test_warnings_name_their_config_map():
 def test_only_config_maps_that_may_configure_something_are_decoded():
     configs = Configs(None)
     assert not configs.apply(config_map("leader-election", {"holder": "x"}))
-    assert not configs.apply(config_map("leader-election", {}, kind=ChangeType.DELETED))
+    assert not configs.apply(config_map("leader-election", {}, deleted=True))
     assert configs.apply(devices("nvidia: {}", "x"))
     assert configs.apply(config_map("x", {"other": ""}, namespace="kube-system"))  # it may have been named
     assert not configs.apply(config_map("x", {"other": ""}, namespace="kube-system"))

@@ -1,7 +1,5 @@
 """What inventory publishes, whatever the order of answers: the facts on the bus become those of the cluster."""
 
-import json
-
 import pytest
 from deviceshare.model import ConfigFact, Gone, NodeFact, OtherPodFact, PodFact, Synced
 from deviceshare_bus.cores.core import RecordStep, WriteRefused
@@ -11,7 +9,7 @@ from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Liste
 from deviceshare_inventory.core import RestartWatch, WatchFailed
 from deviceshare_inventory.core.desired_state import _content
 from msgspec.structs import replace
-from support.inventory import config_map, execute, gone, node, pod, started, work_off
+from support.inventory import change, config_map, execute, gone, node, pod, started, work_off
 
 GOOD = "- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}"
 BETTER = f"{GOOD}\n- name: gang"
@@ -95,9 +93,7 @@ def test_a_pod_made_anew_under_its_name_buries_the_old_one():
 
 def test_a_pod_group_that_returns_under_its_name_replaces_the_tombstone():
     def group(revision, minimum):
-        metadata = {"name": "g", "namespace": "default", "uid": "g1", "resourceVersion": str(revision)}
-        raw = json.dumps({"metadata": metadata, "spec": {"minMember": minimum}}).encode()
-        return Change(ChangeType.APPLIED, "PodGroup", "default", "g", revision, raw)
+        return change("PodGroup", "g", revision, namespace="default", spec={"minMember": minimum})
 
     core, bus, _ = started([group(1, 2)])
     core.deliver([gone("PodGroup", "g", 2)])

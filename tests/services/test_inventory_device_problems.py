@@ -1,44 +1,19 @@
 """Problems of the devices of bound pods: missing and unhealthy cards, deleted nodes, pods without devices."""
 
-import json
-
 import pytest
 from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
-from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import Gone
 from deviceshare_bus.cores.core import Now
 from deviceshare_bus.messages.subjects import fact
-from deviceshare_cluster.interface import Change, ChangeType, EventRecord
+from deviceshare_cluster.interface import EventRecord
 from deviceshare_inventory.core.reports import SETTLE
-from support.inventory import gone, started, work_off
+from support.inventory import REGISTER, gone, started, work_off
+from support.inventory import vgpu_node as node
+from support.inventory import vgpu_pod as pod
 
-BOTH = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-core:"
 ONE = "GPU-1,10,32000,V100,true,hami-core:"
 NPUS = {f"{hami_vnpu_wire.REGISTER}Ascend910B3": '[{"id":"npu","count":10,"devmem":65536,"devcore":20,"health":true}]'}
-SICK = BOTH.replace("V100,true", "V100,false", 1)
-
-
-def node(revision=1, register=BOTH, offered=20, **annotations):
-    metadata = {"name": "n1", "uid": "n", "annotations": {vgpu_wire.REGISTER: register, **annotations}}
-    allocatable = {"volcano.sh/vgpu-number": str(offered)}
-    status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
-    raw = json.dumps({"metadata": metadata, "status": status}).encode()
-    return Change(ChangeType.APPLIED, "Node", "", "n1", revision, raw)
-
-
-def pod(revision=2, ids="GPU-0,NVIDIA,3000,0:", phase="Running", node="n1", limits=None):
-    limits = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000} if limits is None else limits
-    metadata = {"name": "a", "namespace": "default", "uid": "u1", "resourceVersion": str(revision)}
-    raw = {
-        "metadata": metadata | ({"annotations": {vgpu_wire.IDS: ids}} if ids else {}),
-        "spec": {
-            "schedulerName": "x",
-            "nodeName": node,
-            "containers": [{"name": "c", "resources": {"limits": limits}}],
-        },
-        "status": {"phase": phase},
-    }
-    return Change(ChangeType.APPLIED, "Pod", "default", "a", revision, json.dumps(raw).encode())
+SICK = REGISTER.replace("V100,true", "V100,false", 1)
 
 
 def problems(bus):
@@ -70,7 +45,7 @@ def test_a_card_that_is_lost_under_a_pod_is_a_problem_of_both_until_it_is_back(r
     said = work_off(core, bus)
     assert problems(bus) == [of_pod]
     assert sorted(events(said)) == lost(of_pod)
-    core.deliver([pod(7), node(8)])
+    core.deliver([pod(revision=7), node(8)])
     assert events(work_off(core, bus)) == []
     assert problems(bus) == []
 
@@ -89,13 +64,13 @@ def test_a_deleted_node_is_a_problem_of_its_pods_while_they_exist():
     core.deliver([gone("Node", "n1", 6)])
     assert events(work_off(core, bus)) == [("Pod", "DeviceProblem", DELETED)]
     assert problems(bus) == [DELETED]
-    core.deliver([pod(7)])
+    core.deliver([pod(revision=7)])
     work_off(core, bus)
     assert problems(bus) == [DELETED]
     core.deliver([gone("Pod", "a", 8)])
     work_off(core, bus)
     assert isinstance(bus.fact(fact("pod", "u1")), Gone)
-    core.deliver([pod(9)])
+    core.deliver([pod(revision=9)])
     work_off(core, bus)
     assert problems(bus) == [], "a node that is not known yet may follow its pods"
 
@@ -104,10 +79,10 @@ def test_a_pod_that_is_bound_without_devices_is_a_problem():
     core, bus, said = started([node(), pod(ids="")], 5)
     assert problems(bus) == [WITHOUT]
     assert events(said) == [("Pod", "DeviceProblem", WITHOUT)]
-    core.deliver([pod(6)])
+    core.deliver([pod(revision=6)])
     work_off(core, bus)
     assert problems(bus) == []
-    core.deliver([pod(7, ids="", limits={"cpu": 1, "example.com/x": 1})])
+    core.deliver([pod(revision=7, ids="", limits={"cpu": 1, "example.com/x": 1})])
     work_off(core, bus)
     assert WITHOUT not in problems(bus)
 
@@ -115,7 +90,7 @@ def test_a_pod_that_is_bound_without_devices_is_a_problem():
 def test_a_pod_without_devices_on_a_node_that_does_not_exist_misses_the_node():
     absent = "Pod default/a: node nowhere does not exist"
     core, bus, _ = started([node()], 5)
-    core.deliver([pod(6, ids="", node="nowhere")])
+    core.deliver([pod(revision=6, ids="", node="nowhere")])
     said = work_off(core, bus)
     assert problems(bus) == [absent]
     assert events(said) == [("Pod", "DeviceProblem", absent)]
@@ -125,7 +100,7 @@ def test_a_pod_without_devices_on_a_node_that_does_not_exist_misses_the_node():
 
 def test_an_ended_pod_has_no_problems():
     core, bus, _ = started([node(), pod()], 5)
-    core.deliver([pod(6, phase="Succeeded"), node(7, ONE)])
+    core.deliver([pod(revision=6, phase="Succeeded"), node(7, ONE)])
     work_off(core, bus)
     assert problems(bus) == []
 

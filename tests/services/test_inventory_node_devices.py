@@ -7,6 +7,7 @@ from deviceshare.model import Gone
 from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from support import inventory
+from support.inventory import change
 
 CLUSTERD = ("mindx-dl", "cluster-info-device-0")
 PLUGIN = ("kube-system", "mindx-dl-deviceinfo-n1")
@@ -15,11 +16,8 @@ PLUGIN = ("kube-system", "mindx-dl-deviceinfo-n1")
 def node(name="n1", revision=1, chips=2, offered=True):
     labels = {"accelerator": "huawei-Ascend310P", "servertype": "Ascend310P-8"}
     annotations = {"baseDeviceInfos": json.dumps({f"Ascend310P-{at}": {} for at in range(chips)})}
-    raw = {
-        "metadata": {"name": name, "resourceVersion": str(revision), "labels": labels, "annotations": annotations},
-        "status": {"capacity": {"huawei.com/npu-core": str(8 * chips)} if offered else {"cpu": "1"}},
-    }
-    return Change(ChangeType.APPLIED, "Node", "", name, revision, json.dumps(raw).encode())
+    status = {"capacity": {"huawei.com/npu-core": str(8 * chips)} if offered else {"cpu": "1"}}
+    return change("Node", name, revision, metadata={"labels": labels, "annotations": annotations}, status=status)
 
 
 def device_list(*sick):
@@ -27,10 +25,8 @@ def device_list(*sick):
 
 
 def config_map(place, data, revision, labels=None):
-    metadata = {"namespace": place[0], "name": place[1], "resourceVersion": str(revision), "labels": labels or {}}
-    return Change(
-        ChangeType.APPLIED, "ConfigMap", *place, revision, json.dumps({"metadata": metadata, "data": data}).encode()
-    )
+    namespace, name = place
+    return change("ConfigMap", name, revision, namespace=namespace, metadata={"labels": labels or {}}, data=data)
 
 
 def clusterd(sick_by_node, revision, place=CLUSTERD, time=0):

@@ -1,15 +1,12 @@
 """Reports of problems: recorded as Events with retries and a bound, counted, and logged."""
 
-import json
-
 import pytest
 from deviceshare.model import ConfigFact, Problem
 from deviceshare_bus.cores.core import Log, Now
 from deviceshare_bus.messages.codec import encode
-from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core import RecordEvent, RecordFailed
 from deviceshare_inventory.core import reports as module
-from support.inventory import Bus, Driver, config_map, node, started, work_off
+from support.inventory import Bus, Driver, change, config_map, node, started, work_off
 
 BAD = {"volcano.sh/node-vgpu-register": "nonsense"}
 
@@ -37,9 +34,7 @@ def fail(driver, event, *, final=False):
 )
 def test_a_network_topology_is_reported_once(mode, reason, said):
     def group(revision):
-        metadata = {"name": "g", "namespace": "default", "uid": "g1", "resourceVersion": str(revision)}
-        raw = json.dumps({"metadata": metadata, "spec": {"networkTopology": {"mode": mode}}}).encode()
-        return Change(ChangeType.APPLIED, "PodGroup", "default", "g", revision, raw)
+        return change("PodGroup", "g", revision, namespace="default", spec={"networkTopology": {"mode": mode}})
 
     core, bus, (report,) = started([group(1)])
     assert (report.kind, report.name, report.reason) == ("PodGroup", "g", reason)

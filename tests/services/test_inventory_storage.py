@@ -1,32 +1,22 @@
 """Inventory publishes the objects of storage that concern pods, once a pod that it serves uses a claim."""
 
-import json
 from itertools import permutations
 
 from deviceshare.model import Gone, PodFact, PodRequest, PodVolume, StorageClassFact, VolumeClaimFact, VolumeFact
 from deviceshare_bus.messages.codec import decode_fact
-from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_cluster.interface import Change, Listed
 from deviceshare_inventory.core.storage import KINDS, Storage
 from msgspec.structs import replace
-from support.inventory import started, work_off
-
-
-def change(kind: str, revision: int, name: str, *, namespace: str = "", deleted: bool = False, **rest) -> Change:
-    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(revision)}
-    if namespace:
-        metadata["namespace"] = namespace
-    raw = json.dumps({"kind": kind, "metadata": metadata, **rest}).encode()
-    state = ChangeType.DELETED if deleted else ChangeType.APPLIED
-    return Change(state, kind, namespace, name, revision, raw)
+from support.inventory import change, started, work_off
 
 
 def claim(revision: int, name: str = "data", **more) -> Change:
     spec = {"volumeName": f"pv-{name}", "storageClassName": "fast"}
-    return change("PersistentVolumeClaim", revision, name, namespace="ml", spec=spec, **more)
+    return change("PersistentVolumeClaim", name, revision, namespace="ml", spec=spec, **more)
 
 
 def volume(revision: int, name: str = "pv-data", **more) -> Change:
-    return change("PersistentVolume", revision, name, **more)
+    return change("PersistentVolume", name, revision, **more)
 
 
 def pod(revision: int, name: str, claimed: str, *, scheduler: str = "volcano", node: str = "", **more) -> Change:
@@ -34,14 +24,14 @@ def pod(revision: int, name: str, claimed: str, *, scheduler: str = "volcano", n
     spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "i"}], "volumes": volumes}
     if node:
         spec["nodeName"] = node
-    return change("Pod", revision, name, namespace="ml", spec=spec, **more)
+    return change("Pod", name, revision, namespace="ml", spec=spec, **more)
 
 
 STORAGE = [
     claim(1), claim(2, "other"), volume(3), volume(4, "pv-other"), volume(5, "pv-free"),
-    change("StorageClass", 6, "fast", provisioner="csi.example.com"),
-    change("CSINode", 7, "n1", spec={"drivers": [{"name": "csi.example.com", "allocatable": {"count": 3}}]}),
-    change("CSINode", 8, "n2", spec={"drivers": []}),
+    change("StorageClass", "fast", 6, provisioner="csi.example.com"),
+    change("CSINode", "n1", 7, spec={"drivers": [{"name": "csi.example.com", "allocatable": {"count": 3}}]}),
+    change("CSINode", "n2", 8, spec={"drivers": []}),
 ]  # fmt: skip
 
 
@@ -167,18 +157,18 @@ def test_a_pod_that_ends_during_a_list_is_not_published() -> None:
 
 def waiting_claim(revision: int, name: str, **spec) -> Change:
     spec = {"storageClassName": "local", **spec}
-    return change("PersistentVolumeClaim", revision, name, namespace="ml", spec=spec)
+    return change("PersistentVolumeClaim", name, revision, namespace="ml", spec=spec)
 
 
 def disk(revision: int, name: str, phase: str = "Available", claimed: str = "", **more) -> Change:
     spec = {"storageClassName": "local"}
     if claimed:
         spec["claimRef"] = {"namespace": "ml", "name": claimed}
-    return change("PersistentVolume", revision, name, spec=spec, status={"phase": phase}, **more)
+    return change("PersistentVolume", name, revision, spec=spec, status={"phase": phase}, **more)
 
 
 def local_class(revision: int, mode: str = "WaitForFirstConsumer") -> Change:
-    return change("StorageClass", revision, "local", provisioner="kubernetes.io/no-provisioner", volumeBindingMode=mode)
+    return change("StorageClass", "local", revision, provisioner="kubernetes.io/no-provisioner", volumeBindingMode=mode)
 
 
 def volumes(bus) -> set[str]:

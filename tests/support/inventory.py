@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 
+from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare_bus.cores.core import (
     CaughtUp,
     Count,
@@ -97,25 +98,50 @@ class Driver:
         return self.core.revision
 
 
+def change(kind, name, revision, *, namespace="", deleted=False, metadata=None, **rest):
+    """Return the change of an object with this metadata and further fields."""
+    known = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "resourceVersion": str(revision),
+        **({"namespace": namespace} if namespace else {}),
+    }
+    raw = {"kind": kind, "metadata": known | (metadata or {}), **rest}
+    state = ChangeType.DELETED if deleted else ChangeType.APPLIED
+    return Change(state, kind, namespace, name, revision, json.dumps(raw).encode())
+
+
 def pod(name="a", uid="u1", revision=1, scheduler="volcano", node=None, phase="Pending", limits=None, **metadata):
     containers = [{"name": "main", **({"resources": {"limits": limits}} if limits else {})}]
-    raw = {
-        "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": str(revision), **metadata},
-        "spec": {"schedulerName": scheduler, "containers": containers, **({"nodeName": node} if node else {})},
-        "status": {"phase": phase},
-    }
-    return Change(ChangeType.APPLIED, "Pod", "default", name, revision, json.dumps(raw).encode())
+    spec = {"schedulerName": scheduler, "containers": containers, **({"nodeName": node} if node else {})}
+    metadata = {"uid": uid, **metadata}
+    return change("Pod", name, revision, namespace="default", metadata=metadata, spec=spec, status={"phase": phase})
 
 
 def node(name="n1", revision=1, annotations=None, **status):
-    metadata = {"name": name, "uid": name, "resourceVersion": str(revision), "annotations": annotations or {}}
-    raw = {"metadata": metadata, "status": status}
-    return Change(ChangeType.APPLIED, "Node", "", name, revision, json.dumps(raw).encode())
+    return change("Node", name, revision, metadata={"annotations": annotations or {}}, status=status)
+
+
+REGISTER = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-core:"
+VGPU = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000}
+
+
+def vgpu_node(revision=1, register=REGISTER, offered=20, **annotations):
+    """Return a ready node with vGPU cards."""
+    status = {"allocatable": {"volcano.sh/vgpu-number": str(offered)}}
+    ready = [{"type": "Ready", "status": "True"}]
+    return node("n1", revision, {vgpu_wire.REGISTER: register, **annotations}, **status, conditions=ready)
+
+
+def vgpu_pod(ids="GPU-0,NVIDIA,3000,0:", revision=2, node="n1", phase="Running", limits=VGPU, **annotations):
+    """Return a pod that another scheduler bound with the vGPUs of an annotation; without a node, one of ours."""
+    named = {vgpu_wire.IDS: ids} if ids else {}
+    scheduler = "other" if node else "volcano"
+    return pod("a", "u1", revision, scheduler, node, phase, limits, annotations=named | annotations)
 
 
 def config_map(text, revision, name="volcano-scheduler-configmap", key="volcano-scheduler.conf"):
-    raw = {"metadata": {"name": name, "namespace": "kube-system"}, "data": {key: text}}
-    return Change(ChangeType.APPLIED, "ConfigMap", "kube-system", name, revision, json.dumps(raw).encode())
+    return change("ConfigMap", name, revision, namespace="kube-system", data={key: text})
 
 
 def gone(kind, name, revision):
