@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from support.admission_actions import NAMESPACE, RBAC, Action, annotated
+from support.admission_actions import NAMESPACE, RBAC, Action, actions, annotated
 
 SELECTED_NODE, BOUND_BY_CONTROLLER = "volume.kubernetes.io/selected-node", "pv.kubernetes.io/bound-by-controller"
 CLAIMS, VOLUMES = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", "/api/v1/persistentvolumes"
@@ -59,72 +59,56 @@ OBJECTS = [
     (VOLUMES, volume("reserved", reference())),
 ]
 """What the actions act on: collections and objects."""
+MARKED = annotated(BOUND_BY_CONTROLLER, "yes")
+LABELLED = {"metadata": {"labels": {"a": "b"}}}
 DENIED = [
-    Action("binder", "change another annotation of a claim", POLICY, "PATCH", WAITING, annotated("mine", "y")),
-    Action("binder", "remove another annotation of a claim", POLICY, "PATCH", WAITING, annotated("mine", None)),
-    Action("binder", "select another node for a claim", POLICY, "PATCH", SELECTED, annotated(SELECTED_NODE, "n2")),
-    Action("binder", "remove the node of a claim", POLICY, "PATCH", SELECTED, annotated(SELECTED_NODE, None)),
-    Action("binder", "change a label of a claim", POLICY, "PATCH", WAITING, {"metadata": {"labels": {"a": "b"}}}),
-    Action("binder", "bind a claim by its spec", POLICY, "PATCH", WAITING, {"spec": {"volumeName": "v"}}),
-    Action("binder", "add a finalizer to a claim", POLICY, "PATCH", WAITING, {"metadata": {"finalizers": ["a.io/b"]}}),
+    *actions("binder", POLICY, "PATCH", WAITING, {
+        "change another annotation of a claim": annotated("mine", "y"),
+        "remove another annotation of a claim": annotated("mine", None),
+        "change a label of a claim": LABELLED,
+        "bind a claim by its spec": {"spec": {"volumeName": "v"}},
+        "add a finalizer to a claim": {"metadata": {"finalizers": ["a.io/b"]}},
+    }),
+    *actions("binder", POLICY, "PATCH", SELECTED, {
+        "select another node for a claim": annotated(SELECTED_NODE, "n2"),
+        "remove the node of a claim": annotated(SELECTED_NODE, None),
+    }),
+    Action("binder", "select the node of a claim with a volume", POLICY, "PATCH", NAMED,
+           annotated(SELECTED_NODE, "n1")),
     Action("binder", "change the status of a claim", RBAC, "PATCH", f"{WAITING}/status", {"status": {"phase": "Lost"}}),
     Action("binder", "delete a claim", RBAC, "DELETE", WAITING),
     Action("binder", "create a claim", RBAC, "POST", CLAIMS, claim("new")),
     Action("binder", "list claims", RBAC, "GET", CLAIMS),
-    Action("binder", "take a volume of another claim", POLICY, "PATCH", TAKEN, reserve()),
-    Action("binder", "take a volume that is reserved", POLICY, "PATCH", RESERVED, reserve("other")),
-    Action("binder", "free a volume", POLICY, "PATCH", TAKEN, {"spec": {"claimRef": None}}),
-    Action("binder", "reserve a volume for any claim of a name", POLICY, "PATCH", FREE, reserve(uid="")),
-    Action("binder", "change the size of a volume", POLICY, "PATCH", FREE, {"spec": {"capacity": {"storage": "2Gi"}}}),
-    Action(
-        "binder",
-        "change a volume while it is reserved",
-        POLICY,
-        "PATCH",
-        FREE,
-        {"spec": {"persistentVolumeReclaimPolicy": "Delete", **reserve()["spec"]}},
-    ),
-    Action("binder", "change another annotation of a volume", POLICY, "PATCH", FREE, annotated("mine", "y")),
-    *(
-        Action("binder", f"mark a {name} volume", POLICY, "PATCH", path, annotated(BOUND_BY_CONTROLLER, "yes"))
-        for name, path in (("free", FREE), ("taken", TAKEN), ("reserved", RESERVED))
-    ),
-    Action(
-        "binder",
-        "mark a volume that names the claim while it is reserved",
-        POLICY,
-        "PATCH",
-        RESERVED,
-        {**annotated(BOUND_BY_CONTROLLER, "yes"), **reserve()},
-    ),
-    Action(
-        "binder",
-        "mark a volume in another way",
-        POLICY,
-        "PATCH",
-        FREE,
-        {**annotated(BOUND_BY_CONTROLLER, "no"), **reserve()},
-    ),
-    Action(
-        "binder", "select the node of a claim with a volume", POLICY, "PATCH", NAMED, annotated(SELECTED_NODE, "n1")
-    ),
-    Action("binder", "select a node for a volume", POLICY, "PATCH", FREE, annotated(SELECTED_NODE, "n1")),
-    Action("binder", "change a label of a volume", POLICY, "PATCH", FREE, {"metadata": {"labels": {"a": "b"}}}),
+    *actions("binder", POLICY, "PATCH", TAKEN, {
+        "take a volume of another claim": reserve(),
+        "free a volume": {"spec": {"claimRef": None}},
+        "mark a taken volume": MARKED,
+    }),
+    *actions("binder", POLICY, "PATCH", RESERVED, {
+        "take a volume that is reserved": reserve("other"),
+        "mark a reserved volume": MARKED,
+        "mark a volume that names the claim while it is reserved": {**MARKED, **reserve()},
+    }),
+    *actions("binder", POLICY, "PATCH", FREE, {
+        "reserve a volume for any claim of a name": reserve(uid=""),
+        "change the size of a volume": {"spec": {"capacity": {"storage": "2Gi"}}},
+        "change a volume while it is reserved": {
+            "spec": {"persistentVolumeReclaimPolicy": "Delete", **reserve()["spec"]},
+        },
+        "change another annotation of a volume": annotated("mine", "y"),
+        "mark a free volume": MARKED,
+        "mark a volume in another way": {**annotated(BOUND_BY_CONTROLLER, "no"), **reserve()},
+        "select a node for a volume": annotated(SELECTED_NODE, "n1"),
+        "change a label of a volume": LABELLED,
+    }),
     Action("binder", "delete a volume", RBAC, "DELETE", FREE),
     Action("binder", "create a volume", RBAC, "POST", VOLUMES, volume("new")),
     Action("inventory", "select the node of a claim", RBAC, "PATCH", WAITING, annotated(SELECTED_NODE, "n1")),
     Action("inventory", "reserve a volume", RBAC, "PATCH", FREE, reserve()),
-]
+]  # fmt: skip
 ALLOWED = [
     Action("binder", "select the node of a claim", "", "PATCH", WAITING, annotated(SELECTED_NODE, "n1")),
-    Action(
-        "binder",
-        "reserve a volume",
-        "",
-        "PATCH",
-        FREE,
-        {**annotated(BOUND_BY_CONTROLLER, "yes"), **reserve()},
-    ),
+    Action("binder", "reserve a volume", "", "PATCH", FREE, {**MARKED, **reserve()}),
     Action("binder", "reserve a volume that names the claim", "", "PATCH", RESERVED, reserve()),
     Action("tenant", "change a claim", "", "PATCH", WAITING, annotated("mine", "y")),
 ]
