@@ -233,7 +233,7 @@ from mutation import __main__ as command
 from mutation.groups import Group
 
 command.ROOT = Path({str(repository)!r})
-command.GROUPS = (Group("numbers", ("libs/deviceshare/src/deviceshare",), ("tests/test_numbers.py",)),)
+command.GROUPS = (Group("numbers", ("libs/deviceshare/src/deviceshare",), "test_numbers.py"),)
 sys.exit(command.main())
 """
     environment = os.environ | {
