@@ -1,6 +1,5 @@
 """Pods that share no card with similar pods: by PodGroup, and by rules of the configuration."""
 
-import pytest
 from deviceshare.model import Claim, ConfigFact, GroupKey, PodFact, PodGroupFact
 from msgspec.structs import replace
 from support.builders import pod, vgpu
@@ -14,11 +13,6 @@ tiers:
       deviceshare.VGPUEnable: true
       deviceshare.GPUExclusiveRules: [{team: a, tier: gold}, {team: b}]
 """
-
-
-@pytest.fixture
-def played() -> Played:
-    return Played()
 
 
 def configured(text: str = RULES) -> ConfigFact:
@@ -83,8 +77,7 @@ def test_pods_of_one_rule_share_no_card(played) -> None:
     played.put(configured())
     for name in ("x", "y", "z"):
         played.put(labelled(name, team="a", tier="gold"))
-    played.put(labelled("other-tier", team="a", tier="silver"))
-    played.put(labelled("other-rule", team="b"))
+    played.put(labelled("other-tier", team="a", tier="silver"), labelled("other-rule", team="b"))
     placed = cards(played)
     assert sorted(placed[name] for name in ("x", "y")) == [0, 1]
     assert {"other-tier", "other-rule"} <= placed.keys()
@@ -101,13 +94,11 @@ def test_without_the_rule_they_share_again(played) -> None:
 
 
 def test_a_rule_that_comes_later_holds_for_pods_that_wait_and_against_pods_that_run(played) -> None:
-    played.put(labelled("x", team="b"))
-    played.put(labelled("y", team="b"))
+    played.put(labelled("x", team="b"), labelled("y", team="b"))
     assert len(cards(played)) == 2
     running = {name: played.core.scheduler.cluster.allocator.holding("a", f"uid-{name}") for name in ("x", "y")}
     assert {holding.grants[0].devices[0].index for holding in running.values()} == {1}
-    played.put(configured())
-    played.put(labelled("z", team="b"))
+    played.put(configured(), labelled("z", team="b"))
     assert cards(played) == {"z": 0}
 
 
@@ -122,8 +113,7 @@ def test_a_pod_that_is_labelled_anew_makes_room_for_its_like(played) -> None:
 
 
 def test_the_claim_of_a_pod_that_is_not_known_yet_says_which_rule_it_matched(played) -> None:
-    played.put(configured())
-    played.put(labelled("x", team="a", tier="gold", app="web"))
+    played.put(configured(), labelled("x", team="a", tier="gold", app="web"))
     out = played.tick()
     (claim,) = out.claims
     assert claim.labels == (("team", "a"), ("tier", "gold"))
@@ -137,13 +127,11 @@ def test_the_claim_of_a_pod_that_is_not_known_yet_says_which_rule_it_matched(pla
 
 def test_the_claim_of_a_pod_that_is_not_known_yet_says_its_podgroup() -> None:
     played = Played()
-    played.put(PodGroupFact(key=GroupKey("ns/g")))
-    played.put(grouped("x"))
+    played.put(PodGroupFact(key=GroupKey("ns/g")), grouped("x"))
     (claim,) = played.tick().claims
     successor = Played()
     successor.ledger("a", 1, claim)
-    successor.put(PodGroupFact(key=GroupKey("ns/g")))
-    successor.put(grouped("y"))
+    successor.put(PodGroupFact(key=GroupKey("ns/g")), grouped("y"))
     assert cards(successor)["y"] != claim.grants[0].devices[0].index
 
 

@@ -1,6 +1,5 @@
 """The placement core: one replica, one event at a time."""
 
-import pytest
 from deviceshare.model import (
     GroupKey,
     PodFact,
@@ -14,11 +13,6 @@ from deviceshare_placement.core import PlacementCore
 from msgspec.structs import replace
 from support.builders import SHARE, ask, card, container, node, pod, share_cards, vgpu
 from support.played import Played
-
-
-@pytest.fixture
-def played() -> Played:
-    return Played()
 
 
 def test_the_explanation_has_the_environment_of_each_container() -> None:
@@ -37,8 +31,7 @@ def test_the_explanation_has_the_environment_of_each_container() -> None:
 def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
     played.put(pod("x", vgpu(2, 60), node="a", held=()))
     holder = pod("h", vgpu(2, 60), node="a")
-    played.put(replace(holder, held=_held(2, 60)))
-    played.put(pod("w", vgpu(1, 50)))
+    played.put(replace(holder, held=_held(2, 60)), pod("w", vgpu(1, 50)))
     assert "asked 50 MiB, at most 40 MiB free, 10 MiB missing" in played.tick().messages[0]
     assert played.tick(5.0) == []
     played.put(replace(holder, held=_held(2, 60), ended=True))
@@ -68,8 +61,7 @@ def _held(count, memory):
 
 
 def test_higher_priority_then_age_comes_first(played) -> None:
-    played.put(pod("late", vgpu(2, 90), created=2.0))
-    played.put(pod("early", vgpu(2, 90), created=1.0))
+    played.put(pod("late", vgpu(2, 90), created=2.0), pod("early", vgpu(2, 90), created=1.0))
     played.put(pod("urgent", vgpu(2, 90), created=3.0, priority=5))
     out = played.tick()
     assert [claim.name for claim in out.claims] == ["urgent"]
@@ -80,11 +72,8 @@ def test_higher_priority_then_age_comes_first(played) -> None:
 
 
 def test_gates_problems_queues_and_groups_that_are_missing_say_so(played) -> None:
-    played.put(pod("gated", gates=("example.com/quota",)))
-    played.put(replace(pod("q"), queue="nowhere"))
-    played.put(pod("g-0", gang="g"))
-    played.put(QueueFact(name="closed", open=False))
-    played.put(replace(pod("c"), queue="closed"))
+    played.put(pod("gated", gates=("example.com/quota",)), replace(pod("q"), queue="nowhere"), pod("g-0", gang="g"))
+    played.put(QueueFact(name="closed", open=False), replace(pod("c"), queue="closed"))
     explained = {explanation.name: explanation.message for explanation in played.tick().explanations}
     assert explained == {
         "gated": "waits for scheduling gates: example.com/quota",
@@ -111,8 +100,7 @@ def test_a_gang_waits_for_its_pods_and_then_for_room(played) -> None:
 
 def test_the_rest_of_a_gang_needs_only_what_is_missing(played) -> None:
     played.put(PodGroupFact(key=GroupKey("ns/g"), min_member=2))
-    played.put(pod("g-0", vgpu(1, 80), gang="g", node="a", held=_held(1, 80)))
-    played.put(pod("g-1", vgpu(1, 80), gang="g"))
+    played.put(pod("g-0", vgpu(1, 80), gang="g", node="a", held=_held(1, 80)), pod("g-1", vgpu(1, 80), gang="g"))
     assert [claim.name for claim in played.tick().claims] == ["g-1"]
 
 
@@ -127,8 +115,7 @@ def test_with_thousands_waiting_a_changed_number_is_published_in_portions(played
     for at in range(MAX_REPEATED + 100):
         played.put(pod(f"w{at}", vgpu(2, 200)))
     assert len(played.tick().explanations) == MAX_REPEATED + 100, "the first reason at once"
-    played.put(pod("h", vgpu(1, 10), node="a", held=_held(1, 10)))
-    played.put(node("c"))
+    played.put(pod("h", vgpu(1, 10), node="a", held=_held(1, 10)), node("c"))
     assert len(played.tick(5.0).explanations) == MAX_REPEATED
     assert played.tick(0.5).explanations == []
     assert 0.0 < played.due <= 0.5
@@ -172,13 +159,11 @@ def test_a_gang_whose_task_has_too_few_pods_says_which(played) -> None:
 def test_a_member_that_succeeded_counts_for_its_gang_one_that_failed_does_not(played) -> None:
     gang(played, 2)
     done = replace(member("done", "worker"), node="a", ended=True, succeeded=True)
-    played.put(done)
-    played.put(member("late", "worker"))
+    played.put(done, member("late", "worker"))
     assert len(played.tick().claims) == 1
     played = Played()
     gang(played, 2)
-    played.put(replace(done, succeeded=False))
-    played.put(member("late", "worker"))
+    played.put(replace(done, succeeded=False), member("late", "worker"))
     assert played.tick().claims == []
 
 
@@ -192,8 +177,7 @@ def test_the_pause_after_a_refused_claim_stays_bounded_for_any_number_of_refusal
 
 
 def test_the_explanation_of_a_waiting_pod_names_the_closest_node_and_its_cards(played) -> None:
-    played.put(pod("h", vgpu(1, 30), node="a", held=_held(1, 30)))
-    played.put(pod("x", vgpu(2, 90)))
+    played.put(pod("h", vgpu(1, 30), node="a", held=_held(1, 30)), pod("x", vgpu(2, 90)))
     (explained,) = played.tick().explanations
     (near,) = explained.closest
     assert (near.node, [(each.code, each.asked, each.free) for each in near.refusals]) == (
@@ -207,8 +191,7 @@ def test_the_explanation_of_a_waiting_pod_names_the_closest_node_and_its_cards(p
 
 def test_a_partial_model_name_is_reported_for_waiting_and_placed_pods(played) -> None:
     wish = {"nvidia.com/use-gputype": "V100,V10"}
-    played.put(pod("x", vgpu(1, 60, annotations=wish)))
-    played.put(pod("y", vgpu(2, 500, annotations=wish)))
+    played.put(pod("x", vgpu(1, 60, annotations=wish)), pod("y", vgpu(2, 500, annotations=wish)))
     out = played.tick()
     (placed,), (waiting,) = played.placed(out), out.explanations
     caveat = (

@@ -97,8 +97,7 @@ def test_a_pod_of_another_queue_waits_for_one_round(kind: str, counted: Counted)
         assert counted.explaining <= EXPLAINING / 8 + QUEUES
         counted.placing = counted.explaining = 0
         core.written(out)
-    core.put(node("a", cards(2, memory=100), labels={"some": "thing"}))
-    core.put(in_other_queue("after"))
+    core.put(node("a", cards(2, memory=100), labels={"some": "thing"}), in_other_queue("after"))
     assert "after" in [claim.name for claim in core.tick().claims]
 
 
@@ -126,8 +125,7 @@ def test_pods_with_many_terms_count_for_more_than_others() -> None:
     for number in range(40):
         topology = PodTopology("ns", (), preferred=tuple(chance.sample(terms, 200)))
         core.put(pod(f"w{number}", ask(container(cpu=10 + number), topology=topology)))
-    core.put(in_other_queue("o"))
-    core.put(replace(pod("cpu", ask(container(cpu=1))), queue="other"))
+    core.put(in_other_queue("o"), replace(pod("cpu", ask(container(cpu=1))), queue="other"))
     names = [claim.name for claim in core.tick().claims]
     assert "cpu" in names
     assert 1 < len(names) < 20

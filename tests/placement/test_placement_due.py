@@ -1,6 +1,5 @@
 """The timer and the open work of placement, when several things are pending at once; reasons of late pods."""
 
-import pytest
 from deviceshare.model import REFUSED, Claim, ConfigFact, GroupKey, QueueFact
 from deviceshare.scheduler import PROMPT_RETRIES, RETRY
 from deviceshare.scheduler.reporter import INTERVAL
@@ -15,11 +14,6 @@ tiers:
   - {{name: proportion}}
   - {{name: deviceshare, arguments: {{deviceshare.VGPUEnable: true, deviceshare.CardQuotaEnable: {}}}}}
 """
-
-
-@pytest.fixture
-def played() -> Played:
-    return Played()
 
 
 def claim(uid: str, name: str = "c", memory: int = 10) -> Claim:

@@ -53,15 +53,6 @@ def claimed(out) -> dict[str, str]:
     return {claim.name: ledger.node for ledger in out.ledgers for claim in ledger.claims}
 
 
-def settle(core: Played) -> dict[str, str]:
-    """Decide until nothing changes; return the nodes of the new claims by pod."""
-    found: dict[str, str] = {}
-    while (out := core.tick()).writes:
-        found |= claimed(out)
-        core.written(out)
-    return found
-
-
 def test_replicas_of_one_round_keep_apart() -> None:
     core = Played(place("a"), place("b"))
     for number in range(3):
@@ -73,33 +64,32 @@ def test_replicas_of_one_round_keep_apart() -> None:
 
 def test_a_pod_that_others_keep_out_goes_elsewhere_though_it_has_no_constraint() -> None:
     core = Played(place("a"), place("b"))
-    core.put(replace(labelled("first", "db", apart("db")), node="a"))
-    core.put(labelled("plain", "db"))
-    assert settle(core) == {"plain": "b"}
+    core.put(replace(labelled("first", "db", apart("db")), node="a"), labelled("plain", "db"))
+    assert core.settle() == {"plain": "b"}
 
 
 def test_a_waiting_pod_is_classified_again_when_a_constraint_appears() -> None:
     core = Played(place("a"))
     core.put(labelled("plain", "db"))
     core.put(replace(labelled("guard", "", PodTopology("ns", anti_affinity=(term("db"),))), node="a"))
-    assert settle(core) == {}
+    assert core.settle() == {}
 
 
 def test_a_pod_that_needs_another_is_placed_after_it() -> None:
     core = Played(place("a"), place("b"))
     core.put(labelled("follower", "", near("db")))
-    assert settle(core) == {}
+    assert core.settle() == {}
     core.put(labelled("leader", "db"))
-    found = settle(core)
+    found = core.settle()
     assert found["follower"] == found["leader"]
 
 
 def test_a_pod_that_needs_another_is_placed_after_a_foreign_pod_was_bound() -> None:
     core = Played(place("a"), place("b"))
     core.put(labelled("follower", "", near("db")))
-    assert settle(core) == {}
+    assert core.settle() == {}
     core.put(replace(labelled("foreign", "db"), node="b", scheduler="other"))
-    assert settle(core) == {"follower": "b"}
+    assert core.settle() == {"follower": "b"}
 
 
 def test_pods_spread_over_zones() -> None:
@@ -108,7 +98,7 @@ def test_pods_spread_over_zones() -> None:
     core = Played(*(place(name, zone) for name, zone in nodes.items()))
     for number in range(4):
         core.put(labelled(f"p{number}", "web", spread))
-    zones = [nodes[where] for where in settle(core).values()]
+    zones = [nodes[where] for where in core.settle().values()]
     assert sorted(zones) == ["z1", "z1", "z2", "z2"]
 
 
@@ -117,12 +107,12 @@ def test_labels_of_namespaces_decide() -> None:
     core = Played(place("a"))
     core.put(replace(labelled("there", "db"), node="a"))
     core.put(labelled("follower", "", PodTopology("ns", affinity=(PodTerm(HOSTNAME, selects),))))
-    assert settle(core) == {}
+    assert core.settle() == {}
     core.put(NamespaceFact(name="ns", labels=(("env", "prod"),)))
-    assert settle(core) == {"follower": "a"}
+    assert core.settle() == {"follower": "a"}
     core.put(labelled("later", "", PodTopology("ns", affinity=(PodTerm(HOSTNAME, selects),))))
     core.remove("namespace", "ns")
-    assert settle(core) == {}
+    assert core.settle() == {}
 
 
 def test_a_claim_of_another_replica_counts_before_its_pod_is_known() -> None:
@@ -130,14 +120,12 @@ def test_a_claim_of_another_replica_counts_before_its_pod_is_known() -> None:
     core.put(labelled("mine", "db", apart("db")))
     theirs = Claim(id="other-1", uid="uid-theirs", namespace="ns", name="theirs", labels=(("app", "db"),))
     core.ledger("a", 1, theirs)
-    assert settle(core) == {"mine": "b"}
+    assert core.settle() == {"mine": "b"}
 
 
 def test_claims_that_constraints_concern_are_written_with_a_message_that_conflicts() -> None:
     core = Played(place("a"), place("b"), place("c"))
-    core.put(labelled("alone"))
-    core.put(labelled("one", "db", apart("db")))
-    core.put(labelled("two", "db"))
+    core.put(labelled("alone"), labelled("one", "db", apart("db")), labelled("two", "db"))
     out = core.tick()
     together = [write for write in out.writes if len(write.writes) > 1]
     assert len(together) == 1
@@ -158,7 +146,7 @@ def test_of_two_replicas_that_decide_at_the_same_time_one_decides_again() -> Non
     (write,) = out.writes
     core.conflict(write)
     core.read_back("a")
-    assert settle(core) == {"mine": "c"}
+    assert core.settle() == {"mine": "c"}
 
 
 def test_the_first_pod_with_a_term_waits_until_other_replicas_know_it(monkeypatch) -> None:
@@ -168,15 +156,15 @@ def test_the_first_pod_with_a_term_waits_until_other_replicas_know_it(monkeypatc
     assert not core.tick().writes
     assert core.due == pytest.approx(EXCLUSION_DELAY)
     core.now += EXCLUSION_DELAY
-    assert settle(core) == {"first": "a"}
+    assert core.settle() == {"first": "a"}
     core.put(labelled("second", "db", apart("db")))
-    assert settle(core) == {"second": "b"}
+    assert core.settle() == {"second": "b"}
 
 
 def test_the_shared_message_is_never_dropped_as_that_of_a_node_that_is_gone() -> None:
     core = Played(place("a"))
     core.put(labelled("one", "db", apart("db")))
-    settle(core)
+    core.settle()
     for _ in range(3):
         assert not core.tick(100).writes
     core.put(labelled("two", "web", apart("web")))

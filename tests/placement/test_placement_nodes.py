@@ -11,11 +11,6 @@ WEB = ask(container(cpu=50), host_ports=(HostPort("0.0.0.0", "TCP", 80),))
 IN_USE = "0/1 nodes are unavailable: 1 node(s) didn't have free ports for the requested pod ports."
 
 
-@pytest.fixture
-def played() -> Played:
-    return Played()
-
-
 def test_a_port_is_taken_by_the_claim_also_where_its_pod_is_not_known_yet(played) -> None:
     played.put(pod("x", WEB))
     out = played.tick()
@@ -32,8 +27,7 @@ def test_a_port_is_taken_by_the_claim_also_where_its_pod_is_not_known_yet(played
 
 def test_a_port_is_taken_by_a_pod_that_another_scheduler_bound(played) -> None:
     other = pod("x", WEB, node="a")
-    played.put(other)
-    played.put(pod("y", WEB))
+    played.put(other, pod("y", WEB))
     assert played.tick().messages == [IN_USE]
     played.put(replace(other, ended=True))
     out = played.tick(5.0)
@@ -42,10 +36,8 @@ def test_a_port_is_taken_by_a_pod_that_another_scheduler_bound(played) -> None:
 
 def test_nodes_are_compared_by_what_their_pods_request(played) -> None:
     text = "- name: nodeorder\n- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}\n"
-    played.put(ConfigFact(name="scheduler", text=text))
-    played.put(node("b", cpu=64_000))
-    played.put(pod("x", ask(container(cpu=32_000)), node="a"))
-    played.put(pod("y", ask(container(cpu=1000, memory=2**30))))
+    played.put(ConfigFact(name="scheduler", text=text), node("b", cpu=64_000))
+    played.put(pod("x", ask(container(cpu=32_000)), node="a"), pod("y", ask(container(cpu=1000, memory=2**30))))
     (explanation,) = played.placed(played.tick())
     # 98 left, 74 balanced (a little less than before), and three times 100 for no taint to be avoided.
     assert (explanation.node, *explanation.why) == (
@@ -118,8 +110,7 @@ def test_a_resize_changes_what_the_claim_of_a_bound_pod_takes(played) -> None:
     played.put(pod("x", big))
     played.written(played.tick())
     resized = ask(container(cpu=10_000, memory=2**31))
-    played.put(pod("x", resized))
-    played.put(pod("y", ask(container(cpu=30_000))))
+    played.put(pod("x", resized), pod("y", ask(container(cpu=30_000))))
     assert played.tick().claims == [], "the amounts of a claim count until its pod is bound"
     played.put(pod("x", resized, node="a"))
     assert [claim.name for claim in played.tick(5.0).claims] == ["x", "y"], "of one node"

@@ -24,9 +24,7 @@ def config(**more):
 
 def started(**more):
     played = Played(node("a", [card(at, memory=100) for at in range(3)]))
-    played.put(config(**more))
-    played.put(QueueFact(name="q"))
-    played.put(pod("first", vgpu(1, 10)))
+    played.put(config(**more), QueueFact(name="q"), pod("first", vgpu(1, 10)))
     out = played.tick()
     assert cards_of(out) == {"first": 0}
     played.written(out)
@@ -72,8 +70,7 @@ def test_policies_of_group_and_queue_apply_and_are_explained(kind):
 
 def test_a_pod_of_a_queue_without_a_group_has_the_queues_policy():
     played = started()
-    played.put(QueueFact(name="q", policies=Policies("", "spread")))
-    played.put(replace(pod("one", vgpu(1, 10)), queue="q"))
+    played.put(QueueFact(name="q", policies=Policies("", "spread")), replace(pod("one", vgpu(1, 10)), queue="q"))
     index, why = last(played.tick(), "one")
     assert index == 1
     assert why.startswith("policy binpack for nodes and spread (of the Queue) for cards")
@@ -90,8 +87,7 @@ def test_waiting_pods_get_the_policies_that_their_queue_and_group_set_later():
         played.put(replace(pod(name, vgpu(1, 50), gang=gang), queue=queue))
     played.put(GROUP)
     assert played.tick().claims == []
-    played.put(QueueFact(name="q", policies=Policies("", "spread")))
-    played.put(replace(GROUP, policies=Policies("spread")))
+    played.put(QueueFact(name="q", policies=Policies("", "spread")), replace(GROUP, policies=Policies("spread")))
     classes = {name: played.core.scheduler.cluster.pods[f"uid-{name}"] for name in ("one", "two")}
     played.tick()
     assert classes["one"].fact.ask.policies == Policies("", "spread", "", "Queue")
@@ -111,9 +107,7 @@ def test_without_policies_of_objects_the_explanation_is_as_before():
 
 def test_a_gang_is_classified_again_only_if_its_queue_or_its_policies_change(monkeypatch):
     played = started()
-    played.put(QueueFact(name="q", policies=Policies("", "spread")))
-    played.put(GROUP)
-    played.put(pod("one", vgpu(1, 10), gang="g"))
+    played.put(QueueFact(name="q", policies=Policies("", "spread")), GROUP, pod("one", vgpu(1, 10), gang="g"))
     cluster, classified = played.core.scheduler.cluster, []
     classify = cluster.classify
     monkeypatch.setattr(cluster, "classify", lambda fact: classified.append(fact.name) or classify(fact))
@@ -139,8 +133,7 @@ def test_a_pod_that_asks_for_fragmentation_makes_all_pods_count():
 def test_the_known_pods_count_when_an_object_gets_the_policy(kind):
     played = started()
     known = pod("one", vgpu(1, 10), gang="g")
-    played.put(GROUP)
-    played.put(known)
+    played.put(GROUP, known)
     allocator = played.core.scheduler.cluster.allocator
     assert not allocator.learns
     policies = Policies("fragmentation", "fragmentation")

@@ -24,8 +24,7 @@ def of_groups(out):
 
 def test_a_group_that_needs_more_than_its_queue_has_is_pending_with_its_pods() -> None:
     played = Played()
-    played.put(QueueFact(name="q", capability={MEMORY: 100}))
-    played.put(GANG)
+    played.put(QueueFact(name="q", capability={MEMORY: 100}), GANG)
     for at in range(2):
         played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
     out = played.tick()
@@ -43,8 +42,7 @@ def test_a_group_that_needs_more_than_its_queue_has_is_pending_with_its_pods() -
 
 def test_the_admission_of_a_group_without_pods_is_reported_before_its_pods_exist() -> None:
     played = Played()
-    played.put(QueueFact(name="q"))
-    played.put(GANG)
+    played.put(QueueFact(name="q"), GANG)
     assert of_groups(played.tick()) == [("admitted", "pod group ns/g is admitted to its queue")]
     assert of_groups(played.tick()) == []
     played.put(replace(GANG, admitted=True))
@@ -53,18 +51,15 @@ def test_the_admission_of_a_group_without_pods_is_reported_before_its_pods_exist
 
 def test_a_group_that_was_let_in_before_stays_in() -> None:
     played = Played()
-    played.put(QueueFact(name="q", capability={MEMORY: 100}))
-    played.put(replace(GANG, admitted=True))
+    played.put(QueueFact(name="q", capability={MEMORY: 100}), replace(GANG, admitted=True))
     assert played.tick().explanations == []
 
 
 def test_a_group_that_comes_again_has_to_apply_again() -> None:
     played = Played()
-    played.put(QueueFact(name="q"))
-    played.put(GANG)
+    played.put(QueueFact(name="q"), GANG)
     played.tick()
-    played.put(QueueFact(name="q", capability={MEMORY: 100}))
-    played.put(replace(GANG, uid="h"))
+    played.put(QueueFact(name="q", capability={MEMORY: 100}), replace(GANG, uid="h"))
     (explained,) = played.tick().explanations
     assert (explained.uid, explained.decision) == ("h", "rejected")
 
@@ -102,11 +97,9 @@ def test_a_pod_that_is_not_ours_does_not_count_in_any_queue() -> None:
 
 def test_a_pod_that_is_not_ours_counts_for_overcommit_while_it_holds_something() -> None:
     played = Played()
-    played.put(ConfigFact(name="scheduler", text=OVERCOMMIT, source="x"))
-    played.put(QueueFact(name="q"))
+    played.put(ConfigFact(name="scheduler", text=OVERCOMMIT, source="x"), QueueFact(name="q"))
     other = replace(pod("other", vgpu(1, 100)), scheduler="default-scheduler", node="a")
-    played.put(other)
-    played.put(GANG)
+    played.put(other, GANG)
     why = (
         "pod group ns/g is not admitted to its queue: the overcommit limit of volcano.sh/vgpu-memory is 200 MiB, "
         "100 MiB promised, 120 MiB asked"
@@ -118,16 +111,14 @@ def test_a_pod_that_is_not_ours_counts_for_overcommit_while_it_holds_something()
 
 def test_the_reason_of_a_closed_queue_has_its_state() -> None:
     played = Played()
-    played.put(QueueFact(name="q", open=False, state="Closing"))
-    played.put(replace(pod("p", vgpu(1, 60)), queue="q"))
+    played.put(QueueFact(name="q", open=False, state="Closing"), replace(pod("p", vgpu(1, 60)), queue="q"))
     assert played.tick().messages == ["Pod ns/p: queue 'q' is not open: it is Closing"]
 
 
 def test_without_backfill_a_pod_that_requests_nothing_waits_and_says_why() -> None:
     played = Played()
     conf = "actions: allocate\ntiers: [{plugins: [{name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}]}]"
-    played.put(ConfigFact(name="scheduler", text=conf, source="x"))
-    played.put(pod("p", ask(container())))
+    played.put(ConfigFact(name="scheduler", text=conf, source="x"), pod("p", ask(container())))
     assert played.tick().messages == ["the action 'backfill' is not configured, which serves such pods"]
 
 
@@ -135,8 +126,7 @@ def test_a_pod_that_counts_less_since_the_largest_card_is_gone_is_looked_at_agai
     # The first node by name is chosen.
     large, small = node("large", [card(0, memory=400)]), node("small", [card(1, memory=100)])
     played = Played(large, small)
-    played.put(QueueFact(name="q", capability={MEMORY: 150}))
-    played.put(replace(pod("p", vgpu(1)), queue="q"))
+    played.put(QueueFact(name="q", capability={MEMORY: 150}), replace(pod("p", vgpu(1)), queue="q"))
     out = played.tick()
     assert out.writes == []
     assert out.messages == [f"queue 'q' has a capability of 150 MiB of {MEMORY}, 0 MiB used, 400 MiB asked"]
@@ -176,8 +166,7 @@ def test_a_closed_or_unknown_queue_admits_no_job(queue, why) -> None:
 )
 def test_in_a_gang_the_pods_with_the_highest_priority_come_first(priorities) -> None:
     played = Played()
-    played.put(QueueFact(name="q"))
-    played.put(replace(GANG, min_member=1, min_resources=None))
+    played.put(QueueFact(name="q"), replace(GANG, min_member=1, min_resources=None))
     for name, (priority, of_task) in priorities.items():
         played.put(replace(pod(name, vgpu(1, 60), gang="g"), priority=priority, task_priority=of_task))
     assert sorted(claim.name for claim in played.tick().claims) == ["b", "c"]
@@ -187,10 +176,7 @@ def in_hierarchy(*queues: QueueFact, argument: str = "") -> Played:
     played = Played()
     arguments = f"{{deviceshare.VGPUEnable: true{argument}}}"
     text = f"- {{name: capacity, enableHierarchy: true}}\n- {{name: deviceshare, arguments: {arguments}}}"
-    played.put(ConfigFact(name="scheduler", text=text, source="conf"))
-    for queue in queues:
-        played.put(queue)
-    played.put(GANG)
+    played.put(ConfigFact(name="scheduler", text=text, source="conf"), *queues, GANG)
     for at in range(2):
         played.put(pod(f"p{at}", vgpu(1, 10), gang="g"))
     return played
@@ -227,8 +213,7 @@ def test_where_nothing_is_isolated_one_wrong_queue_stops_all() -> None:
 
 def test_a_group_that_was_let_in_and_could_not_be_claimed_is_reported_then() -> None:
     played = Played()
-    played.put(QueueFact(name="q"))
-    played.put(GANG)
+    played.put(QueueFact(name="q"), GANG)
     for at in range(2):
         played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
     out = played.tick()
@@ -243,9 +228,7 @@ def test_a_group_that_was_let_in_and_could_not_be_claimed_is_reported_then() -> 
 
 def test_best_effort_pods_of_a_gang_say_why_they_wait_where_others_like_them_wait_already() -> None:
     played = Played()
-    played.put(node("a", pods=1))
-    played.put(pod("runs", ask(container(cpu=1)), node="a"))
-    played.put(pod("alone", ask(container())))
+    played.put(node("a", pods=1), pod("runs", ask(container(cpu=1)), node="a"), pod("alone", ask(container())))
     played.tick()
     played.put(PodGroupFact(key=GroupKey("ns/m"), uid="m", min_member=1))
     for name, what in (("m-w-0", ask(container(cpu=1))), ("m-l-0", ask(container()))):
@@ -339,8 +322,7 @@ def test_a_whole_card_counts_as_what_the_pod_gets_from_its_claim_on() -> None:
     played.put(ConfigFact(name="scheduler", text=BOUNDED.replace("PLUGIN", "capacity"), source="conf"))
     played.put(QueueFact(name="q", capability={MEMORY: 120}))
     taken = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant("GPU-1", 1, 100, 0),)),)
-    played.put(pod("other", vgpu(1, 100), node="b", held=taken))
-    played.put(replace(pod("whole", vgpu(1)), queue="q"))
+    played.put(pod("other", vgpu(1, 100), node="b", held=taken), replace(pod("whole", vgpu(1)), queue="q"))
     out = played.tick()
     assert [claim.name for claim in out.claims] == ["whole"]
     played.written(out)
@@ -412,8 +394,7 @@ def test_a_pod_to_which_the_free_nodes_would_give_too_much_is_placed_when_anothe
     played.put(QueueFact(name="q", capability={MEMORY: 80}))
     taken = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant("GPU-0", 0, 40, 0),)),)
     runs = pod("runs", vgpu(1, 40), node="a", held=taken)
-    played.put(runs)
-    played.put(replace(pod("whole", vgpu(1)), queue="q"))
+    played.put(runs, replace(pod("whole", vgpu(1)), queue="q"))
     out = played.tick()
     assert not out.claims
     assert any("80 MiB" in message and "100 MiB asked" in message for message in out.messages)

@@ -8,11 +8,6 @@ from support.builders import MEMORY, card, node, pod, vgpu
 from support.played import Commands, Played
 
 
-@pytest.fixture
-def played() -> Played:
-    return Played()
-
-
 def gang(played: Played, minimum: int, **minimums: int) -> None:
     played.put(PodGroupFact(key=GroupKey("ns/g"), uid="g", min_member=minimum, min_task_member=minimums))
 
@@ -23,8 +18,7 @@ def of_pods(out: Commands) -> list[Explanation]:
 
 
 def test_a_reason_without_nodes_counts_none(played) -> None:
-    played.put(QueueFact(name="q", capability={MEMORY: 50}))
-    played.put(replace(pod("x", vgpu(1, 60)), queue="q"))
+    played.put(QueueFact(name="q", capability={MEMORY: 50}), replace(pod("x", vgpu(1, 60)), queue="q"))
     (explained,) = played.tick().explanations
     assert (explained.nodes, [each.code for each in explained.refusals]) == (0, ["QueueOverCapability"])
 

@@ -30,8 +30,7 @@ def claimed(out):
 @pytest.mark.parametrize("admitted", [False, True])
 def test_a_group_of_another_namespace_waits_until_the_queue_serves_it(served, words, admitted):
     played = Played()
-    played.put(QueueFact(name="q", **served))
-    played.put(node("n1"))
+    played.put(QueueFact(name="q", **served), node("n1"))
     played.put(replace(GANG, admitted=admitted, phase="Inqueue" if admitted else ""))
     for at in range(2):
         played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
@@ -47,9 +46,7 @@ def test_a_group_of_another_namespace_waits_until_the_queue_serves_it(served, wo
 
 def test_a_pod_without_a_group_waits_with_the_same_reason():
     played = Played()
-    played.put(QueueFact(name="q", namespaces=("a",)))
-    played.put(node("n1"))
-    played.put(replace(pod("p", vgpu(1, 60)), queue="q"))
+    played.put(QueueFact(name="q", namespaces=("a",)), node("n1"), replace(pod("p", vgpu(1, 60)), queue="q"))
     out = played.tick()
     assert (claimed(out), out.messages) == (0, [f"Pod ns/p: {WHY}a"])
     played.put(QueueFact(name="q"))
@@ -89,8 +86,7 @@ def test_a_namespace_whose_labels_change_is_no_work_for_the_others(monkeypatch):
 
 def test_a_foreign_group_reserves_nothing_in_the_queue():
     played = Played()
-    played.put(QueueFact(name="q", capability={MEMORY: 120}, namespaces=("other",)))
-    played.put(node("n1"))
+    played.put(QueueFact(name="q", capability={MEMORY: 120}, namespaces=("other",)), node("n1"))
     played.put(replace(GANG, admitted=True, phase="Inqueue"))
     other = PodGroupFact(key=GroupKey("other/g"), uid="o", queue="q", min_member=1, min_resources={MEMORY: 120})
     played.put(other)
@@ -111,9 +107,7 @@ KEYS = (b"a key of at least 16 bytes",)
 @pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
 def test_a_group_that_writes_its_phase_is_not_admitted(phase):
     played = Played()
-    played.put(SMALL)
-    played.put(node("n1"))
-    played.put(decode_podgroup(raw(phase, "forged"), KEYS))
+    played.put(SMALL, node("n1"), decode_podgroup(raw(phase, "forged"), KEYS))
     for at in range(2):
         played.put(pod(f"p{at}", vgpu(1, 60), gang="g"))
     out = played.tick()
@@ -128,9 +122,7 @@ def test_a_group_that_writes_its_phase_is_not_admitted(phase):
 def test_a_group_whose_pods_run_needs_no_signature():
     """It started before signing was enabled, or Volcano started it."""
     played = Played()
-    played.put(SMALL)
-    played.put(node("n1"))
-    played.put(decode_podgroup(raw("Running"), KEYS))
+    played.put(SMALL, node("n1"), decode_podgroup(raw("Running"), KEYS))
     for at in range(2):
         played.put(pod(f"p{at}", vgpu(1, 60), gang="g", node="n1"))
     assert [each.decision for each in played.tick().explanations if each.uid == "g"] == []
@@ -141,15 +133,13 @@ def test_a_group_that_was_placed_at_once_and_has_ended_reserves_nothing(restarte
     """It is not signed, since no explanation says that it was admitted."""
     first = [SMALL, node("n1"), decode_podgroup(raw("Pending", memory="100"), KEYS)]
     played = Played()
-    for fact in (*first, *(pod(f"p{at}", vgpu(1, 50), gang="g") for at in range(2))):
-        played.put(fact)
+    played.put(*first, *(pod(f"p{at}", vgpu(1, 50), gang="g") for at in range(2)))
     out = played.tick()
     assert claimed(out) == 2
     played.written(out)
     if restarted:
         played = Played()
-        for fact in first:
-            played.put(fact)
+        played.put(*first)
     for phase in ("Running", "Completed"):
         ended = phase == "Completed"
         for at in range(2):

@@ -22,8 +22,7 @@ def group(**topology):
 
 def test_a_gang_with_hard_network_topology_waits_and_one_with_soft_is_placed():
     played = started()
-    played.put(group(networkTopology={"mode": "hard", "highestTierAllowed": 1}))
-    played.put(pod("one", vgpu(1, 10), gang="g"))
+    played.put(group(networkTopology={"mode": "hard", "highestTierAllowed": 1}), pod("one", vgpu(1, 10), gang="g"))
     out = played.tick()
     assert not out.claims
     (explanation,) = out.explanations

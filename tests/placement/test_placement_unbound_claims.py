@@ -72,8 +72,7 @@ def settle(core: Played) -> dict[str, tuple[str, tuple[VolumeBinding, ...]]]:
 
 def begin(*facts) -> Played:
     core = Played(place("a", **{ZONE: "z1"}), place("b", **{ZONE: "z2"}), place("c", **{ZONE: "z2"}))
-    for fact in (LOCAL, FAST, ZONAL, *facts):
-        core.put(fact)
+    core.put(LOCAL, FAST, ZONAL, *facts)
     return core
 
 
@@ -85,15 +84,13 @@ def test_the_smallest_volume_that_is_large_enough_decides_the_node() -> None:
 
 def test_a_volume_is_made_on_the_node_that_the_class_allows() -> None:
     core = begin(unbound("data", "fast"), unbound("other", "zonal"))
-    core.put(using("p", "data"))
-    core.put(using("q", "other"))
+    core.put(using("p", "data"), using("q", "other"))
     assert settle(core) == {"p": ("a", (made("data", "a"),)), "q": ("b", (made("other", "b"),))}
 
 
 def test_a_volume_is_not_chosen_twice() -> None:
     core = begin(unbound("one"), unbound("two"), disk("pv", "b"))
-    core.put(using("p", "one"))
-    core.put(using("q", "two"))
+    core.put(using("p", "one"), using("q", "two"))
     out = core.tick()
     assert [(claim.name, claim.bindings) for claim in out.claims] == [("p", (reserved("one", "pv"),))]
     assert any(each.subject == subjects.ledger(INTER_POD) for write in out.writes for each in write.writes)
@@ -116,8 +113,7 @@ def test_pods_of_one_claim_go_where_its_volume_is_made() -> None:
     core = begin(unbound("data", "fast"))
     core.put(using("p", "data"))
     first = settle(core)["p"]
-    core.put(node("a", cpu=0))
-    core.put(using("q", "data"))
+    core.put(node("a", cpu=0), using("q", "data"))
     assert first == ("a", (made("data", "a"),))
     assert "q" not in settle(core)
     core.put(place("a"))
@@ -141,8 +137,7 @@ def test_a_refused_claim_frees_its_volume() -> None:
 
 def test_a_bound_claim_needs_no_binding() -> None:
     core = begin(disk("pv", "b", claim="ns/data", claim_uid="uid-data"))
-    core.put(replace(unbound("data"), volume="pv", bound=True))
-    core.put(using("p", "data"))
+    core.put(replace(unbound("data"), volume="pv", bound=True), using("p", "data"))
     assert settle(core) == {"p": ("b", ())}
 
 
@@ -153,8 +148,7 @@ def test_a_gang_gets_a_volume_for_each_pod_or_waits(volumes: int) -> None:
         PodGroupFact(key="ns/g", uid="g", min_member=3, admitted=True),
     )
     for number in range(3):
-        core.put(unbound(f"data-{number}"))
-        core.put(using(f"p{number}", f"data-{number}", gang="g"))
+        core.put(unbound(f"data-{number}"), using(f"p{number}", f"data-{number}", gang="g"))
     found = settle(core)
     assert len(found) == (3 if volumes == 3 else 0)
     assert len({bindings[0].volume for _, bindings in found.values()}) == len(found)
@@ -173,8 +167,7 @@ def begin_waiting(*facts) -> Played:
     core = begin(unbound("data"), unbound("late"), disk("pv", "b"), *facts)
     core.put(using("p", "data"))
     assert settle(core) == {"p": ("b", (reserved("data", "pv"),))}
-    core.put(pod("large", ask(container(cpu=1_000_000))))
-    core.put(using("q", "late"))
+    core.put(pod("large", ask(container(cpu=1_000_000))), using("q", "late"))
     retried(core)
     assert retried(core) == 0
     return core
@@ -184,8 +177,7 @@ def test_a_pod_whose_volumes_are_bound_makes_no_others_be_tried_again() -> None:
     core, taken = begin_waiting(), replace(disk("pv", "b", claim="ns/data", claim_uid="uid-data"), available=False)
     core.put(taken)
     assert retried(core) == 0
-    core.put(replace(unbound("data"), volume="pv"))
-    core.put(replace(unbound("data"), volume="pv", bound=True))
+    core.put(replace(unbound("data"), volume="pv"), replace(unbound("data"), volume="pv", bound=True))
     assert retried(core) == 0
     core.put(using("p", "data", node="b"))
     assert retried(core) == 0
@@ -231,8 +223,7 @@ def test_limits_that_a_claim_of_another_pod_no_longer_reaches() -> None:
     of_pods = [VolumeFact(name=f"pv-{name}", handle=name, claim=f"ns/{name}", **made_by) for name in ("one", "two")]
     claims = [replace(unbound(name), volume=f"pv-{name}", bound=True) for name in ("one", "two")]
     core = begin(*of_pods, *claims, VolumeLimitsFact(name="a", drivers=(("disk.example.com", 1),)))
-    core.put(using("p", "one", node="a"))
-    core.put(using("q", "two"))
+    core.put(using("p", "one", node="a"), using("q", "two"))
     assert settle(core) == {}
     retried(core)
     core.remove("volumeclaim", "ns/one")

@@ -44,15 +44,6 @@ def local(name: str, host: str) -> VolumeFact:
     return VolumeFact(name=name, node_terms=((Requirement(HOSTNAME, "In", (host,)),),))
 
 
-def settle(core: Played) -> dict[str, str]:
-    """Decide until nothing changes; return the nodes of the new claims by pod."""
-    found: dict[str, str] = {}
-    while (out := core.tick()).writes:
-        found |= {claim.name: ledger.node for ledger in out.ledgers for claim in ledger.claims}
-        core.written(out)
-    return found
-
-
 def why(core: Played) -> str:
     messages = core.tick().messages or core.tick(10.0).messages  # a later diagnosis is delayed
     (message,) = messages
@@ -61,18 +52,14 @@ def why(core: Played) -> str:
 
 def test_a_pod_goes_where_its_volume_is() -> None:
     core = Played(place("a"), place("b"), place("c"))
-    for fact in (bound("data"), local("pv-data", "b")):
-        core.put(fact)
-    core.put(using("p", "data"))
-    assert settle(core) == {"p": "b"}
+    core.put(bound("data"), local("pv-data", "b"), using("p", "data"))
+    assert core.settle() == {"p": "b"}
 
 
 def test_a_volume_that_restricts_no_node_changes_nothing() -> None:
     core = Played(place("a"), place("b"))
-    for fact in (bound("data"), VolumeFact(name="pv-data")):
-        core.put(fact)
-    core.put(using("p", "data"))
-    assert settle(core) == {"p": "a"}
+    core.put(bound("data"), VolumeFact(name="pv-data"), using("p", "data"))
+    assert core.settle() == {"p": "a"}
 
 
 def test_a_pod_waits_for_its_claim_and_its_volume_with_a_reason() -> None:
@@ -82,39 +69,33 @@ def test_a_pod_waits_for_its_claim_and_its_volume_with_a_reason() -> None:
     core.put(bound("data"))
     assert 'persistentvolume "pv-data" not found' in why(core)
     core.put(local("pv-data", "b"))
-    assert settle(core) == {"p": "b"}
+    assert core.settle() == {"p": "b"}
 
 
 def test_no_node_has_the_volume() -> None:
     core = Played(place("a"), place("b"))
-    for fact in (bound("data"), local("pv-data", "c")):
-        core.put(fact)
-    core.put(using("p", "data"))
+    core.put(bound("data"), local("pv-data", "c"), using("p", "data"))
     assert "2 node(s) didn't match PersistentVolume's node affinity" in why(core)
     core.put(place("c"))
-    assert settle(core) == {"p": "c"}
+    assert core.settle() == {"p": "c"}
 
 
 def test_the_zone_of_a_volume() -> None:
     zone = "topology.kubernetes.io/zone"
     core = Played(place("a", **{zone: "x"}), place("b", **{zone: "y"}))
-    for fact in (bound("data"), VolumeFact(name="pv-data", labels=((zone, "y"),))):
-        core.put(fact)
-    core.put(using("p", "data"))
-    assert settle(core) == {"p": "b"}
+    core.put(bound("data"), VolumeFact(name="pv-data", labels=((zone, "y"),)), using("p", "data"))
+    assert core.settle() == {"p": "b"}
 
 
 def test_an_unbound_claim_of_mode_immediate() -> None:
     core = Played(place("a"))
-    core.put(VolumeClaimFact(key="ns/data", storage_class="none"))
-    core.put(using("p", "data"))
+    core.put(VolumeClaimFact(key="ns/data", storage_class="none"), using("p", "data"))
     assert "pod has unbound immediate PersistentVolumeClaims" in why(core)
 
 
 def test_a_claim_for_one_pod_is_used_by_one_pod_at_a_time() -> None:
     core = Played(place("a"), place("b"))
-    for fact in (bound("data", access_modes=ONCE), VolumeFact(name="pv-data")):
-        core.put(fact)
+    core.put(bound("data", access_modes=ONCE), VolumeFact(name="pv-data"))
     for name in ("one", "two"):
         core.put(using(name, "data"))
     out = core.tick()
@@ -125,35 +106,31 @@ def test_a_claim_for_one_pod_is_used_by_one_pod_at_a_time() -> None:
     message = core.tick().messages or out.messages
     assert any("ReadWriteOncePod access mode already in-use by another pod" in each for each in message)
     core.put(using("one", "data", node="a", ended=True))
-    assert settle(core) == {"two": "a"}
+    assert core.settle() == {"two": "a"}
 
 
 def test_a_claim_of_another_replica_counts_before_its_pod_is_known() -> None:
     core = Played(place("a"), place("b"))
-    for fact in (bound("data", access_modes=ONCE), VolumeFact(name="pv-data")):
-        core.put(fact)
-    core.put(using("mine", "data"))
+    core.put(bound("data", access_modes=ONCE), VolumeFact(name="pv-data"), using("mine", "data"))
     theirs = Claim(id="other-1", uid="uid-theirs", namespace="ns", name="theirs", volumes=(VolumeUse("ns/data"),))
     core.ledger("b", 1, theirs)
-    assert settle(core) == {}
+    assert core.settle() == {}
 
 
 @pytest.mark.parametrize("first", ["limits", "node"])
 def test_a_node_takes_as_many_volumes_as_can_be_attached(first: str) -> None:
     core = Played(place("z"), empty=True)
     limits = [VolumeLimitsFact(name=name, drivers=((DRIVER, most),)) for name, most in (("a", 2), ("b", 1), ("z", 0))]
-    for fact in (*limits, place("a"), place("b")) if first == "limits" else (place("a"), place("b"), *limits):
-        core.put(fact)
+    core.put(*((*limits, place("a"), place("b")) if first == "limits" else (place("a"), place("b"), *limits)))
     for number in range(4):
-        core.put(bound(f"c{number}"))
-        core.put(VolumeFact(name=f"pv-c{number}", driver=DRIVER, handle=f"h{number}"))
+        core.put(bound(f"c{number}"), VolumeFact(name=f"pv-c{number}", driver=DRIVER, handle=f"h{number}"))
         core.put(using(f"p{number}", f"c{number}"))
     core.put(using("again", "c0"))
-    found = settle(core)
+    found = core.settle()
     assert sorted(found.values()) == ["a", "a", "a", "b"]
     assert found["again"] == found["p0"], "a volume is attached once"
     core.put(VolumeLimitsFact(name="z", drivers=((DRIVER, 1),)))
-    assert list(settle(core).values()) == ["z"]
+    assert list(core.settle().values()) == ["z"]
 
 
 def test_pods_without_a_limit_are_not_counted_where_the_plugin_is_off() -> None:
@@ -161,19 +138,14 @@ def test_pods_without_a_limit_are_not_counted_where_the_plugin_is_off() -> None:
     core.put(using("p", "data"))
     conf = "actions: allocate\ntiers:\n- plugins:\n  - name: predicates\n    enablePredicate: false\n"
     core.put(ConfigFact(name="scheduler", text=conf))
-    assert settle(core) == {"p": "a"}
+    assert core.settle() == {"p": "a"}
 
 
 def test_objects_of_storage_wake_only_jobs_that_they_may_help(monkeypatch: pytest.MonkeyPatch) -> None:
     core = Played(node("a", cpu=50))
-    for fact in (bound("data"), VolumeFact(name="pv-data")):
-        core.put(fact)
-    core.put(using("with", "data"))
-    core.put(using("beside", "third"))
-    core.put(bound("third"))
-    core.put(VolumeFact(name="pv-third"))
-    core.put(pod("without", CPU))
-    settle(core)
+    core.put(bound("data"), VolumeFact(name="pv-data"), using("with", "data"), using("beside", "third"))
+    core.put(bound("third"), VolumeFact(name="pv-third"), pod("without", CPU))
+    core.settle()
     dispatcher, decided = core.core.scheduler.cluster.dispatcher, []
     decide_job = type(dispatcher)._decide_job
 

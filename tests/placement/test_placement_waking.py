@@ -189,8 +189,7 @@ def until_explained(core: PlacementCore, played: Played) -> None:
 def test_a_node_that_changes_costs_no_look_at_pods_that_it_cannot_serve(shape, evaluated) -> None:
     core = waiting(shape)
     evaluated.clear()
-    core.put(node("a", cards(2, memory=100), labels={"disk": "other"}))
-    core.put(node("c", cards(2, memory=100)))
+    core.put(node("a", cards(2, memory=100), labels={"disk": "other"}), node("c", cards(2, memory=100)))
     core.remove("node", "b")
     core.tick()
     assert evaluated == []
@@ -224,8 +223,7 @@ def test_a_node_that_comes_serves_the_one_pod_that_waits_for_it(shape, fact, nam
 
 def test_a_limit_of_a_queue_that_does_not_change_costs_no_look_at_the_pods_that_it_holds_back(evaluated) -> None:
     core = Played(node("a", cpu=100_000))
-    core.put(QueueFact(name="default", capability={"cpu": 1000}))
-    core.put(pod("first", ask(container(cpu=500))))
+    core.put(QueueFact(name="default", capability={"cpu": 1000}), pod("first", ask(container(cpu=500))))
     core.written(core.tick())
     for number in range(SHAPES):
         core.put(pod(f"w{number}", ask(container(cpu=600 + number))))

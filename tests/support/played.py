@@ -112,10 +112,13 @@ class Played:
     def send(self, event: Event) -> Commands:
         return Commands(self.core.handle(event, Now(self.now, WALL + self.now)))
 
-    def put(self, fact: AnyFact) -> Commands:
-        key = getattr(fact, _NAMES[type(fact).__name__])
-        kind = type(fact).__name__.removesuffix("Fact").lower()
-        return self.send(FactReceived(f"cluster.{kind}.{key}", fact))
+    def put(self, *facts: AnyFact) -> Commands:
+        commands = Commands()
+        for fact in facts:
+            key = getattr(fact, _NAMES[type(fact).__name__])
+            kind = type(fact).__name__.removesuffix("Fact").lower()
+            commands += self.send(FactReceived(f"cluster.{kind}.{key}", fact))
+        return commands
 
     def remove(self, kind: str, key: str) -> Commands:
         return self.send(FactReceived(f"cluster.{kind}.{key}", Gone()))
@@ -158,6 +161,14 @@ class Played:
             self.sequence += len(write.writes)
             answers.append(self.send(Written(write.token, self.sequence)))
         return answers
+
+    def settle(self) -> dict[str, str]:
+        """Decide until nothing changes; return the nodes of the new claims by pod."""
+        nodes: dict[str, str] = {}
+        while (out := self.tick()).writes:
+            nodes |= {claim.name: ledger.node for ledger in out.ledgers for claim in ledger.claims}
+            self.written(out)
+        return nodes
 
     def conflict(self, write: Write) -> Commands:
         return self.send(WriteConflict(write.token))
