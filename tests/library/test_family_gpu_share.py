@@ -2,13 +2,14 @@
 
 import pytest
 from deviceshare.families import BY_NAME
-from deviceshare.model import Claim, PodRequest
+from deviceshare.model import PodRequest
 from msgspec.structs import replace
 from support.builders import (
     SHARE,
     WHOLE_CARDS,
     ask,
     chosen,
+    claim_of,
     cluster,
     codes,
     container,
@@ -23,8 +24,7 @@ from support.builders import (
 
 
 def written(placement, family: str) -> dict[str, str]:
-    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
-    return BY_NAME[family].annotations(claim, placement.node, ["main"], 1.5)
+    return BY_NAME[family].annotations(claim_of(placement), placement.node, ["main"], 1.5)
 
 
 def test_two_pods_of_the_guide_share_one_card_and_see_their_part() -> None:

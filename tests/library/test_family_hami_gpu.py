@@ -14,7 +14,7 @@ from deviceshare.objects.problems import Problems
 from deviceshare.queueing.amounts import Counting
 from hypothesis import given
 from msgspec.structs import replace
-from support.builders import ask, chosen, cluster, codes, conf, container, devices, node, take
+from support.builders import ask, chosen, claim_of, cluster, codes, conf, container, devices, node, take
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data/hami/nvidia.json").read_text())
 FAMILY = BY_NAME["hami-gpu"]
@@ -95,8 +95,7 @@ def test_a_request_fits_where_it_fits_for_hami(case):
 def test_the_annotations_that_the_plugin_reads():
     what = gpu(1, 3000, 50)
     placement = cluster(hami_node(count=1)).place(what)
-    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
-    assert FAMILY.annotations(claim, "hami", ["main"], 1700000000.9, ["prepare"]) == {
+    assert FAMILY.annotations(claim_of(placement), "hami", ["main"], 1700000000.9, ["prepare"]) == {
         "hami.io/vgpu-devices-to-allocate": ";GPU-0,NVIDIA,3000,50:;",
         "hami.io/vgpu-devices-allocated": ";GPU-0,NVIDIA,3000,50:;",
         "hami.io/vgpu-node": "hami",
@@ -112,8 +111,7 @@ def test_held_is_the_inverse_of_annotations(init):
     inits = (container("prepare", **({GPU: 1, MEM: 100} if init else {})),)
     what = ask(*mains, init_containers=inits)
     placement = cluster(hami_node()).place(what)
-    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
-    written = FAMILY.annotations(claim, "hami", ["web", "model"], 1.0, ["prepare"])
+    written = FAMILY.annotations(claim_of(placement), "hami", ["web", "model"], 1.0, ["prepare"])
     assert written["hami.io/vgpu-devices-allocated"].count(";") == 3
     held = FAMILY.held(written, what, "ns/a")
     assert {(each.container, each.stage, len(each.devices)) for each in held} == {
@@ -133,12 +131,11 @@ def test_each_container_is_served_by_the_plugins_of_all_versions(inits, mains):
     after = [container(f"c{at}", **limits) for at, limits in enumerate(mains)]
     what = ask(*after, init_containers=tuple(before))
     placement = cluster(hami_node()).place(what)
-    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
     if not placement.grants:
         return
     names = [each.name for each in (*before, *after)]
     got = {each.container: [device.id for device in each.devices] for each in placement.grants}
-    written = FAMILY.annotations(claim, "hami", names[len(before) :], 1.0, names[: len(before)])
+    written = FAMILY.annotations(claim_of(placement), "hami", names[len(before) :], 1.0, names[: len(before)])
     for key in ("hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-devices-allocated"):
         *slots, end = written[key].split(";")
         assert end == ""
@@ -301,10 +298,6 @@ def test_the_priority_is_no_resource_of_a_node():
 
 
 # Claims and queues
-
-
-def claim_of(placement) -> Claim:
-    return Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
 
 
 def test_a_claim_without_cards_is_one_for_a_node_of_whole_gpus():

@@ -1,6 +1,5 @@
 """MPS: a mode of its own, with hami-core's arithmetic."""
 
-import pytest
 from deviceshare.families import BY_NAME
 from support.builders import card, cluster, codes, devices, node, take, vgpu
 from support.mig import read, written
@@ -19,20 +18,6 @@ def test_a_pod_gets_an_mps_card_by_its_mode_and_without_one() -> None:
         assert devices(placement) == [("GPU-0", 3000, 20)]
         assert placement.grants[0].family == "mps"
     assert codes(one(), vgpu(1, 3000, annotations={MODE: "hami-core"})) == {"ModeNotFit"}
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "code"),
-    [
-        (vgpu(1, 20000), vgpu(1, 12769), "CardInsufficientMemory"),
-        (vgpu(1, 1, 60), vgpu(1, 1, 41), "CardInsufficientCore"),
-        (vgpu(1, 1), vgpu(1, 1, 100), "ExclusiveDeviceAllocateConflict"),
-    ],
-)
-def test_the_arithmetic_is_that_of_hami_core(first, second, code) -> None:
-    mps = one()
-    take(mps, first, "first")
-    assert code in codes(mps, second)
 
 
 def test_a_restart_restores_the_charge_although_the_annotation_lacks_the_mode() -> None:

@@ -4,7 +4,7 @@ import pytest
 from deviceshare.allocation import Allocator
 from deviceshare.conf import DevicesConf, VgpuConf
 from deviceshare.families import BY_NAME, caveats
-from deviceshare.model import Claim, ContainerGrant, DeviceGrant, Tenant
+from deviceshare.model import ContainerGrant, DeviceGrant, Tenant
 from msgspec.structs import replace
 from support.builders import (
     MEMORY,
@@ -13,6 +13,7 @@ from support.builders import (
     card,
     cards,
     chosen,
+    claim_of,
     cluster,
     codes,
     conf,
@@ -118,8 +119,7 @@ def test_the_annotations_of_init_containers_and_sidecars() -> None:
 def test_every_init_container_has_its_slot() -> None:
     inits = tuple(container(name, **({MEMORY: 10} if name == "b" else {})) for name in "abc")
     placement = cluster(node(cards=cards(1))).place(ask(container("c0", **{MEMORY: 10}), init_containers=inits))
-    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
-    annotations = FAMILY.annotations(claim, "n1", ["c0"], 1.0, ["a", "b", "c"])
+    annotations = FAMILY.annotations(claim_of(placement), "n1", ["c0"], 1.0, ["a", "b", "c"])
     assert annotations["deviceshare.io/vgpu-init-ids"] == ";GPU-0,NVIDIA,10,0:;"
 
 

@@ -110,7 +110,7 @@ GROUPS = (
             "library/test_wire_*.py library/test_family_*.py library/test_mig*.py library/test_selection.py "
             "library/test_trust.py library/test_queue_amounts.py library/test_vgpu_requests.py "
             "library/test_whole_devices.py library/test_device_plugins.py library/test_golden.py "
-            "library/test_feasibility.py"
+            "library/test_feasibility.py library/test_vgpu_properties.py"
         ),
     ),
     Group(

@@ -9,6 +9,7 @@ from deviceshare.conf import SchedulerConf, default_conf
 from deviceshare.kernels import NEVER
 from deviceshare.model import (
     Card,
+    Claim,
     ContainerGrant,
     ContainerRequest,
     GroupKey,
@@ -150,6 +151,11 @@ def take(allocator: Allocator, what: PodRequest, uid: str) -> Placement:
     assert placement is not None, allocator.why_not(what)
     allocator.take(uid, placement)
     return placement
+
+
+def claim_of(placement: Placement) -> Claim:
+    """Return a claim of a placement."""
+    return Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
 
 
 def weighted_scores(allocator: Allocator, what: PodRequest) -> dict[str, float]:

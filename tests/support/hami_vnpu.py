@@ -5,9 +5,9 @@ from pathlib import Path
 from deviceshare.allocation import Allocator
 from deviceshare.conf import VnpuChip, VnpuTemplate, parse_devices
 from deviceshare.families import BY_NAME
-from deviceshare.model import Card, Claim, NodeFact, PodRequest
+from deviceshare.model import Card, NodeFact, PodRequest
 from msgspec.structs import replace
-from support.builders import ask, conf, container, node
+from support.builders import ask, claim_of, conf, container, node
 
 FAMILY = BY_NAME["hami-vnpu"]
 PUBLISHED = parse_devices(
@@ -75,9 +75,8 @@ def shared(number: int | None = 1, memory: int | None = None, cores: int | None 
 
 def written(placement, what: PodRequest) -> dict[str, str]:
     """Return the annotations that are written for a placement."""
-    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
     names, inits = ([each.name for each in part] for part in (what.containers, what.init_containers))
-    return FAMILY.annotations(claim, placement.node, names, 1700000000.9, inits)
+    return FAMILY.annotations(claim_of(placement), placement.node, names, 1700000000.9, inits)
 
 
 def cuts(placement) -> list[tuple[str, str, int]]:

@@ -8,9 +8,9 @@ from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import DevicesConf, parse_devices
 from deviceshare.conf.model import BEST_FIT
 from deviceshare.families import BY_NAME
-from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, Labels, NodeFact, PodRequest
+from deviceshare.model import Card, ContainerGrant, DeviceGrant, Labels, NodeFact, PodRequest
 from msgspec.structs import replace
-from support.builders import card, conf, node
+from support.builders import card, claim_of, conf, node
 
 CONFIGS = Path(__file__).parents[1] / "data" / "golden" / "configs"
 
@@ -49,9 +49,8 @@ def instances(placement: Placement | None) -> list[str]:
 
 def written(placement: Placement, *containers: str) -> dict[str, str]:
     """Return what the binder would write on the pod."""
-    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
     family = BY_NAME[placement.grants[0].family]
-    return family.annotations(claim, placement.node, containers or ("c0",), 1.0)
+    return family.annotations(claim_of(placement), placement.node, containers or ("c0",), 1.0)
 
 
 def read(annotations: Mapping[str, str], what: PodRequest) -> tuple[ContainerGrant, ...]:

@@ -3,8 +3,8 @@
 from deviceshare.families import BY_NAME
 from deviceshare.families.mindcluster.chips import CPUS
 from deviceshare.families.mindcluster.wire import chip_id
-from deviceshare.model import UNMADE, Card, Claim
-from support.builders import ask, container, node
+from deviceshare.model import UNMADE, Card
+from support.builders import ask, claim_of, container, node
 
 CORES, REAL = "huawei.com/npu-core", "huawei.com/AscendReal"
 MINDCLUSTER = BY_NAME["mindcluster"]
@@ -37,8 +37,7 @@ def asks(cores, level=None, dvpp=None):
 
 def annotations(placement, now=1.5):
     """Return the annotations that are written for a placement at ``now`` (unix seconds)."""
-    claim = Claim(id="1", uid="u", namespace="ns", name="a", grants=placement.grants)
-    return MINDCLUSTER.annotations(claim, placement.node, ["main"], now)
+    return MINDCLUSTER.annotations(claim_of(placement), placement.node, ["main"], now)
 
 
 def given(placement):
