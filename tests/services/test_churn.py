@@ -60,8 +60,7 @@ def test_inventory_stays_bounded() -> None:
         work_off(driver, bus)
         if number % 10 == 5:
             driver.begin_list()
-            driver.deliver([Listed(revision)])
-            work_off(driver, bus)
+            work_off(driver, bus, Listed(revision))
             compared(driver, bus)
             continue
         for at in range(ROUND):

@@ -60,8 +60,7 @@ def run_inventory(step: float) -> list[Any]:
             driver.deliver([Listed(9)])
         work_off(driver, bus)
         due = driver.core.next_due(driver.now)
-        driver.deliver([gone("Pod", "a", 10 * number + 3)])
-        found += [*work_off(driver, bus), due]
+        found += [*work_off(driver, bus, gone("Pod", "a", 10 * number + 3)), due]
         driver.wait(1.0)
     return found
 

@@ -54,31 +54,26 @@ def test_what_it_does_not_ask_does_not_count_whichever_object_comes_first(order)
 def test_devices_named_before_the_binding_or_added_after_it_do_not_count():
     core, bus, _ = started([node(), pod(one("GPU-1"), node=None)], 3)
     assert held(bus) == []
-    core.deliver([pod(one("GPU-0"), 4)])
-    work_off(core, bus)
+    work_off(core, bus, pod(one("GPU-0"), 4))
     assert held(bus) == [("GPU-0", 3000, 0)]
-    core.deliver([pod(one("GPU-1"), 5)])
-    said = work_off(core, bus)
+    said = work_off(core, bus, pod(one("GPU-1"), 5))
     assert held(bus) == [("GPU-0", 3000, 0)]
     assert reported(said) == [("InvalidDeviceAnnotation", "GPU-1")]
-    core.deliver([pod(None, 6)])
-    work_off(core, bus)
+    work_off(core, bus, pod(None, 6))
     assert held(bus) == [("GPU-0", 3000, 0)]
 
 
 def test_what_was_named_first_counts_over_a_new_list():
     core, bus, _ = started([node(), pod(one("GPU-0"))], 3)
     core.begin_list()
-    core.deliver([node(), pod(one("GPU-1"), 8), Listed(9)])
-    work_off(core, bus)
+    work_off(core, bus, node(), pod(one("GPU-1"), 8), Listed(9))
     assert held(bus) == [("GPU-0", 3000, 0)]
 
 
 def test_a_scheduler_that_writes_after_it_binds_is_heard():
     core, bus, _ = started([node(), pod(None)], 3)
     assert held(bus) == []
-    core.deliver([pod(one("GPU-1"), 4)])
-    work_off(core, bus)
+    work_off(core, bus, pod(one("GPU-1"), 4))
     assert held(bus) == [("GPU-1", 3000, 0)]
 
 
@@ -113,8 +108,7 @@ def test_the_request_depends_on_the_configuration_in_effect():
     core, bus, _ = started([node(), pod(one("GPU-0"), limits=asks)], 3)
     assert held(bus) == []
     text = "nvidia:\n  resourceCountName: gpu.example/count\n  resourceMemoryName: gpu.example/memory\n"
-    core.deliver([config_map(text, 4, "volcano-vgpu-device-config", "device-config.yaml")])
-    work_off(core, bus)
+    work_off(core, bus, config_map(text, 4, "volcano-vgpu-device-config", "device-config.yaml"))
     assert held(bus) == [("GPU-0", 3000, 0)]
 
 
@@ -136,8 +130,7 @@ def test_a_share_of_a_card_goes_by_the_card():
     asks = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory-percentage": 50}
     core, bus, _ = started([node(), pod(one("GPU-0", 32000), limits=asks)], 3)
     assert held(bus) == [("GPU-0", 16000, 0)]
-    core.deliver([node(revision=4, register=REGISTER.replace("32000", "24000"))])
-    work_off(core, bus)
+    work_off(core, bus, node(revision=4, register=REGISTER.replace("32000", "24000")))
     assert held(bus) == [("GPU-0", 12000, 0)]
 
 
@@ -146,18 +139,15 @@ def test_signed_devices_count_in_full_also_after_the_signature_is_removed():
     ours = pod(one("GPU-0", 8000), **sign([KEY], "u1", "n1", ids))
     core, bus, _ = started([node(), ours], 3, keys=[KEY])
     assert held(bus) == [("GPU-0", 8000, 0)]
-    core.deliver([pod(one("GPU-1"), 4)])
-    work_off(core, bus)
+    work_off(core, bus, pod(one("GPU-1"), 4))
     assert held(bus) == [("GPU-0", 8000, 0)]
 
 
 def test_a_pod_that_ends_releases_all_its_devices():
     core, bus, _ = started([node(), pod(one("GPU-0"))], 3)
-    core.deliver([pod(one("GPU-0"), 4, phase="Failed")])
-    work_off(core, bus)
+    work_off(core, bus, pod(one("GPU-0"), 4, phase="Failed"))
     assert held(bus) == []
-    core.deliver([gone("Pod", "a", 5)])
-    work_off(core, bus)
+    work_off(core, bus, gone("Pod", "a", 5))
     assert held(bus) is None
 
 

@@ -74,8 +74,7 @@ def test_a_tombstone_expires_and_the_object_can_come_back():
     assert write.writes[0].ttl == 3600
     execute(core, bus, write)
     del bus.messages["cluster.node.n1"]
-    core.deliver([node("n1", 3)])
-    work_off(core, bus)
+    work_off(core, bus, node("n1", 3))
     assert isinstance(bus.fact("cluster.node.n1"), NodeFact)
     assert core.open_work == 0
 
@@ -86,8 +85,7 @@ def test_a_pod_made_anew_under_its_name_buries_the_old_one():
     assert {(step.uid, step.name) for step in work_off(core, bus)} == {("old", "gone"), ("new", "seen")}
     assert isinstance(bus.fact("cluster.pod.old"), Gone)
     assert isinstance(bus.fact("cluster.pod.new"), PodFact)
-    core.deliver([gone("Pod", "a", 6)])
-    work_off(core, bus)
+    work_off(core, bus, gone("Pod", "a", 6))
     assert isinstance(bus.fact("cluster.pod.new"), Gone)
 
 
@@ -96,11 +94,9 @@ def test_a_pod_group_that_returns_under_its_name_replaces_the_tombstone():
         return change("PodGroup", "g", revision, namespace="default", spec={"minMember": minimum})
 
     core, bus, _ = started([group(1, 2)])
-    core.deliver([gone("PodGroup", "g", 2)])
-    work_off(core, bus)
+    work_off(core, bus, gone("PodGroup", "g", 2))
     assert isinstance(bus.fact("cluster.podgroup.default.g"), Gone)
-    core.deliver([group(3, 4)])
-    work_off(core, bus)
+    work_off(core, bus, group(3, 4))
     assert bus.fact("cluster.podgroup.default.g").min_member == 4
     assert core.open_work == 0
 
@@ -108,8 +104,7 @@ def test_a_pod_group_that_returns_under_its_name_replaces_the_tombstone():
 def test_a_pod_that_was_replaced_between_watches_is_gone():
     core, bus, _ = started([pod(uid="old", node="n1"), pod("b", "b1", 2)])
     core.begin_list()
-    core.deliver([pod(uid="new", revision=5), Listed(6)])
-    recorded = {(step.uid, step.name) for step in work_off(core, bus)}
+    recorded = {(step.uid, step.name) for step in work_off(core, bus, pod(uid="new", revision=5), Listed(6))}
     assert recorded == {("old", "gone"), ("new", "seen")}
     assert isinstance(bus.fact("cluster.pod.old"), Gone)
     assert isinstance(bus.fact("cluster.pod.b1"), Gone)
@@ -126,11 +121,9 @@ def test_which_pods_are_published():
         ]
     )
     assert {subject for subject in bus.messages if ".pod." in subject} == {f"cluster.pod.{n}" for n in (1, 3, 5)}
-    core.deliver([pod("ends", "5", 2, node="n1", phase="Failed")])
-    work_off(core, bus)
+    work_off(core, bus, pod("ends", "5", 2, node="n1", phase="Failed"))
     assert bus.fact("cluster.pod.5").ended
-    core.deliver([gone("Pod", "ends", 3)])
-    work_off(core, bus)
+    work_off(core, bus, gone("Pod", "ends", 3))
     assert isinstance(bus.fact("cluster.pod.5"), Gone)
 
 
@@ -138,12 +131,10 @@ def test_a_writer_that_slept_leaves_newer_facts_alone():
     core, bus, _ = started([node("n1", 3)], 3)
     newer = NodeFact(name="n1", revision="9", unschedulable=True)
     bus.write("cluster.node.n1", encode(newer), None)
-    core.deliver([node("n1", 5, allocatable={"cpu": "1"})])
-    work_off(core, bus)
+    work_off(core, bus, node("n1", 5, allocatable={"cpu": "1"}))
     assert bus.fact("cluster.node.n1") == newer
     assert core.open_work == 0
-    core.deliver([node("n1", 10, allocatable={"cpu": "1"})])
-    work_off(core, bus)
+    work_off(core, bus, node("n1", 10, allocatable={"cpu": "1"}))
     assert bus.fact("cluster.node.n1").allocatable == {"cpu": 1000}
 
 
@@ -152,8 +143,7 @@ def test_problems_are_reported_once_until_they_change():
     core, bus, said = started([node("n1", 1, bad)])
     assert [(one.kind, one.name, one.reason) for one in said] == [("Node", "n1", "InvalidDeviceAnnotation")]
     assert "volcano.sh/node-vgpu-register" in said[0].message
-    core.deliver([node("n1", 2, bad)])
-    assert not [one for one in work_off(core, bus) if isinstance(one, EventRecord)]
+    assert not [one for one in work_off(core, bus, node("n1", 2, bad)) if isinstance(one, EventRecord)]
     core.deliver([node("n1", 3), node("n1", 4, bad)])
     assert len([one for one in work_off(core, bus) if isinstance(one, EventRecord)]) == 1
 
@@ -169,15 +159,13 @@ def test_an_unreadable_object_is_quarantined_and_reported_once():
 
 def test_a_bad_configuration_leaves_the_last_good_one():
     core, bus, _ = started([config_map(GOOD, 1)])
-    core.deliver([config_map(BAD, 2)])
-    (report,) = work_off(core, bus)
+    (report,) = work_off(core, bus, config_map(BAD, 2))
     assert (report.kind, report.reason) == ("ConfigMap", "InvalidConfiguration")
     assert bus.fact("cluster.config.scheduler").text == GOOD
     core, bus, said = started([config_map(BAD, 2)], bus=bus)  # a restart does not forget it either
     assert len(said) == 1
     assert bus.fact("cluster.config.scheduler").text == GOOD
-    core.deliver([config_map(BETTER, 3, key="other.conf")])
-    work_off(core, bus)
+    work_off(core, bus, config_map(BETTER, 3, key="other.conf"))
     assert bus.fact("cluster.config.scheduler").text == BETTER
 
 
@@ -188,16 +176,13 @@ def test_devices_that_cannot_be_read_leave_the_last_good_ones_and_without_a_conf
     core, bus, said = started([devices("nvidia: {gpuMemoryFactor: many}", 1)])
     assert [(one.name, one.reason) for one in said] == [(DEVICES, "InvalidConfiguration")]
     assert "cluster.config.devices" not in bus.messages
-    core.deliver([devices("nvidia: {gpuMemoryFactor: 2}", 2)])
-    assert work_off(core, bus) == []
-    core.deliver([devices("nvidia: {gpuMemoryFactor: many}", 3)])
-    assert len(work_off(core, bus)) == 1
+    assert work_off(core, bus, devices("nvidia: {gpuMemoryFactor: 2}", 2)) == []
+    assert len(work_off(core, bus, devices("nvidia: {gpuMemoryFactor: many}", 3))) == 1
     assert bus.fact("cluster.config.devices").text == "nvidia: {gpuMemoryFactor: 2}"
     core, bus, said = started([devices("nvidia: {gpuMemoryFactor: many}", 3)], 5, bus)
     assert len(said) == 1
     assert bus.fact("cluster.config.devices").text == "nvidia: {gpuMemoryFactor: 2}"
-    core.deliver([Change(ChangeType.DELETED, "ConfigMap", "kube-system", DEVICES, 6, b"")])
-    work_off(core, bus)
+    work_off(core, bus, Change(ChangeType.DELETED, "ConfigMap", "kube-system", DEVICES, 6, b""))
     assert isinstance(bus.fact("cluster.config.devices"), Gone)
 
 
@@ -208,12 +193,9 @@ def test_warnings_of_a_configuration_are_reported_once_until_it_was_valid():
     assert (report.kind, report.namespace, report.name) == ("ConfigMap", "kube-system", "volcano-scheduler-configmap")
     assert report.reason == "ConfigurationWarning"
     assert "unknown key 'tier' is ignored (did you mean 'tiers'?)" in report.message
-    core.deliver([config_map(misspelt, 2), node(revision=3)])
-    assert work_off(core, bus) == []
-    core.deliver([config_map(GOOD, 4)])
-    assert work_off(core, bus) == []
-    core.deliver([config_map(misspelt, 5)])
-    assert len(work_off(core, bus)) == 1
+    assert work_off(core, bus, config_map(misspelt, 2), node(revision=3)) == []
+    assert work_off(core, bus, config_map(GOOD, 4)) == []
+    assert len(work_off(core, bus, config_map(misspelt, 5))) == 1
 
 
 def test_a_file_comes_before_a_config_map():
@@ -221,8 +203,7 @@ def test_a_file_comes_before_a_config_map():
     core, bus, events = started([config_map(GOOD, 1)], file=file)
     overridden = "ConfigMap kube-system/volcano-scheduler-configmap is not in effect: File x (--conf) overrides it"
     assert [event.message for event in events] == [overridden]
-    core.deliver([config_map(BAD, 2)])
-    (event,) = work_off(core, bus)
+    (event,) = work_off(core, bus, config_map(BAD, 2))
     assert event.message.endswith("tiers: '5' is not valid: expected a list")
     assert bus.fact("cluster.config.scheduler") == file
 
@@ -255,8 +236,7 @@ def test_a_watch_that_lists_again_is_restarted():
     core.deliver([Listed(7)])
     assert core.take() == [RestartWatch()]
     core.begin_list()
-    core.deliver([node("n1"), Listed(8)])
-    work_off(core, bus)
+    work_off(core, bus, node("n1"), Listed(8))
     assert isinstance(bus.fact("cluster.node.n2"), Gone)
 
 
@@ -276,8 +256,7 @@ def test_a_write_that_the_bus_refuses_is_reported_and_repeated_later():
     core.deliver([node("big", 6)])
     assert core.take() == [], "the same fact waits"
     assert core.core.next_due(core.now) - core.now.monotonic == pytest.approx(2.0)
-    core.deliver([node("big", 7, allocatable={"cpu": "1"})])
-    work_off(core, bus)
+    work_off(core, bus, node("big", 7, allocatable={"cpu": "1"}))
     assert isinstance(bus.fact("cluster.node.big"), NodeFact)
 
 
@@ -289,17 +268,13 @@ def test_a_pod_that_waits_for_devices_from_another_scheduler_is_published_while_
         served=("deviceshare", "volcano"),
     )  # fmt: skip
     assert said == []
-    core.deliver([pod("other", "o1", 3, others, "n1", limits=limits)])
-    work_off(core, bus)
+    work_off(core, bus, pod("other", "o1", 3, others, "n1", limits=limits))
     assert isinstance(bus.fact("cluster.otherpod.o1"), Gone)
     assert isinstance(bus.fact("cluster.pod.o1"), PodFact)
-    core.deliver([pod("more", "o2", 4, others, limits=limits)])
-    work_off(core, bus)
-    core.deliver([gone("Pod", "more", 5)])
-    work_off(core, bus)
+    work_off(core, bus, pod("more", "o2", 4, others, limits=limits))
+    work_off(core, bus, gone("Pod", "more", 5))
     assert isinstance(bus.fact("cluster.otherpod.o2"), Gone)
-    core.deliver([pod("cpu-only", "o3", 6, others)])
-    work_off(core, bus)
+    work_off(core, bus, pod("cpu-only", "o3", 6, others))
     assert "cluster.otherpod.o3" not in bus.messages
 
 

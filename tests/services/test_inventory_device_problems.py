@@ -41,12 +41,10 @@ def lost(of_pod):
 def test_a_card_that_is_lost_under_a_pod_is_a_problem_of_both_until_it_is_back(register, of_pod):
     core, bus, said = started([node(), pod()], 5)
     assert (problems(bus), events(said)) == ([], [])
-    core.deliver([node(6, register)])
-    said = work_off(core, bus)
+    said = work_off(core, bus, node(6, register))
     assert problems(bus) == [of_pod]
     assert sorted(events(said)) == lost(of_pod)
-    core.deliver([pod(revision=7), node(8)])
-    assert events(work_off(core, bus)) == []
+    assert events(work_off(core, bus, pod(revision=7), node(8))) == []
     assert problems(bus) == []
 
 
@@ -61,17 +59,13 @@ def test_what_happened_while_inventory_did_not_run_is_found_at_the_end_of_the_li
 
 def test_a_deleted_node_is_a_problem_of_its_pods_while_they_exist():
     core, bus, _ = started([node(), pod()], 5)
-    core.deliver([gone("Node", "n1", 6)])
-    assert events(work_off(core, bus)) == [("Pod", "DeviceProblem", DELETED)]
+    assert events(work_off(core, bus, gone("Node", "n1", 6))) == [("Pod", "DeviceProblem", DELETED)]
     assert problems(bus) == [DELETED]
-    core.deliver([pod(revision=7)])
-    work_off(core, bus)
+    work_off(core, bus, pod(revision=7))
     assert problems(bus) == [DELETED]
-    core.deliver([gone("Pod", "a", 8)])
-    work_off(core, bus)
+    work_off(core, bus, gone("Pod", "a", 8))
     assert isinstance(bus.fact(fact("pod", "u1")), Gone)
-    core.deliver([pod(revision=9)])
-    work_off(core, bus)
+    work_off(core, bus, pod(revision=9))
     assert problems(bus) == [], "a node that is not known yet may follow its pods"
 
 
@@ -79,19 +73,16 @@ def test_a_pod_that_is_bound_without_devices_is_a_problem():
     core, bus, said = started([node(), pod(ids="")], 5)
     assert problems(bus) == [WITHOUT]
     assert events(said) == [("Pod", "DeviceProblem", WITHOUT)]
-    core.deliver([pod(revision=6)])
-    work_off(core, bus)
+    work_off(core, bus, pod(revision=6))
     assert problems(bus) == []
-    core.deliver([pod(revision=7, ids="", limits={"cpu": 1, "example.com/x": 1})])
-    work_off(core, bus)
+    work_off(core, bus, pod(revision=7, ids="", limits={"cpu": 1, "example.com/x": 1}))
     assert WITHOUT not in problems(bus)
 
 
 def test_a_pod_without_devices_on_a_node_that_does_not_exist_misses_the_node():
     absent = "Pod default/a: node nowhere does not exist"
     core, bus, _ = started([node()], 5)
-    core.deliver([pod(revision=6, ids="", node="nowhere")])
-    said = work_off(core, bus)
+    said = work_off(core, bus, pod(revision=6, ids="", node="nowhere"))
     assert problems(bus) == [absent]
     assert events(said) == [("Pod", "DeviceProblem", absent)]
     _, bus, _ = started([pod(ids=""), node()], 5)
@@ -100,8 +91,7 @@ def test_a_pod_without_devices_on_a_node_that_does_not_exist_misses_the_node():
 
 def test_an_ended_pod_has_no_problems():
     core, bus, _ = started([node(), pod()], 5)
-    core.deliver([pod(revision=6, phase="Succeeded"), node(7, ONE)])
-    work_off(core, bus)
+    work_off(core, bus, pod(revision=6, phase="Succeeded"), node(7, ONE))
     assert problems(bus) == []
 
 
@@ -113,12 +103,10 @@ REGISTERING = [({"register": ""}, MISSING), ({"offered": 0}, UNHEALTHY)]
 @pytest.mark.parametrize("others", [{}, NPUS])
 def test_cards_that_are_lost_while_their_plugin_registers_again_are_no_events(registering, shown, others):
     core, bus, _ = started([node(**others), pod()], 5)
-    core.deliver([node(6, **registering, **others)])
-    assert events(work_off(core, bus)) == []
+    assert events(work_off(core, bus, node(6, **registering, **others))) == []
     assert problems(bus) == [shown], "shown meanwhile"
     core.now = Now(core.now.monotonic + SETTLE / 2, core.now.wall)
-    core.deliver([node(7)])
-    assert events(work_off(core, bus)) == []
+    assert events(work_off(core, bus, node(7))) == []
     assert problems(bus) == []
     core.now = Now(core.now.monotonic + 2 * SETTLE, core.now.wall)
     assert events(work_off(core, bus)) == []
@@ -129,17 +117,14 @@ def test_cards_that_are_lost_while_their_plugin_registers_again_are_no_events(re
 @pytest.mark.parametrize(("back", "of_pod"), [(ONE, MISSING), (SICK, UNHEALTHY)])
 def test_cards_that_stay_lost_are_events_once_their_plugin_registers_others(registering, back, of_pod):
     core, bus, _ = started([node(), pod()], 5)
-    core.deliver([node(6, **registering)])
-    assert events(work_off(core, bus)) == []
-    core.deliver([node(7, back)])
-    assert sorted(events(work_off(core, bus))) == lost(of_pod)
+    assert events(work_off(core, bus, node(6, **registering))) == []
+    assert sorted(events(work_off(core, bus, node(7, back)))) == lost(of_pod)
 
 
 @pytest.mark.parametrize(("registering", "of_pod"), REGISTERING)
 def test_cards_that_stay_lost_are_events_after_a_while(registering, of_pod):
     core, bus, _ = started([node(), pod()], 5)
-    core.deliver([node(6, **registering)])
-    assert events(work_off(core, bus)) == []
+    assert events(work_off(core, bus, node(6, **registering))) == []
     core.now = Now(core.now.monotonic + SETTLE, core.now.wall)
     assert sorted(events(work_off(core, bus))) == lost(of_pod)
     core.now = Now(core.now.monotonic + 2 * SETTLE, core.now.wall)

@@ -37,8 +37,7 @@ def test_a_fact_of_a_later_version_stays_until_it_is_replaced():
     subject = fact("node", "n1")
     bus.write(subject, b"later", None)
     driver.handle(unreadable(subject, bus.sequence, newer=True))
-    driver.deliver([node(revision=2, capacity={"cpu": "5"}, allocatable={"cpu": "5"})])
-    work_off(driver, bus)
+    work_off(driver, bus, node(revision=2, capacity={"cpu": "5"}, allocatable={"cpu": "5"}))
     assert bus.messages[subject][1] == b"later"
     assert driver.open_work == 0
     del bus.messages[subject]  # an operator deletes it
@@ -52,8 +51,7 @@ def test_subjects_that_inventory_does_not_write_stay(subject):
     driver, bus, _ = started([node()])
     driver.handle(unreadable(subject, 99))
     driver.begin_list()
-    driver.deliver([node(), Listed(5)])
-    work_off(driver, bus)
+    work_off(driver, bus, node(), Listed(5))
     assert subject not in bus.messages
     driver.handle(ReadBack(subject, 0))
     assert driver.core._desired._records.keys() == {fact("node", "n1"), fact("config", "scheduler")}

@@ -12,11 +12,9 @@ def namespace(revision: int, *, deleted: bool = False, **labels: str) -> Change:
 def test_a_namespace_is_published_with_its_labels_until_it_is_gone() -> None:
     driver, bus, _ = started([namespace(1, env="dev")], revision=2)
     assert bus.fact("cluster.namespace.ml") == NamespaceFact(name="ml", revision="1", labels=(("env", "dev"),))
-    driver.deliver([namespace(3, env="prod")])
-    work_off(driver, bus)
+    work_off(driver, bus, namespace(3, env="prod"))
     assert bus.fact("cluster.namespace.ml").labels == (("env", "prod"),)
-    driver.deliver([namespace(4, deleted=True)])
-    work_off(driver, bus)
+    work_off(driver, bus, namespace(4, deleted=True))
     assert isinstance(bus.fact("cluster.namespace.ml"), Gone)
 
 

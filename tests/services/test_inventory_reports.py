@@ -40,8 +40,7 @@ def test_a_network_topology_is_reported_once(mode, reason, said):
     assert (report.kind, report.name, report.reason) == ("PodGroup", "g", reason)
     assert report.message.startswith("PodGroup default/g: spec.networkTopology")
     assert said in report.message
-    core.deliver([group(2)])
-    assert work_off(core, bus) == []
+    assert work_off(core, bus, group(2)) == []
 
 
 def test_an_event_is_tried_again_with_growing_pauses_and_then_given_up():

@@ -63,25 +63,20 @@ def test_claims_of_pods_of_other_schedulers_are_published_with_them() -> None:
 
 def test_objects_follow_the_pods_and_their_own_changes() -> None:
     driver, bus, _ = started([*STORAGE], revision=20)
-    driver.deliver([pod(21, "a", "late")])
-    work_off(driver, bus)
+    work_off(driver, bus, pod(21, "a", "late"))
     assert published(bus).keys() == {"storageclass.fast", "volumelimits.n1"}
-    driver.deliver([claim(22, "late"), volume(23, "pv-late")])
-    work_off(driver, bus)
+    work_off(driver, bus, claim(22, "late"), volume(23, "pv-late"))
     assert {"volumeclaim.ml.late", "volume.pv-late"} <= published(bus).keys()
-    driver.deliver([volume(24, "pv-late", deleted=True)])
-    work_off(driver, bus)
+    work_off(driver, bus, volume(24, "pv-late", deleted=True))
     assert "volume.pv-late" not in published(bus)
-    driver.deliver([volume(25, "pv-late"), pod(26, "b", "data"), pod(27, "a", "late", deleted=True)])
-    work_off(driver, bus)
+    work_off(driver, bus, volume(25, "pv-late"), pod(26, "b", "data"), pod(27, "a", "late", deleted=True))
     assert published(bus).keys() == {"volumeclaim.ml.data", "volume.pv-data", "storageclass.fast", "volumelimits.n1"}
 
 
 def test_a_claim_of_a_pod_that_has_ended_is_not_published() -> None:
     driver, bus, _ = started([*STORAGE, pod(10, "a", "data", node="n1")], revision=20)
     assert "volumeclaim.ml.data" in published(bus)
-    driver.deliver([pod(21, "a", "data", node="n1", status={"phase": "Succeeded"})])
-    work_off(driver, bus)
+    work_off(driver, bus, pod(21, "a", "data", node="n1", status={"phase": "Succeeded"}))
     assert "volumeclaim.ml.data" not in published(bus)
 
 
@@ -89,12 +84,10 @@ def test_a_new_list_deletes_what_is_not_in_it() -> None:
     driver, bus, _ = started([*STORAGE, pod(10, "a", "data")], revision=20)
     driver.begin_list()
     kept = [each for each in STORAGE if each.kind != "PersistentVolume"]
-    driver.deliver([*kept, pod(10, "a", "data"), Listed(30)])
-    work_off(driver, bus)
+    work_off(driver, bus, *kept, pod(10, "a", "data"), Listed(30))
     assert published(bus).keys() == {"volumeclaim.ml.data", "storageclass.fast", "volumelimits.n1"}
     driver.begin_list()
-    driver.deliver([*STORAGE, Listed(40)])
-    work_off(driver, bus)
+    work_off(driver, bus, *STORAGE, Listed(40))
     assert published(bus) == {}
 
 
@@ -123,8 +116,7 @@ STORAGE_OF_DATA = ("volumelimits.n1", "storageclass.fast", "volume.pv-data", "vo
 
 def test_a_pod_is_published_after_its_claims_and_what_they_name() -> None:
     driver, bus, _ = started([*STORAGE, pod(10, "b", "other", scheduler="other", node="n1")], revision=20)
-    driver.deliver([pod(21, "a", "data")])
-    work_off(driver, bus)
+    work_off(driver, bus, pod(21, "a", "data"))
     found = messages_of(bus, *STORAGE_OF_DATA, "pod.uid-a")
     assert found == sorted(found)
     assert messages_of(bus, "volumeclaim.ml.other") < messages_of(bus, "pod.uid-a"), "volumes of other pods count"
@@ -136,11 +128,9 @@ def test_the_pods_of_a_list_are_published_after_their_claims() -> None:
     found = messages_of(bus, *STORAGE_OF_DATA, "pod.uid-a")
     assert found == sorted(found)
     driver.begin_list()
-    driver.deliver([pod(30, "c", "late")])
-    work_off(driver, bus)
+    work_off(driver, bus, pod(30, "c", "late"))
     assert "cluster.pod.uid-c" not in bus.messages
-    driver.deliver([claim(31, "late"), volume(32, "pv-late"), *STORAGE, *pods, Listed(40)])
-    work_off(driver, bus)
+    work_off(driver, bus, claim(31, "late"), volume(32, "pv-late"), *STORAGE, *pods, Listed(40))
     found = messages_of(bus, "volume.pv-late", "volumeclaim.ml.late", "pod.uid-c")
     assert found == sorted(found)
 
@@ -186,23 +176,17 @@ def test_volumes_that_can_be_bound_are_published_while_a_claim_of_a_pod_waits() 
         [*disks, local_class(5), waiting_claim(6, "data"), waiting_claim(7, "unused")], revision=20
     )
     assert volumes(bus) == set()
-    driver.deliver([pod(21, "a", "data")])
-    work_off(driver, bus)
+    work_off(driver, bus, pod(21, "a", "data"))
     assert volumes(bus) == {"free"}
-    driver.deliver([waiting_claim(22, "late"), pod(23, "b", "late"), disk(24, "more")])
-    work_off(driver, bus)
+    work_off(driver, bus, waiting_claim(22, "late"), pod(23, "b", "late"), disk(24, "more"))
     assert volumes(bus) == {"free", "mine", "more"}
-    driver.deliver([local_class(25, "Immediate")])
-    work_off(driver, bus)
+    work_off(driver, bus, local_class(25, "Immediate"))
     assert volumes(bus) == set()
-    driver.deliver([local_class(26)])
-    work_off(driver, bus)
+    work_off(driver, bus, local_class(26))
     assert volumes(bus) == {"free", "mine", "more"}
-    driver.deliver([waiting_claim(27, "data", volumeName="free"), disk(28, "free", "Bound", "data")])
-    work_off(driver, bus)
+    work_off(driver, bus, waiting_claim(27, "data", volumeName="free"), disk(28, "free", "Bound", "data"))
     assert volumes(bus) == {"free", "mine", "more"}
-    driver.deliver([pod(29, "b", "late", deleted=True)])
-    work_off(driver, bus)
+    work_off(driver, bus, pod(29, "b", "late", deleted=True))
     assert volumes(bus) == {"free"}, "that of a bound claim"
 
 
@@ -211,8 +195,7 @@ def test_the_order_of_objects_does_not_matter() -> None:
     for order in permutations(objects):
         driver, bus, _ = started([], revision=20)
         for number, each in enumerate(order):
-            driver.deliver([each._replace(revision=21 + number)])
-            work_off(driver, bus)
+            work_off(driver, bus, each._replace(revision=21 + number))
         assert volumes(bus) == {"free"}
 
 

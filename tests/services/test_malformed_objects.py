@@ -78,8 +78,7 @@ def test_inventory_reads_malformed_objects_of_all_kinds(kind: str) -> None:
     everything = [*map(raw, malformed(kind)), *BROKEN]
     for number, data in enumerate(everything):
         driver.deliver([Change(ChangeType.APPLIED, kind, where, "a", number + 2, data)])
-    driver.deliver([node("valid", revision=len(everything) + 2)])
-    work_off(driver, bus)
+    work_off(driver, bus, node("valid", revision=len(everything) + 2))
     assert bus.fact("cluster.node.valid").name == "valid"
 
 
@@ -93,8 +92,7 @@ def test_inventory_reports_an_object_that_a_decoder_fails_for(monkeypatch: pytes
     events = work_off(driver, bus)
     assert bus.fact("cluster.node.n1").name == "n1"
     assert ["ZeroDivisionError: a defect" in event.message for event in events] == [True]
-    driver.deliver([Change(ChangeType.APPLIED, "Pod", "default", "a", 4, raw(valid("Pod")))])
-    work_off(driver, bus)
+    work_off(driver, bus, Change(ChangeType.APPLIED, "Pod", "default", "a", 4, raw(valid("Pod"))))
     (logged,) = [line for line in driver.logged if line.level == "error"]  # once
     assert "Pod default/a" in logged.message
     assert logged.message.rstrip().endswith("ZeroDivisionError: a defect")

@@ -38,8 +38,7 @@ def test_an_alias_is_one_token_of_a_subject_and_shows_the_uid():
 
 def test_inventory_publishes_the_second_pod_under_an_alias_with_a_problem():
     core, bus, _ = inventory([pod("a"), pod("c", "u2")])
-    core.deliver([pod("b", revision=2)])
-    (seen, record) = sorted(work_off(core, bus), key=lambda each: isinstance(each, EventRecord))
+    (seen, record) = sorted(work_off(core, bus, pod("b", revision=2)), key=lambda each: isinstance(each, EventRecord))
     assert seen == RecordStep(OTHER, "default/b", "seen", at=1.0)
     assert (record.name, record.uid, record.message) == ("b", "u1", PROBLEM)
     found = facts(bus)
@@ -51,8 +50,7 @@ def test_inventory_publishes_the_second_pod_under_an_alias_with_a_problem():
 
 def test_the_uid_is_free_again_after_its_owner_is_deleted():
     core, bus, _ = inventory([pod("a"), pod("b", revision=2)], 2)
-    core.deliver([gone("Pod", "a", 3)])
-    work_off(core, bus)
+    work_off(core, bus, gone("Pod", "a", 3))
     assert isinstance(bus.fact(subjects.fact("pod", OTHER)), Gone)
     assert {name: (fact.uid, fact.problems) for name, fact in facts(bus).items()} == {"b": ("u1", ())}
     assert core.open_work == 0
@@ -60,11 +58,9 @@ def test_the_uid_is_free_again_after_its_owner_is_deleted():
 
 def test_the_owner_keeps_its_uid_when_another_is_deleted_or_made_anew():
     core, bus, _ = inventory([pod("a"), pod("b", revision=2)], 2)
-    core.deliver([pod("b", "u3", 3)])
-    work_off(core, bus)
+    work_off(core, bus, pod("b", "u3", 3))
     assert {name: fact.uid for name, fact in facts(bus).items()} == {"a": "u1", "b": "u3"}
-    core.deliver([gone("Pod", "a", 4), gone("Pod", "b", 5)])
-    work_off(core, bus)
+    work_off(core, bus, gone("Pod", "a", 4), gone("Pod", "b", 5))
     assert facts(bus) == {}
 
 
@@ -77,8 +73,7 @@ def test_the_owner_is_the_same_after_another_list_and_after_a_restart(restarted)
         core, bus, _ = inventory(again, 2, bus)
     else:
         core.begin_list()
-        core.deliver([*again, Listed(2)])
-        work_off(core, bus)
+        work_off(core, bus, *again, Listed(2))
     assert {name: fact.uid for name, fact in facts(bus).items()} == {"a": "u1", "b": OTHER}
     assert [subject for subject, *_ in bus.log[written:]] == [subjects.SYNCED]
 
@@ -86,8 +81,7 @@ def test_the_owner_is_the_same_after_another_list_and_after_a_restart(restarted)
 def test_an_owner_that_vanished_between_lists_leaves_the_uid():
     core, bus, _ = inventory([pod("a"), pod("b", revision=2)], 2)
     core.begin_list()
-    core.deliver([pod("b", revision=2), Listed(5)])
-    work_off(core, bus)
+    work_off(core, bus, pod("b", revision=2), Listed(5))
     assert {name: (fact.uid, fact.problems) for name, fact in facts(bus).items()} == {"b": ("u1", ())}
 
 
@@ -96,8 +90,7 @@ def test_at_the_first_list_a_bound_pod_is_the_owner_since_claims_may_be_its_own(
     core, bus, _ = inventory(both, 2)
     assert subjects.SYNCED not in bus.messages, "it lists again first"
     core.begin_list()
-    core.deliver([*both, Listed(2)])
-    work_off(core, bus)
+    work_off(core, bus, *both, Listed(2))
     assert {name: fact.uid for name, fact in facts(bus).items()} == {"a": "u1", "b": OTHER}
     assert subjects.SYNCED in bus.messages
 
@@ -177,7 +170,6 @@ def test_a_change_of_the_second_pod_is_no_change_of_the_owner():
     before = bus.messages[subjects.fact("pod", "u1")]
     raw = json.loads(pod("b", revision=3).raw)
     raw["spec"]["nodeName"] = "n7"
-    core.deliver([Change(*pod("b", revision=3)[:5], json.dumps(raw).encode())])
-    work_off(core, bus)
+    work_off(core, bus, Change(*pod("b", revision=3)[:5], json.dumps(raw).encode()))
     assert bus.messages[subjects.fact("pod", "u1")] == before
     assert facts(bus)["b"].node == "n7"

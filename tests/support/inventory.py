@@ -186,8 +186,10 @@ def execute(driver, bus, command):
             driver.handle(EventRecorded(token))
 
 
-def work_off(driver, bus):
-    """Execute all commands; return the Events and steps that were recorded."""
+def work_off(driver, bus, *changes):
+    """Deliver changes, if any, and execute all commands; return the Events and steps that were recorded."""
+    if changes:
+        driver.deliver(changes)
     recorded = []
     while commands := driver.take():
         for one in commands:
@@ -203,8 +205,7 @@ def started(changes=(), revision=1, bus=None, **options):
     driver, bus = Driver(**options), bus or Bus()
     driver.load_all(bus)
     driver.begin_list()
-    driver.deliver([*changes, Listed(revision)])
-    return driver, bus, work_off(driver, bus)
+    return driver, bus, work_off(driver, bus, *changes, Listed(revision))
 
 
 async def until(true):
