@@ -49,8 +49,7 @@ def test_pods_of_one_podgroup_share_no_card_and_the_next_waits_until_one_ends(pl
     played.put(PodGroupFact(key=GroupKey("ns/g")))
     for name in ("x", "y", "z"):
         played.put(grouped(name))
-    out = played.tick()
-    played.written(out)
+    out = played.decided()
     placed = {claim.name: claim.grants[0].devices[0].index for claim in out.claims}
     assert sorted(placed.values()) == [0, 1]
     (waiting,) = {"x", "y", "z"} - placed.keys()

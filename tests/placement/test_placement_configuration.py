@@ -23,8 +23,7 @@ class Configured(Played):
 
     def placed(self) -> list[str]:
         """Tick; return the names of the pods in the ledgers that are written."""
-        out = self.tick()
-        self.written(out)
+        out = self.decided()
         return [claim.name for claim in out.claims]
 
 

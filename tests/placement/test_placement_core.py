@@ -50,7 +50,7 @@ def test_it_knows_whether_there_are_explanations_that_do_not_expire(played) -> N
     played.gone(waiting)
     assert not cluster.has_explained
     played.put(placed)
-    played.written(played.tick())
+    played.decided()
     assert not cluster.has_explained, "its claim says why it was placed"
 
 
@@ -67,7 +67,7 @@ def test_higher_priority_then_age_comes_first(played) -> None:
     assert [claim.name for claim in out.claims] == ["urgent"]
     played.written(out)
     played.gone(pod("urgent"))
-    played.written(played.tick())
+    played.decided()
     assert [claim.name for claim in played.tick().claims] == ["early"]
 
 
@@ -203,7 +203,7 @@ def test_a_partial_model_name_is_reported_for_waiting_and_placed_pods(played) ->
 
 def test_an_outcome_of_another_pod_does_not_answer_for_a_claim_with_its_id(played) -> None:
     played.put(pod("x", vgpu(1, 40)))
-    played.written(played.tick())
+    played.decided()
     (claim,) = played.core.scheduler.cluster.ledger("a").claims.values()
     assert not played.outcome(replace(claim, uid="other"), "refused", "no route to host")
     assert not played.tick().writes

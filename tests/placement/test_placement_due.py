@@ -35,7 +35,7 @@ def test_before_the_cluster_is_known_work_is_open_and_nothing_is_due() -> None:
     played.sync()
     played.put(pod("x", vgpu(1, 60)))
     assert played.core.open_work == 1
-    played.written(played.tick())
+    played.decided()
     played.tick()
     assert played.core.open_work == 0
 
@@ -58,8 +58,7 @@ def test_the_earliest_of_an_orphan_a_retry_and_a_repeated_reason_is_next(played)
     played.tick()
     assert (played.due, played.core.open_work) == (ORPHAN_GRACE - 4.0, 1)
     played.outcome(new, REFUSED, "no")
-    out = played.tick()
-    played.written(out)
+    out = played.decided()
     assert played.due == 0.5, "the retry of the refused pod comes before its reason and the orphan"
     assert played.core.open_work == 3
     out = played.tick(0.5)
@@ -69,14 +68,13 @@ def test_the_earliest_of_an_orphan_a_retry_and_a_repeated_reason_is_next(played)
     assert played.tick(played.due).pods_read == ["unknown"]
     assert played.due is None, "the answer is awaited"
     assert played.pod_read("unknown").repaired == ["claim without pod"]
-    played.written(played.tick())
+    played.decided()
     assert (played.due, played.core.open_work) == (None, 0)
 
 
 def test_a_claim_that_counts_as_bound_and_is_not_has_its_time_beside_others(played) -> None:
     played.put(pod("x", vgpu(1, 60)))
-    out = played.tick()
-    played.written(out)
+    out = played.decided()
     played.outcome(out.claims[0], "bound")
     assert played.due == BOUND_GRACE
     played.tick(3.0)
@@ -88,10 +86,9 @@ def test_a_claim_that_counts_as_bound_and_is_not_has_its_time_beside_others(play
 def test_open_work_counts_refused_pods_until_they_wait_with_their_reason(played) -> None:
     played.put(pod("x", vgpu(1, 60)))
     for refusals in range(1, PROMPT_RETRIES + 3):
-        out = played.tick(played.due or 0.0)
-        played.written(out)
+        out = played.decided(played.due or 0.0)
         played.outcome(out.claims[0], REFUSED, "no")
-        played.written(played.tick())
+        played.decided()
         assert played.tick().writes == []
         assert played.core.open_work == (refusals <= PROMPT_RETRIES) + 1, "its reason is to be published"
         retry = RETRY.first * 2 ** (refusals - 1)

@@ -94,8 +94,7 @@ def test_the_claim_of_a_pod_whose_fact_was_never_valid_is_no_orphan() -> None:
 def test_a_ledger_with_the_claims_of_another_node_is_not_applied() -> None:
     played = two_nodes()
     played.put(pod("u1", vgpu(1, 90), uid="u1"))
-    out = played.tick()
-    played.written(out)
+    out = played.decided()
     (claim,) = out.claims
     there = out.ledgers[0].node
     other = {"a": "b", "b": "a"}[there]
@@ -126,7 +125,7 @@ def test_a_write_in_flight_does_not_replace_an_invalid_ledger() -> None:
 def test_removals_wait_while_a_ledger_is_invalid() -> None:
     played = Played()
     played.put(pod("u1", vgpu(1, 90), uid="u1"))
-    played.written(played.tick())
+    played.decided()
     played.invalid(subjects.ledger("a"), 9)
     played.remove("pod", "u1")
     assert played.tick(5.0).writes == []

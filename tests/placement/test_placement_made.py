@@ -30,8 +30,7 @@ class OneChip(Played):
 
     def claimed(self) -> dict[str, str]:
         """Tick; return the templates of the pods of the node, if its ledger is written."""
-        out = self.tick()
-        self.written(out)
+        out = self.decided()
         return {claim.name: claim.grants[0].devices[0].detail for claim in out.claims}
 
 

@@ -56,7 +56,7 @@ def claimed() -> Played:
     played = Played(replace(node("a"), uid="first"))
     for name in ("x", "y"):
         played.put(pod(name, WEB if name == "x" else ask(container(cpu=1))))
-        played.written(played.tick())
+        played.decided()
     played.put(pod("x", WEB, node="a"))
     played.tick()
     return played
@@ -108,7 +108,7 @@ def test_a_resize_changes_what_the_claim_of_a_bound_pod_takes(played) -> None:
     """A node has 64 CPUs."""
     big = ask(container(cpu=40_000, memory=2**30))
     played.put(pod("x", big))
-    played.written(played.tick())
+    played.decided()
     resized = ask(container(cpu=10_000, memory=2**31))
     played.put(pod("x", resized), pod("y", ask(container(cpu=30_000))))
     assert played.tick().claims == [], "the amounts of a claim count until its pod is bound"

@@ -81,8 +81,7 @@ def test_a_pod_at_its_queues_bound_says_so_and_goes_on_when_another_ends() -> No
     played.written(out)
     played.put(replace(pod("p0", vgpu(1, 60)), queue="q", node="a", held=claim.grants, ended=True, succeeded=True))
     # Its claim is taken out of the ledger first.
-    out = played.tick()
-    played.written(out)
+    out = played.decided()
     again = played.tick()
     assert [each.uid for each in out.claims + again.claims] == ["uid-p1"]
 
@@ -295,7 +294,7 @@ def test_a_group_that_cannot_start_keeps_no_other_out(plugin, asks, together) ->
 def test_a_group_that_may_start_later_keeps_its_promise() -> None:
     played = of_two_nodes("capacity")
     apply(played, "first", vgpu(1, 100), vgpu(1, 100))
-    played.written(played.tick())
+    played.decided()
     apply(played, "later", vgpu(1, 100), created=1.0)
     out = played.tick()
     assert out.writes == []
@@ -306,7 +305,7 @@ def test_a_group_gets_its_promise_again_from_a_node_that_serves_it() -> None:
     played = of_two_nodes("capacity")
     apply(played, "huge", vgpu(1, 200))
     apply(played, "ordinary", vgpu(1, 100), created=1.0)
-    played.written(played.tick())
+    played.decided()
     played.put(node("c", [card(2, memory=200)]))
     played.put(replace(QueueFact(name="q", deserved={MEMORY: 300}), capability={MEMORY: 300}))
     out = played.tick()
@@ -366,8 +365,7 @@ def test_a_whole_card_counts_as_the_one_of_the_only_nodes_that_the_pod_may_use(p
 def test_a_whole_card_of_the_nodes_that_the_pod_may_use_is_waited_for() -> None:
     played = of_two_sizes("capacity", 1)
     played.put(replace(pod("first", whole()), queue="q"))
-    out = played.tick()
-    played.written(out)
+    played.decided()
     played.put(replace(pod("second", whole()), queue="q"))
     assert not played.tick().claims
     played.put(node("s9", [card(5, memory=40)], labels={"size": "small"}))
@@ -379,7 +377,7 @@ def test_other_cards_make_only_pods_be_checked_again_whose_amounts_they_change()
     for at in range(50):
         played.put(replace(pod(f"cpu{at}", ask(container(cpu=10**9))), queue="q"))
     played.put(replace(pod("whole", whole()), queue="q"))
-    played.written(played.tick())
+    played.decided()
     played.put(replace(pod("more", whole()), queue="q"))
     played.tick()
     played.put(node("other", [card(7, memory=70, model="T4")], labels={"size": "large"}))

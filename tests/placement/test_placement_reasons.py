@@ -52,13 +52,12 @@ def test_outcomes_of_several_claims_in_one_message_are_all_applied() -> None:
     played = Played(node("a", [card(at, memory=100) for at in range(3)]))
     for name in ("x", "y", "z"):
         played.put(pod(name, vgpu(1, 60)))
-    out = played.tick()
-    played.written(out)
+    out = played.decided()
     played.remove("pod", "uid-x")
     outcomes = tuple(
         Outcome(each.id, each.uid, REFUSED, "no") for each in sorted(out.claims, key=lambda each: each.uid)
     )
     steps = played.send(OutcomesReceived("a", NodeOutcomes(node="a", outcomes=outcomes))).steps
     assert [(each.uid, each.name) for each in steps] == [("uid-y", "claim refused"), ("uid-z", "claim refused")]
-    played.written(played.tick())
+    played.decided()
     assert [claim.name for claim in played.tick(0.5).claims] == ["y", "z"]

@@ -92,8 +92,7 @@ def test_only_outcomes_that_changed_are_applied() -> None:
     played = Played()
     for name in ("x", "y"):
         played.put(pod(name, vgpu(1, 40)))
-    out = played.tick()
-    played.written(out)
+    out = played.decided()
     x, y = sorted(out.claims, key=lambda claim: claim.name)
     bound, refused = Outcome(x.id, x.uid, "bound"), Outcome(y.id, y.uid, "refused", "no")
     assert outcomes(played, "a", bound).steps == []

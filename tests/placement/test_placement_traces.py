@@ -90,8 +90,7 @@ def test_a_refused_claim_leaves_no_part_of_a_trace():
 def test_without_traces_nothing_is_exported():
     played = Played()
     played.put(pod("x", vgpu(1, 100)))
-    out = played.tick()
-    played.written(out)
+    out = played.decided()
     played.outcome(out.claims[0], BOUND)
     assert traces(played.tick()) == []
 

@@ -123,8 +123,7 @@ def test_pods_of_one_claim_go_where_its_volume_is_made() -> None:
 def test_a_refused_claim_frees_its_volume() -> None:
     core = begin(unbound("one"), unbound("two"), disk("pv", "b"))
     core.put(using("p", "one"))
-    out = core.tick()
-    core.written(out)
+    out = core.decided()
     core.put(using("q", "two"))
     assert settle(core) == {}
     (claim,) = out.claims

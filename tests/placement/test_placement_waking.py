@@ -179,7 +179,7 @@ def until_explained(core: PlacementCore, played: Played) -> None:
     """Tick until every waiting pod has its reason."""
     ticks = 0
     while core.open_work and (ticks := ticks + 1) < 10 * SHAPES:
-        played.written(played.tick(played.due or 0.0))
+        played.decided(played.due or 0.0)
     assert not core.open_work
 
 
@@ -224,7 +224,7 @@ def test_a_node_that_comes_serves_the_one_pod_that_waits_for_it(shape, fact, nam
 def test_a_limit_of_a_queue_that_does_not_change_costs_no_look_at_the_pods_that_it_holds_back(evaluated) -> None:
     core = Played(node("a", cpu=100_000))
     core.put(QueueFact(name="default", capability={"cpu": 1000}), pod("first", ask(container(cpu=500))))
-    core.written(core.tick())
+    core.decided()
     for number in range(SHAPES):
         core.put(pod(f"w{number}", ask(container(cpu=600 + number))))
     until_explained(core.core, core)

@@ -162,6 +162,12 @@ class Played:
             answers.append(self.send(Written(write.token, self.sequence)))
         return answers
 
+    def decided(self, after: float = 0.0) -> Commands:
+        """Tick and acknowledge all writes; return the commands of the tick."""
+        out = self.tick(after)
+        self.written(out)
+        return out
+
     def settle(self) -> dict[str, str]:
         """Decide until nothing changes; return the nodes of the new claims by pod."""
         nodes: dict[str, str] = {}
