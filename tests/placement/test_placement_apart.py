@@ -63,15 +63,6 @@ def test_pods_of_one_podgroup_share_no_card_and_the_next_waits_until_one_ends(pl
     assert cards(played) == {waiting: placed[first.name]}
 
 
-def test_a_pod_of_another_podgroup_and_one_without_may_share_its_cards(played) -> None:
-    played.put(PodGroupFact(key=GroupKey("ns/g")))
-    for name in ("x", "y"):
-        played.put(grouped(name))
-    cards(played)
-    played.put(pod("alone", vgpu(2, 10)))
-    assert "alone" in cards(played)
-
-
 def test_pods_of_one_rule_share_no_card(played) -> None:
     played.put(configured())
     for name in ("x", "y", "z"):

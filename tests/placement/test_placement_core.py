@@ -60,17 +60,6 @@ def _held(count, memory):
     return core.place(vgpu(count, memory)).grants
 
 
-def test_higher_priority_then_age_comes_first(played) -> None:
-    played.put(pod("late", vgpu(2, 90), created=2.0), pod("early", vgpu(2, 90), created=1.0))
-    played.put(pod("urgent", vgpu(2, 90), created=3.0, priority=5))
-    out = played.tick()
-    assert [claim.name for claim in out.claims] == ["urgent"]
-    played.written(out)
-    played.gone(pod("urgent"))
-    played.decided()
-    assert [claim.name for claim in played.tick().claims] == ["early"]
-
-
 def test_gates_problems_queues_and_groups_that_are_missing_say_so(played) -> None:
     played.put(pod("gated", gates=("example.com/quota",)), replace(pod("q"), queue="nowhere"), pod("g-0", gang="g"))
     played.put(QueueFact(name="closed", open=False), replace(pod("c"), queue="closed"))

@@ -11,7 +11,6 @@ from deviceshare.model import (
     PodTerm,
     PodTopology,
     Requirement,
-    SpreadConstraint,
 )
 from deviceshare_bus.messages import subjects
 from deviceshare_placement.core.claims import INTER_POD
@@ -92,16 +91,6 @@ def test_a_pod_that_needs_another_is_placed_after_a_foreign_pod_was_bound() -> N
     assert core.settle() == {"follower": "b"}
 
 
-def test_pods_spread_over_zones() -> None:
-    spread = PodTopology("ns", (("app", "web"),), spread=(SpreadConstraint(ZONE, 1, selector("web")),))
-    nodes = {"a": "z1", "b": "z1", "c": "z2"}
-    core = Played(*(place(name, zone) for name, zone in nodes.items()))
-    for number in range(4):
-        core.put(labelled(f"p{number}", "web", spread))
-    zones = [nodes[where] for where in core.settle().values()]
-    assert sorted(zones) == ["z1", "z1", "z2", "z2"]
-
-
 def test_labels_of_namespaces_decide() -> None:
     selects = PodSelection(selector("db"), (), (Requirement("env", "In", ("prod",)),))
     core = Played(place("a"))
@@ -132,21 +121,6 @@ def test_claims_that_constraints_concern_are_written_with_a_message_that_conflic
     subjects_of = {each.subject for each in together[0].writes}
     assert subjects.ledger(INTER_POD) in subjects_of
     assert {claim.name for each in together[0].writes for claim in each.message.claims} >= {"one", "two"}
-
-
-def test_of_two_replicas_that_decide_at_the_same_time_one_decides_again() -> None:
-    core = Played(place("a", "z1"), place("b", "z1"), place("c", "z2"))
-    core.put(labelled("mine", "db", apart("db", ZONE)))
-    out = core.tick()
-    assert claimed(out) == {"mine": "a"}
-    # The other replica claims on another node of the zone: no ledger of a node conflicts.
-    theirs = Claim(id="other-1", uid="uid-theirs", namespace="ns", name="theirs", labels=(("app", "db"),))
-    core.ledger("b", 1, theirs)
-    core.ledger(INTER_POD, 2)
-    (write,) = out.writes
-    core.conflict(write)
-    core.read_back("a")
-    assert core.settle() == {"mine": "c"}
 
 
 def test_the_first_pod_with_a_term_waits_until_other_replicas_know_it(monkeypatch) -> None:

@@ -76,18 +76,6 @@ def begin(*facts) -> Played:
     return core
 
 
-def test_the_smallest_volume_that_is_large_enough_decides_the_node() -> None:
-    core = begin(unbound("data", size=5), disk("pv-a", "a", 4), disk("pv-b", "b", 6), disk("pv-c", "c", 9))
-    core.put(using("p", "data"))
-    assert settle(core) == {"p": ("b", (reserved("data", "pv-b"),))}
-
-
-def test_a_volume_is_made_on_the_node_that_the_class_allows() -> None:
-    core = begin(unbound("data", "fast"), unbound("other", "zonal"))
-    core.put(using("p", "data"), using("q", "other"))
-    assert settle(core) == {"p": ("a", (made("data", "a"),)), "q": ("b", (made("other", "b"),))}
-
-
 def test_a_volume_is_not_chosen_twice() -> None:
     core = begin(unbound("one"), unbound("two"), disk("pv", "b"))
     core.put(using("p", "one"), using("q", "two"))
@@ -132,12 +120,6 @@ def test_a_refused_claim_frees_its_volume() -> None:
     settle(core)
     core.put(disk("pv", "b"))
     assert list(settle(core).values()) in ([("b", (reserved("one", "pv"),))], [("b", (reserved("two", "pv"),))])
-
-
-def test_a_bound_claim_needs_no_binding() -> None:
-    core = begin(disk("pv", "b", claim="ns/data", claim_uid="uid-data"))
-    core.put(replace(unbound("data"), volume="pv", bound=True), using("p", "data"))
-    assert settle(core) == {"p": ("b", ())}
 
 
 @pytest.mark.parametrize("volumes", [2, 3])

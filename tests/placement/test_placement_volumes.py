@@ -56,12 +56,6 @@ def test_a_pod_goes_where_its_volume_is() -> None:
     assert core.settle() == {"p": "b"}
 
 
-def test_a_volume_that_restricts_no_node_changes_nothing() -> None:
-    core = Played(place("a"), place("b"))
-    core.put(bound("data"), VolumeFact(name="pv-data"), using("p", "data"))
-    assert core.settle() == {"p": "a"}
-
-
 def test_a_pod_waits_for_its_claim_and_its_volume_with_a_reason() -> None:
     core = Played(place("a"), place("b"))
     core.put(using("p", "data"))
@@ -70,27 +64,6 @@ def test_a_pod_waits_for_its_claim_and_its_volume_with_a_reason() -> None:
     assert 'persistentvolume "pv-data" not found' in why(core)
     core.put(local("pv-data", "b"))
     assert core.settle() == {"p": "b"}
-
-
-def test_no_node_has_the_volume() -> None:
-    core = Played(place("a"), place("b"))
-    core.put(bound("data"), local("pv-data", "c"), using("p", "data"))
-    assert "2 node(s) didn't match PersistentVolume's node affinity" in why(core)
-    core.put(place("c"))
-    assert core.settle() == {"p": "c"}
-
-
-def test_the_zone_of_a_volume() -> None:
-    zone = "topology.kubernetes.io/zone"
-    core = Played(place("a", **{zone: "x"}), place("b", **{zone: "y"}))
-    core.put(bound("data"), VolumeFact(name="pv-data", labels=((zone, "y"),)), using("p", "data"))
-    assert core.settle() == {"p": "b"}
-
-
-def test_an_unbound_claim_of_mode_immediate() -> None:
-    core = Played(place("a"))
-    core.put(VolumeClaimFact(key="ns/data", storage_class="none"), using("p", "data"))
-    assert "pod has unbound immediate PersistentVolumeClaims" in why(core)
 
 
 def test_a_claim_for_one_pod_is_used_by_one_pod_at_a_time() -> None:
