@@ -25,9 +25,8 @@ from deviceshare_binder.service import main
 from deviceshare_bus.cores.core import Now
 from deviceshare_bus.messages.codec import decode_events, decode_outcomes, encode
 from deviceshare_bus.messages.subjects import event, explain, fact, ledger, outcome
-from deviceshare_bus.runtime import shell
 from deviceshare_bus.streams.creation import make_streams
-from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
+from deviceshare_bus.streams.publisher import Publisher, Write
 from deviceshare_bus.wire.connection import connect
 from deviceshare_cluster.interface import BindState
 from deviceshare_localcluster import LocalCluster
@@ -97,9 +96,6 @@ class Scene:
             return {one.claim: one.state for one in decode_outcomes(found.data).outcomes}
         except (NotFoundError, msgspec.DecodeError):
             return {}
-
-    async def stands(self, expected, node="n1"):
-        return await self.outcomes(node) == expected
 
     def binder(self):
         options = {"cluster": f"local:{self.url}", "reports_per_second": 200.0, "plugin_patience": 60.0}
@@ -228,32 +224,6 @@ async def test_a_core_log_can_be_replayed_in_another_process(nats_url, tmp_path,
             path = context.dump_core_log()
         assert set((await scene.outcomes()).values()) == {"bound"}
     assert await replayed_elsewhere(path, "deviceshare_binder.core") > 60
-
-
-async def test_a_slow_read_back_delays_neither_answers_nor_ticks(nats_url, monkeypatch):
-    fail_first_write(monkeypatch, Unknown("no answer"), outcome("n1"))
-    answer, read_back = asyncio.Event(), shell.read_back
-
-    async def slow(connection, stream, subject):
-        await answer.wait()
-        return await read_back(connection, stream, subject)
-
-    monkeypatch.setattr(shell, "read_back", slow)
-    async with Scene(nats_url) as scene:
-        for name in "abc":
-            await scene.pod(name)
-        await scene.publish(fact("node", "n2"), NodeFact(name="n2"))
-        await scene.claims(scene.claim("a"))
-        async with scene.binder() as context:
-            await until(lambda: asyncio.sleep(0, context.ready))
-            await until(lambda: scene.stands({"claim-a": "bound"}))
-            for claims in ([scene.claim("b")], [scene.claim("b"), scene.claim("c")]):
-                await scene.claims(*claims, node="n2")
-                expected = {one.id: "bound" for one in claims}
-                await until(lambda expected=expected: scene.stands(expected, node="n2"))
-            await until(lambda: asyncio.sleep(0, context.open_work() == 2))  # the read of n1 and its task
-            answer.set()
-            await until(lambda: asyncio.sleep(0, not context.open_work()))
 
 
 def test_an_exception_of_the_core_is_not_swallowed():

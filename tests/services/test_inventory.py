@@ -128,13 +128,3 @@ async def test_a_slow_read_back_does_not_delay_others(nats_server, monkeypatch):
             answer.set()
             await settled(context, await last_revision(cluster, ("Node", "", "n1")))
             assert isinstance(await stands(context, "cluster.synced"), Synced)
-
-
-async def test_an_unexpected_error_of_a_write_ends_the_service(nats_server, monkeypatch, tmp_path):
-    monkeypatch.setenv("DEVICESHARE_CORE_LOG_DIR", str(tmp_path))
-    fail_first_write(monkeypatch, ZeroDivisionError(), "cluster.node.n1")
-    async with LocalCluster(nats_server.url) as cluster:
-        await cluster.setup()
-        await cluster.create(NODE)
-        async with running(nats_server.url):
-            await until(lambda: any(tmp_path.iterdir()))  # the service ended and wrote its core log

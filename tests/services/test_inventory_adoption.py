@@ -77,13 +77,6 @@ def test_a_scheduler_that_writes_after_it_binds_is_heard():
     assert held(bus) == [("GPU-1", 3000, 0)]
 
 
-def test_a_pod_that_requests_no_devices_holds_none():
-    _, bus, said = started([node(), pod(one("GPU-0", 32000), limits={})], 3)
-    assert held(bus) == []
-    ((reason, value),) = reported(said)
-    assert (reason, value) == ("InvalidDeviceAnnotation", "GPU-0 32000 0")
-
-
 def waits_for(named, **asks):
     """Return the unserved devices of the fact of a pod that names these cards."""
     waiting = {
