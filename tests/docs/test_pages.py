@@ -15,7 +15,7 @@ from deviceshare.allocation.resource_names import device_names
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES
 from deviceshare.families.vgpu.wire import PODGROUP_POLICY
-from deviceshare.model import claims, facts, pod_topology, storage_facts, volumes
+from deviceshare.model import claims, cluster_facts, facts, pod_topology, storage_facts, volumes
 from deviceshare.model import explanations as explain
 from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
 from deviceshare.objects.policies import POLICY_ANNOTATIONS
@@ -192,7 +192,10 @@ def test_the_page_lists_the_streams():
 
 
 def test_the_page_lists_the_fields_of_messages():
-    modules = (facts, storage_facts, claims, explain, deviceshare_bus.messages.codec, deviceshare_bus.messages.leases)
+    modules = (
+        facts, cluster_facts, storage_facts, claims, explain, deviceshare_bus.messages.codec,
+        deviceshare_bus.messages.leases,
+    )  # fmt: skip
     rows = [row for row in section(BUS, "Messages").splitlines() if row.startswith("| `")]
     assert len(rows) > 10
     for row in rows:

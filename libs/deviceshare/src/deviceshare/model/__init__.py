@@ -1,12 +1,13 @@
 """The data types that services exchange, and the errors of invalid input. Imports nothing of the library.
 
-Reading order: :mod:`.facts` (state of the cluster), :mod:`.claims` (decisions), :mod:`.explanations` (reasons),
-:mod:`.volumes` and :mod:`.storage_facts` (volumes of pods, and their objects), :mod:`.problems` (errors of input),
-:mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities), :mod:`.shared_uids` (pods with one
-uid), :mod:`.bounded` (numbers in messages), :mod:`.requirements` and :mod:`.pod_topology` (selectors of labels,
-inter-pod constraints), :mod:`.policies` (the choice among nodes and cards), :mod:`.signatures` (HMAC of device
-annotations), :mod:`.revisions` (of objects, as numbers), :mod:`.fences` (claims that must not be bound any more),
-:mod:`.traces` (ids of traces), :mod:`.backoff` (pauses between retries), :mod:`.now` (the time as an argument).
+Reading order: :mod:`.facts` and :mod:`.cluster_facts` (state of the cluster), :mod:`.claims` (decisions),
+:mod:`.explanations` (reasons), :mod:`.volumes` and :mod:`.storage_facts` (volumes of pods, and their objects),
+:mod:`.problems` (errors of input), :mod:`.fields` (validation of input), :mod:`.quantities` (Kubernetes quantities),
+:mod:`.shared_uids` (pods with one uid), :mod:`.bounded` (numbers in messages), :mod:`.requirements` and
+:mod:`.pod_topology` (selectors of labels, inter-pod constraints), :mod:`.policies` (the choice among nodes and cards),
+:mod:`.signatures` (HMAC of device annotations), :mod:`.revisions` (of objects, as numbers), :mod:`.fences` (claims that
+must not be bound any more), :mod:`.traces` (ids of traces), :mod:`.backoff` (pauses between retries), :mod:`.now` (the
+time as an argument).
 """
 
 from deviceshare.model.backoff import Backoff
@@ -30,6 +31,17 @@ from deviceshare.model.claims import (
     Tenant,
     with_made,
 )
+from deviceshare.model.cluster_facts import (
+    DEFAULT_QUEUE,
+    AnyFact,
+    ConfigFact,
+    Gone,
+    NamespaceFact,
+    PodGroupFact,
+    PriorityClassFact,
+    QueueFact,
+    Synced,
+)
 from deviceshare.model.explanations import (
     ADMITTED,
     PENDING,
@@ -44,26 +56,18 @@ from deviceshare.model.explanations import (
     unit_of,
 )
 from deviceshare.model.facts import (
-    DEFAULT_QUEUE,
     Card,
     CardCordon,
-    ConfigFact,
     ContainerRequest,
     Fact,
-    Gone,
     GroupKey,
-    NamespaceFact,
     NodeFact,
     OtherPodFact,
     PodFact,
-    PodGroupFact,
     PodRequest,
     PodUid,
-    PriorityClassFact,
-    QueueFact,
     ResourceAmounts,
     Resources,
-    Synced,
     not_served,
 )
 from deviceshare.model.fences import FENCE, fence_entry, fenced_claims, with_fence
@@ -131,7 +135,6 @@ from deviceshare.model.signatures import (
     signed,
 )
 from deviceshare.model.storage_facts import (
-    AnyFact,
     NodeTerms,
     StorageClassFact,
     StorageFact,

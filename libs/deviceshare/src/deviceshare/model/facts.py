@@ -1,4 +1,4 @@
-"""Typed facts: the state of a cluster, decoded from Kubernetes objects.
+"""Typed facts, decoded from Kubernetes objects: nodes and pods; the others are in :mod:`.cluster_facts`.
 
 Inventory publishes them, all other services read them. A fact contains only what decisions and user views need, so
 kubelet heartbeats change no fact. Units: MiB of device memory, percent of a card's cores (or AI cores), millicores of
@@ -34,9 +34,6 @@ Resources = dict[str, Amount]
 
 ResourceAmounts = tuple[tuple[str, Amount], ...]
 """Pairs of resource name and amount, sorted by name; units as in :data:`Resources`."""
-
-DEFAULT_QUEUE = "default"
-"""The queue of pods and PodGroups that name none. Its object need not exist."""
 
 PodUid = NewType("PodUid", str)
 GroupKey = NewType("GroupKey", str)
@@ -295,114 +292,3 @@ class OtherPodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="oth
 def not_served(scheduler: str, served: Iterable[str]) -> str:
     """Return why a pod with this ``spec.schedulerName`` is not placed."""
     return f'spec.schedulerName is "{scheduler}": deviceshare places pods with {" or ".join(served)}'
-
-
-class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="podgroup"):
-    """A PodGroup: its pods are scheduled together (gang scheduling)."""
-
-    key: GroupKey
-    uid: str = ""
-    queue: str = DEFAULT_QUEUE
-    min_member: Amount = 1
-    min_task_member: dict[str, Amount] = {}
-    min_resources: Resources | None = None
-    """``spec.minResources``; None if missing."""
-    phase: str = ""
-    """``status.phase``."""
-    admitted: bool = False
-    """Whether its phase shows that it was admitted to its queue. With signing keys, a phase counts only with our
-    signature (:mod:`deviceshare.model.signatures`)."""
-    waiting_time: Real | None = None
-    """Limit of the waiting time in seconds (``sla-waiting-time``); None if missing."""
-    priority_class: str = ""
-    """Name of its PriorityClass."""
-    policies: Policies = NO_POLICIES
-    created: Real = 0.0
-    problems: tuple[Problem, ...] = ()
-    caveats: tuple[str, ...] = ()
-    """What the PodGroup asks for that has no effect, a sentence for each."""
-
-
-class PriorityClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="priorityclass"):
-    """A PriorityClass; ``default``: whether it applies to PodGroups without a class (``globalDefault``)."""
-
-    name: str
-    value: Amount = 0
-    default: bool = False
-    problems: tuple[Problem, ...] = ()
-
-
-class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"):
-    """A queue; only open queues are served.
-
-    ``guarantee`` and ``capability`` are its lower and upper bounds; ``deserved`` is its configured share, otherwise the
-    share follows from ``weight``. Resources that are not named are unbounded.
-    """
-
-    name: str
-    parent: str = ""
-    """``spec.parent``, for the plugin ``capacity`` with hierarchies; empty means ``root``."""
-    hierarchy: tuple[tuple[str, Real], ...] = ()
-    """Path below the root with the weight (at least 1) of each node, for the plugin ``drf`` with hierarchies:
-    annotations ``volcano.sh/hierarchy`` and ``volcano.sh/hierarchy-weights``."""
-    weight: Amount = 1
-    priority: Amount = 0
-    capability: Resources = {}
-    deserved: Resources = {}
-    guarantee: Resources = {}
-    reclaimable: bool = True
-    policies: Policies = NO_POLICIES
-    created: Real = 0.0
-    open: bool = True
-    state: str = ""
-    namespaces: tuple[str, ...] | None = None
-    """The namespaces that may use the queue (annotation ``deviceshare.io/namespaces``)."""
-    namespace_labels: Labels | None = None
-    """Namespaces with all of these labels may use it, too (``deviceshare.io/namespace-selector``)."""
-    problems: tuple[Problem, ...] = ()
-
-    def serves(self, namespace: str, labels: Labels) -> bool:
-        """Return whether a namespace with these labels may use the queue: any, if neither annotation is set."""
-        if self.namespaces is None and self.namespace_labels is None:
-            return True
-        selected = self.namespace_labels is not None and set(self.namespace_labels) <= set(labels)
-        return selected or namespace in (self.namespaces or ())
-
-    @property
-    def served(self) -> str:
-        """The namespaces that may use the queue, in words; '' for all."""
-        if self.namespaces is None and self.namespace_labels is None:
-            return ""
-        parts = [", ".join(self.namespaces)] if self.namespaces else []
-        if self.namespace_labels is not None:
-            parts.append("those labelled " + ",".join(f"{name}={value}" for name, value in self.namespace_labels))
-        return " and ".join(parts) or "none"
-
-
-class NamespaceFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="namespace"):
-    """A namespace, for the namespace selectors of inter-pod affinity."""
-
-    name: str
-    labels: Labels = ()
-    """Sorted."""
-    problems: tuple[Problem, ...] = ()
-
-
-class ConfigFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="config"):
-    """A configuration: ``name`` is ``scheduler`` (volcano-scheduler.conf) or ``devices`` (device-config.yaml)."""
-
-    name: str
-    text: str
-    source: str = ""
-    """Its source for messages: ``ConfigMap ns/name`` or a file."""
-
-
-class Gone(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="gone"):
-    """A tombstone: the object of this subject was deleted."""
-
-
-class Synced(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="synced"):
-    """All objects of the cluster at ``revision`` are on the bus: scheduling may begin."""
-
-    at: Real = 0.0
-    objects: Amount = 0

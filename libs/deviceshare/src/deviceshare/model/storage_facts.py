@@ -5,19 +5,7 @@ Fields and rules are those of Kubernetes ``v1`` and ``storage.k8s.io/v1``. Amoun
 """
 
 from deviceshare.model.bounded import Amount
-from deviceshare.model.facts import (
-    ConfigFact,
-    Fact,
-    Gone,
-    NamespaceFact,
-    NodeFact,
-    OtherPodFact,
-    PodFact,
-    PodGroupFact,
-    PriorityClassFact,
-    QueueFact,
-    Synced,
-)
+from deviceshare.model.facts import Fact
 from deviceshare.model.pod_topology import Selector, matches_labels
 from deviceshare.model.problems import Problem
 from deviceshare.model.requirements import Labels, Requirement
@@ -139,21 +127,3 @@ class VolumeLimitsFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag=
 
 StorageFact = VolumeClaimFact | VolumeFact | StorageClassFact | VolumeLimitsFact
 """The facts of storage. CLUSTER has them only where pods that deviceshare places use volumes."""
-
-AnyFact = (
-    NodeFact
-    | PodFact
-    | OtherPodFact
-    | PodGroupFact
-    | PriorityClassFact
-    | QueueFact
-    | NamespaceFact
-    | VolumeClaimFact
-    | VolumeFact
-    | StorageClassFact
-    | VolumeLimitsFact
-    | ConfigFact
-    | Gone
-    | Synced
-)
-"""All facts."""
