@@ -2,6 +2,7 @@
 
 import re
 
+from deviceshare.objects import KINDS
 from support import deploy
 
 OPERATORS = (deploy.ROOT / "docs" / "operators.md").read_text()
@@ -36,6 +37,14 @@ def test_each_permission_is_explained_and_granted():
             assert why
             explained[account.strip("`"), resource.strip("`")] = set(re.findall(r"`(\w+)`", verbs))
     assert explained == granted()
+
+
+def test_inventory_may_read_what_it_watches_and_nothing_else():
+    watched = {
+        f"{kind.plural}.{group}".rstrip(".") for kind in KINDS.values() for group in [kind.version.rpartition("/")[0]]
+    }
+    read = {resource for (account, resource), verbs in granted().items() if account == "inventory" and "list" in verbs}
+    assert read == watched
 
 
 def test_config_maps_are_read_in_the_namespaces_that_the_page_names():

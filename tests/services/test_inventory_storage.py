@@ -3,9 +3,10 @@
 from itertools import permutations
 
 from deviceshare.model import Gone, PodFact, PodRequest, PodVolume, StorageClassFact, VolumeClaimFact, VolumeFact
+from deviceshare.objects import STORAGE_KINDS
 from deviceshare_bus.messages.codec import decode_fact
 from deviceshare_cluster.interface import Change, Listed
-from deviceshare_inventory.core.storage import KINDS, Storage
+from deviceshare_inventory.core.storage import Storage
 from msgspec.structs import replace
 from support.inventory import change, started, work_off
 
@@ -96,7 +97,7 @@ def test_the_kinds_of_storage_are_compared_only_where_they_concern_pods() -> Non
         driver, bus, _ = started([*STORAGE, *pods], revision=20)
         work_off(driver, bus)
         assert driver.core._comparison.storage is expected
-    assert len(KINDS) == 4
+    assert len(STORAGE_KINDS) == 4
 
 
 def test_an_invalid_object_is_a_problem_of_it() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from deviceshare.model import FENCE, VolumeBinding
+from deviceshare.objects import KINDS as OF_INVENTORY
 from deviceshare_binder.core.commands import (
     Annotate,
     BindPod,
@@ -24,7 +25,6 @@ from deviceshare_bus.web import ReviewError, User
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
 from deviceshare_cluster.kube.cluster import KubeCluster
 from deviceshare_cluster.kube.reviewing import KubeReviewer
-from deviceshare_inventory.core import KINDS as OF_INVENTORY
 from deviceshare_localcluster import LocalCluster
 from deviceshare_localcluster.kinds import KINDS, Key
 from support.controlled import controlled, until

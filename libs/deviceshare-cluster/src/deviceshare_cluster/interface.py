@@ -154,8 +154,7 @@ class ClusterError(Exception):
 class Cluster(Protocol):
     """A cluster that can be listed, watched and written to. Use as an async context manager.
 
-    Its kinds are Node, Pod, ConfigMap, Namespace, PriorityClass, Event, PersistentVolumeClaim, PersistentVolume,
-    StorageClass, CSINode, and Volcano's Job, PodGroup and Queue.
+    Its kinds are those of :data:`deviceshare.objects.KINDS`, Event, and Volcano's Job.
 
     Every call raises :class:`ClusterError` and no other error of the connection; its docstring names the final errors.
     Any call can raise a transient error: no connection, no answer within the time limit (30 s for Kubernetes, 5 s for

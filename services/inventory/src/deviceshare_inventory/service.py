@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from deviceshare.conf import SCHEDULER, parse_conf
 from deviceshare.model import ConfigFact
+from deviceshare.objects import KINDS
 from deviceshare_bus.cores.core import Command, Event
 from deviceshare_bus.cores.division import of_replicas
 from deviceshare_bus.messages.codec import Message, decode_fact
@@ -25,7 +26,6 @@ from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
 from deviceshare_cluster.signing import OFF, signing_keys
 
 from deviceshare_inventory.core import (
-    KINDS,
     CompareRevisions,
     ComparisonFailed,
     EventRecorded,
@@ -136,7 +136,7 @@ class ClusterSide:
     async def _watch_once(self) -> None:
         self.shell.handle(WatchStarted())
         try:
-            async with aclosing(_closable(self._cluster.watch(KINDS))) as batches:
+            async with aclosing(_closable(self._cluster.watch(tuple(KINDS)))) as batches:
                 async for batch in batches:
                     for event in split(batch):
                         self.shell.handle(event)

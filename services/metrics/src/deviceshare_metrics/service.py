@@ -7,7 +7,7 @@ from typing import Any
 from deviceshare_bus.cores.core import Event
 from deviceshare_bus.messages.codec import Message, decode_events, decode_explanation
 from deviceshare_bus.messages.known_items import LEDGERS, OUTCOMES
-from deviceshare_bus.messages.subjects import FACT_KINDS, STORAGE_KINDS, Address, Stream
+from deviceshare_bus.messages.subjects import Address, Stream
 from deviceshare_bus.messages.validation import Decoders, validated
 from deviceshare_bus.runtime.service import Context, real_time
 from deviceshare_bus.runtime.shell import Shell, Source
@@ -21,7 +21,7 @@ from deviceshare_metrics.core.events import (
     OutcomesReceived,
     StepsReceived,
 )
-from deviceshare_metrics.core.facts import decode_fact
+from deviceshare_metrics.core.facts import KINDS, decode_fact
 from deviceshare_metrics.server import Server, serve
 
 log = logging.getLogger("deviceshare.metrics")
@@ -30,7 +30,7 @@ READ_INTERVAL = 0.05
 """Seconds by which what is shown may be late, so that messages that arrive one at a time are read some at once."""
 
 _DECODERS: Decoders = {
-    **dict.fromkeys((*FACT_KINDS.difference(STORAGE_KINDS), "synced"), decode_fact),
+    **dict.fromkeys((*KINDS, "synced"), decode_fact),
     "ledger": LEDGERS,
     "outcome": OUTCOMES,
     "explain": decode_explanation,

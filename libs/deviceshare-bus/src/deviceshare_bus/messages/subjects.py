@@ -7,8 +7,10 @@ Subjects of LEDGER and OUTCOME begin with the partition of the node, by which bi
 import re
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 from zlib import crc32
+
+from deviceshare.model import AnyFact, Fact, Gone, Synced
 
 PARTITIONS = 64
 """The number of partitions of nodes. Part of the wire format: it never changes."""
@@ -27,14 +29,18 @@ class Stream(StrEnum):
     EVENT = "EVENT"
 
 
+def kind_of(fact: type[Fact]) -> str:
+    """Return the kind of a type of facts, as in their subjects and messages."""
+    return str(fact.__struct_config__.tag)
+
+
 SYNCED = "cluster.synced"
-_NAMESPACED = ("podgroup", "volumeclaim")
-"""Kinds of facts whose key is ``namespace/name``."""
-STORAGE_KINDS = ("volumeclaim", "volume", "storageclass", "volumelimits")
-FACT_KINDS = frozenset(
-    {"node", "pod", "otherpod", "podgroup", "priorityclass", "queue", "namespace", "config", *STORAGE_KINDS}
-)
+NAMED_BY = {kind_of(each): each.named_by for each in get_args(AnyFact) if each not in (Gone, Synced)}
+"""By kind of fact, the field that repeats the key of its subject."""
+FACT_KINDS = frozenset(NAMED_BY)
 """The kinds of facts: ``cluster.<kind>.<key>``."""
+_NAMESPACED = frozenset(kind for kind, field in NAMED_BY.items() if field == "key")
+"""Kinds of facts whose key is ``namespace/name``."""
 TOMBSTONE_SECONDS = 3600.0
 """Seconds for which the server keeps the last message about an object that is gone, for readers that were away."""
 
@@ -92,6 +98,11 @@ def fact(kind: str, key: str) -> str:
     ``cluster.node.<name>``, ``cluster.pod.<uid>``, ``cluster.podgroup.<namespace>.<name>``, …
     """
     return f"cluster.{kind}.{key.replace('/', '.')}"
+
+
+def subject_of(content: Fact) -> str:
+    """Return the subject of a fact of an object."""
+    return fact(kind_of(type(content)), getattr(content, content.named_by))
 
 
 def ledger(node: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.known_items import ReaderDecoder
 from deviceshare_bus.messages.sharing import SharedValues
-from deviceshare_bus.messages.subjects import Address, address
+from deviceshare_bus.messages.subjects import NAMED_BY, Address, address
 
 VERSION = 1
 """The version ``v`` of all messages."""
@@ -21,18 +21,7 @@ VERSION = 1
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
 """What decoders raise: invalid UTF-8 and deep nesting raise no ``MsgspecError``."""
 _NAMES = {
-    "node": "name",
-    "pod": "uid",
-    "otherpod": "uid",
-    "podgroup": "key",
-    "priorityclass": "name",
-    "queue": "name",
-    "namespace": "name",
-    "volumeclaim": "key",
-    "volume": "name",
-    "storageclass": "name",
-    "volumelimits": "name",
-    "config": "name",
+    **NAMED_BY,
     "ledger": "node",
     "lease": "key",
     "fence": "key",

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deviceshare.model import ConfigError, visible
+from deviceshare.objects import KINDS
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import ClusterError
 
 from deviceshare_cli.checking.findings import Finding
-from deviceshare_cli.checking.inspection import KINDS, NO_CONF, Inspection, inspect
+from deviceshare_cli.checking.inspection import NO_CONF, Inspection, inspect
 from deviceshare_cli.checking.manifests import Given, of_manifests, with_jobs
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read, read_conf

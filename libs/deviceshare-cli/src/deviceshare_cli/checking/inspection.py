@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from deviceshare.families.hami_gpu import wire as hami_gpu_wire
 from deviceshare.model import NODE_POLICY, ConfigFact, InputError, NodeFact, PodFact, Problem
-from deviceshare.objects import decode_node, decode_pod, requests_devices
+from deviceshare.objects import KINDS, decode_node, decode_pod, requests_devices
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core.configs import SCHEDULER_MAP, Remark
 from deviceshare_inventory.core.fact_builder import FactBuilder
@@ -20,11 +20,6 @@ from deviceshare_cli.checking.manifests import Given
 from deviceshare_cli.checking.placing import Waiting, play
 from deviceshare_cli.simulate.facts import WantedFacts
 
-KINDS = (
-    "Node", "Pod", "PodGroup", "Queue", "PriorityClass", "Namespace", "ConfigMap",
-    "StorageClass", "PersistentVolume", "PersistentVolumeClaim", "CSINode",
-)  # fmt: skip
-"""The kinds that are inspected."""
 Conf = tuple[ConfigFact | None, Sequence[str]]
 NO_CONF: Conf = (None, ())
 _EFFECTS = {

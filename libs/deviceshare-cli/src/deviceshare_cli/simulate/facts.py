@@ -1,13 +1,12 @@
 """Objects into facts: as inventory publishes them, or beside the facts of a running system. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from deviceshare.model import ConfigFact, Fact, FormatError, Gone
-from deviceshare.objects import decode_namespace, decode_pod, decode_podgroup, decode_priority_class, decode_queue
+from deviceshare.objects import DECODERS, STORAGE_KINDS
 from deviceshare_bus.messages.codec import encode
-from deviceshare_bus.messages.subjects import Stream
-from deviceshare_bus.messages.subjects import fact as subject_of
+from deviceshare_bus.messages.subjects import Stream, subject_of
 from deviceshare_cluster.interface import Change, ChangeType, Object
 from deviceshare_inventory.core.configs import Remark
 from deviceshare_inventory.core.desired_state import DesiredState
@@ -17,15 +16,7 @@ from deviceshare_localcluster.kinds import kind_of
 
 from deviceshare_cli.reading.reader import StoredMessage
 
-_DECODERS: Mapping[str, Callable[[bytes], Fact]] = {
-    "Pod": decode_pod,
-    "PodGroup": decode_podgroup,
-    "PriorityClass": decode_priority_class,
-    "Queue": decode_queue,
-    "Namespace": decode_namespace,
-}
-_SUBJECTS = {"PodGroup": "podgroup", "PriorityClass": "priorityclass", "Queue": "queue", "Namespace": "namespace"}
-ADDED = tuple(_DECODERS)
+ADDED = tuple(kind for kind in DECODERS if kind not in STORAGE_KINDS)
 """The kinds of objects that can be added to the facts of a running system: their facts depend on no other objects."""
 
 
@@ -111,11 +102,10 @@ def decoded(objects: Iterable[Object]) -> dict[str, Fact]:
     found = {}
     for obj in objects:
         kind, metadata = obj["kind"], obj["metadata"]
-        if kind not in _DECODERS:
+        if kind not in ADDED:
             raise FormatError(f"{kind} {metadata['name']}", "kind", kind, f"one of {', '.join(ADDED)}")
-        key = f"{metadata['namespace']}/{metadata['name']}" if kind == "PodGroup" else metadata["name"]
-        subject = subject_of("pod", metadata["uid"]) if kind == "Pod" else subject_of(_SUBJECTS[kind], key)
-        found[subject] = _DECODERS[kind](msgspec.json.encode(obj))
+        fact = DECODERS[kind](msgspec.json.encode(obj))
+        found[subject_of(fact)] = fact
     return found
 
 

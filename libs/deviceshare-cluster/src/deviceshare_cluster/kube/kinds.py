@@ -3,6 +3,8 @@
 from typing import NamedTuple
 from urllib.parse import quote
 
+from deviceshare.objects import KINDS as WATCHED
+
 
 class ApiKind(NamedTuple):
     """A kind's group and version (``v1``, ``events.k8s.io/v1``), plural, and whether it is namespaced."""
@@ -32,20 +34,11 @@ class ApiKind(NamedTuple):
 
 
 KINDS = {
-    "Node": ApiKind("v1", "nodes", namespaced=False),
-    "Pod": ApiKind("v1", "pods", namespaced=True),
-    "ConfigMap": ApiKind("v1", "configmaps", namespaced=True),
-    "PriorityClass": ApiKind("scheduling.k8s.io/v1", "priorityclasses", namespaced=False),
-    "Namespace": ApiKind("v1", "namespaces", namespaced=False),
-    "PersistentVolumeClaim": ApiKind("v1", "persistentvolumeclaims", namespaced=True),
-    "PersistentVolume": ApiKind("v1", "persistentvolumes", namespaced=False),
-    "StorageClass": ApiKind("storage.k8s.io/v1", "storageclasses", namespaced=False, status_apart=False),
-    "CSINode": ApiKind("storage.k8s.io/v1", "csinodes", namespaced=False, status_apart=False),
-    "PodGroup": ApiKind(
-        "scheduling.volcano.sh/v1beta1", "podgroups", namespaced=True, optional=True, status_apart=False
-    ),
-    "Queue": ApiKind("scheduling.volcano.sh/v1beta1", "queues", namespaced=False, optional=True),
+    **{
+        name: ApiKind(kind.version, kind.plural, kind.namespaced, kind.optional, kind.status_apart)
+        for name, kind in WATCHED.items()
+    },
     "Job": ApiKind("batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True),
     "Event": ApiKind("events.k8s.io/v1", "events", namespaced=True),
 }
-"""Job, PodGroup and Queue are Volcano's."""
+"""The kinds that inventory watches, and those that only commands read (Job is Volcano's) and that are written."""

@@ -16,6 +16,7 @@ DEFAULT_QUEUE = "default"
 class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="podgroup"):
     """A PodGroup: its pods are scheduled together (gang scheduling)."""
 
+    named_by = "key"
     key: GroupKey
     uid: str = ""
     queue: str = DEFAULT_QUEUE

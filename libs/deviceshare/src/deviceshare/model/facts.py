@@ -8,7 +8,7 @@ Every fact is a tagged msgspec struct with a version ``v``. Decoders ignore unkn
 """
 
 from collections.abc import Iterable
-from typing import NewType
+from typing import ClassVar, NewType
 
 import msgspec
 
@@ -76,6 +76,8 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
 
     v: int = 1
     revision: str = ""
+    named_by: ClassVar[str] = "name"
+    """The field with the name of its object on the bus: ``name``, ``uid``, or ``key`` (``namespace/name``)."""
 
 
 class NodeFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node"):
@@ -194,6 +196,7 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     """A pod: identity, request, node and devices."""
 
+    named_by = "uid"
     uid: PodUid
     namespace: str
     name: str
@@ -269,6 +272,7 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
 class OtherPodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="otherpod"):
     """A waiting pod that requests devices and belongs to another scheduler: it is shown, and never placed."""
 
+    named_by = "uid"
     uid: PodUid
     namespace: str
     name: str

@@ -23,6 +23,7 @@ NodeTerms = tuple[tuple[Requirement, ...], ...]
 class VolumeClaimFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="volumeclaim"):
     """A PersistentVolumeClaim; ``key`` is its ``namespace/name``."""
 
+    named_by = "key"
     key: str
     uid: str = ""
     owner: str = ""

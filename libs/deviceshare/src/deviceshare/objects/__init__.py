@@ -1,13 +1,15 @@
-"""Decoding of Kubernetes objects into typed facts, one module per kind. Invalid parts become ``problems``."""
+"""Decoding of Kubernetes objects into typed facts, one module per kind. Invalid parts become ``problems``.
+
+:mod:`.kinds` has the table of all kinds that are watched.
+"""
 
 from deviceshare.objects.device_info import decode_device_info
+from deviceshare.objects.kinds import DECODERS, KINDS, STORAGE_KINDS, Kind, decode_namespace, decode_priority_class
 from deviceshare.objects.lenient import decode_view, repair
-from deviceshare.objects.namespace import decode_namespace
 from deviceshare.objects.node import decode_node
 from deviceshare.objects.pod import decode_pod
 from deviceshare.objects.pod_request import requests_devices
 from deviceshare.objects.podgroup import decode_podgroup
-from deviceshare.objects.priority_class import decode_priority_class
 from deviceshare.objects.queue import decode_queue
 from deviceshare.objects.storage import (
     BIND_COMPLETED,
@@ -22,8 +24,12 @@ from deviceshare.objects.views import ConfigMapObject
 
 __all__ = [
     "BIND_COMPLETED",
+    "DECODERS",
+    "KINDS",
     "SELECTED_NODE",
+    "STORAGE_KINDS",
     "ConfigMapObject",
+    "Kind",
     "as_counted",
     "decode_device_info",
     "decode_namespace",

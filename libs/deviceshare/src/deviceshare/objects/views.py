@@ -431,17 +431,6 @@ class QueueObject(Object):
     status: QueueStatus | None = None
 
 
-class PriorityClassObject(Object):
-    """A PriorityClass."""
-
-    value: Int32 | None = None
-    global_default: bool | None = None
-
-
-class NamespaceObject(Object):
-    """A Namespace."""
-
-
 class ConfigMapObject(Object):
     """A ConfigMap."""
 

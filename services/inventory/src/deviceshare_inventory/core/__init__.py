@@ -28,10 +28,8 @@ from deviceshare_inventory.core.events import (
     decode_event,
 )
 from deviceshare_inventory.core.inventory_core import InventoryCore
-from deviceshare_inventory.core.storage import KINDS as STORAGE
 
 __all__ = [
-    "KINDS",
     "CompareRevisions",
     "ComparisonFailed",
     "EventRecorded",
@@ -48,9 +46,6 @@ __all__ = [
     "core_arguments",
     "decode_event",
 ]
-
-KINDS = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "Namespace", "ConfigMap", *STORAGE)
-"""The kinds that inventory watches."""
 
 
 def core_arguments(schedulers: Sequence[str], file: ConfigFact | None, jitter: float) -> dict[str, Any]:

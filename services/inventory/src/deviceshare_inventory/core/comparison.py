@@ -6,6 +6,7 @@ A watch that loses changes raises no error; a new watch delivers everything agai
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from deviceshare.objects import KINDS, STORAGE_KINDS
 from deviceshare_bus.cores.core import Command, Count, Log, Now
 from deviceshare_bus.messages.codec import RECONCILED
 from deviceshare_cluster.interface import Change
@@ -13,9 +14,9 @@ from deviceshare_cluster.interface import Change
 from deviceshare_inventory.core.commands import CompareRevisions, RestartWatch
 from deviceshare_inventory.core.events import ComparisonFailed, RevisionsCompared
 from deviceshare_inventory.core.seen_revisions import Place, SeenRevisions
-from deviceshare_inventory.core.storage import KINDS as STORAGE
 
-COMPARED = ("Node", "Pod", "PodGroup", "PriorityClass", "Queue", "Namespace")
+COMPARED = tuple(kind for kind in KINDS if kind not in ("ConfigMap", *STORAGE_KINDS))
+"""The kinds that are compared always: of ConfigMaps not all are listed."""
 COMPARE_INTERVAL = 5.0
 """Seconds between two rounds of comparisons; up to half as much longer with jitter."""
 COMPARE_SHARE = 0.02
@@ -74,7 +75,7 @@ class Comparison:
 
     def apply(self, change: Change) -> None:
         """Record a change that the watch delivered."""
-        if change.kind in COMPARED or change.kind in STORAGE:
+        if change.kind in COMPARED or change.kind in STORAGE_KINDS:
             self._seen.apply(change)
 
     def act(self, now: Now) -> list[Command]:
@@ -85,7 +86,7 @@ class Comparison:
         if self._missing is not None:
             missing, self._missing = self._missing, None
             return self._check(missing, now)
-        self._kinds = [*COMPARED, *(STORAGE if self.storage else ())]
+        self._kinds = [*COMPARED, *(STORAGE_KINDS if self.storage else ())]
         self._took = self._unanswered = 0.0
         return self._next_kind(now)
 

@@ -2,7 +2,8 @@
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import TypeVar, cast
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
@@ -12,32 +13,26 @@ from deviceshare.model import (
     Fact,
     FormatError,
     Gone,
-    NamespaceFact,
     OtherPodFact,
     PodFact,
     PodGroupFact,
-    PriorityClassFact,
     Problem,
-    QueueFact,
     StorageFact,
     VolumeClaimFact,
     object_uid,
 )
 from deviceshare.objects import (
-    decode_namespace,
+    DECODERS,
+    KINDS,
+    STORAGE_KINDS,
     decode_node,
     decode_pod,
     decode_podgroup,
-    decode_priority_class,
-    decode_queue,
-    decode_storage_class,
-    decode_volume,
-    decode_volume_claim,
-    decode_volume_limits,
     requests_devices,
 )
 from deviceshare_bus.cores.core import RecordStep
 from deviceshare_bus.messages.subjects import fact as fact_subject
+from deviceshare_bus.messages.subjects import kind_of
 from deviceshare_cluster.interface import Change, ChangeType
 
 from deviceshare_inventory.core.adoption import Adoption
@@ -55,15 +50,6 @@ _CONFIG_MAP = "configmap "
 _CARDS = "cards "
 """Before the name of a node: the subject of reports of cards that pods hold."""
 
-_STORAGE: dict[str, tuple[str, Callable[[bytes], StorageFact]]] = {
-    "PersistentVolumeClaim": ("volumeclaim", decode_volume_claim),
-    "PersistentVolume": ("volume", decode_volume),
-    "StorageClass": ("storageclass", decode_storage_class),
-    "CSINode": ("volumelimits", decode_volume_limits),
-}
-"""The kinds of facts of the objects of storage, and their decoders."""
-
-PlainFact = PodGroupFact | PriorityClassFact | QueueFact | NamespaceFact
 _Decoded = TypeVar("_Decoded", bound=Fact)
 
 
@@ -178,31 +164,26 @@ class FactBuilder:
                 self._apply_pod(change)
             case "Node":
                 self._apply_node(change)
-            case "PodGroup":
-                subject = fact_subject("podgroup", f"{change.namespace}/{change.name}")
-                self._apply_plain(change, subject, lambda raw: decode_podgroup(raw, self._keys))
-            case "PriorityClass":
-                self._apply_plain(change, fact_subject("priorityclass", change.name), decode_priority_class)
-            case "Queue":
-                self._apply_plain(change, fact_subject("queue", change.name), decode_queue)
-            case "Namespace":
-                self._apply_plain(change, fact_subject("namespace", change.name), decode_namespace)
-            case kind if kind in _STORAGE:
-                fact_kind, decode = _STORAGE[kind]
-                key = f"{change.namespace}/{change.name}" if change.namespace else change.name
-                subject = fact_subject(fact_kind, key)
-                self._storage.put(subject, self._decode(change, subject, decode))
+            case kind if kind in DECODERS:
+                self._apply_alone(change)
 
-    def _apply_plain(self, change: Change, subject: str, decode: Callable[[bytes], PlainFact]) -> None:
-        """Apply a change of an object whose fact depends on nothing else."""
+    def _apply_alone(self, change: Change) -> None:
+        """Apply a change of an object whose fact depends on no other objects."""
+        kind = KINDS[change.kind]
+        key = f"{change.namespace}/{change.name}" if kind.namespaced else change.name
+        subject = fact_subject(kind_of(kind.fact), key)
+        decode = DECODERS[change.kind] if change.kind != "PodGroup" else partial(decode_podgroup, keys=self._keys)
         fact = self._decode(change, subject, decode)
+        if change.kind in STORAGE_KINDS:
+            self._storage.put(subject, cast("StorageFact | None", fact))
+            return
         if fact is None:
             self._delete(subject, change.revision)
             return
         self._want(subject, fact, change.revision)
         uid, caveats = (fact.uid, fact.caveats) if isinstance(fact, PodGroupFact) else ("", ())
         about = Reference(change.kind, change.namespace, change.name, uid)
-        self._reports.report(subject, about, (*fact.problems, *caveats))
+        self._reports.report(subject, about, (*getattr(fact, "problems", ()), *caveats))
 
     def _want_storage(self, revision: int) -> None:
         """Publish the objects of storage that concern pods now, and no others."""
@@ -397,7 +378,7 @@ class FactBuilder:
 
 
 def _about(fact: StorageFact) -> Reference:
-    kind = next(kind for kind, (of_fact, _) in _STORAGE.items() if of_fact == fact.__struct_config__.tag)
+    kind = next(name for name in STORAGE_KINDS if KINDS[name].fact is type(fact))
     if isinstance(fact, VolumeClaimFact):
         namespace, _, name = fact.key.partition("/")
         return Reference(kind, namespace, name, fact.uid)

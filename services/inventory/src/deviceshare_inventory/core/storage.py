@@ -22,9 +22,6 @@ from deviceshare.model import (
 from deviceshare_bus.messages.subjects import fact as fact_subject
 from msgspec.structs import replace
 
-KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode")
-"""The kinds of objects of storage."""
-
 _ORDER = ("volumelimits", "storageclass", "volume", "volumeclaim")
 """The kinds of facts in the order in which they are published: readers know a claim with all that it names."""
 

@@ -1,5 +1,7 @@
 """The facts of CLUSTER as this service decodes them."""
 
+from typing import get_args
+
 import msgspec
 from deviceshare.model import (
     ConfigFact,
@@ -18,6 +20,7 @@ from deviceshare.model import (
     Real,
     Synced,
 )
+from deviceshare_bus.messages.subjects import FACT_KINDS, kind_of
 
 
 class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="pod"):
@@ -50,4 +53,6 @@ AnyFact = (
     | Gone
     | Synced
 )
+KINDS = FACT_KINDS.intersection(map(kind_of, get_args(AnyFact)))
+"""Their kinds; the other facts do not concern this service."""
 decode_fact = msgspec.msgpack.Decoder(AnyFact).decode
