@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from deviceshare.objects import KINDS
 from deviceshare_localcluster import LocalCluster
 
 Object = dict[str, Any]
@@ -101,7 +102,7 @@ OBJECTS: dict[str, tuple[str, Object]] = {
     "ReplicaSet": ("apps/v1", {"spec": {"replicas": 1, "selector": _SELECTOR, "template": _TEMPLATE}}),
 }
 """By kind, the version and a valid object without its metadata."""
-CLUSTER_SCOPED = ("Node", "Queue", "PriorityClass", "Namespace", "PersistentVolume", "StorageClass", "CSINode")
+CLUSTER_SCOPED = tuple(name for name, kind in KINDS.items() if not kind.namespaced)
 
 
 def valid(kind: str, name: str = "a") -> Object:
