@@ -40,6 +40,7 @@ from deviceshare.model.cluster_facts import (
     PodGroupFact,
     PriorityClassFact,
     QueueFact,
+    RuntimeClassFact,
     Synced,
 )
 from deviceshare.model.explanations import (
@@ -237,6 +238,7 @@ __all__ = [
     "Requirement",
     "ResourceAmounts",
     "Resources",
+    "RuntimeClassFact",
     "Selector",
     "Source",
     "SpreadConstraint",
