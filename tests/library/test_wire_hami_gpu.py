@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from deviceshare.families import HamiGpu
 from deviceshare.families.hami_gpu import wire
-from deviceshare.model import DeviceGrant, FormatError
-from deviceshare_metrics.api import SHARES_WHOLE
+from deviceshare.model import ContainerGrant, DeviceGrant, FormatError
+from deviceshare_metrics.api import whole_cards
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data/hami/nvidia.json").read_text())
 
@@ -147,5 +148,7 @@ def test_any_text_is_read_or_an_error(text):
             read_text(text)
 
 
-def test_the_api_knows_the_family_that_shares_what_counts_whole_gpus() -> None:
-    assert HamiGpu().name == SHARES_WHOLE
+def test_the_number_of_whole_gpus_is_that_of_shares_where_the_family_granted_them() -> None:
+    resources, vgpus = (("nvidia.com/gpu", 2),), ContainerGrant("c", 0, "hami-core", (DeviceGrant("GPU-0", 0, 1, 1),))
+    assert len(whole_cards(resources, [vgpus])) == 2
+    assert whole_cards(resources, [vgpus, replace(vgpus, family=HamiGpu().name)]) == ()

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.families import card_cordons
-from deviceshare.families.hami_gpu import wire as hami_gpu_wire
+from deviceshare.families import FAMILIES, card_cordons
 from deviceshare.model import Card, CardCordon, FormatError
 from deviceshare.objects import decode_node
 from deviceshare_bus.runtime.plugins import load_families
@@ -137,10 +136,9 @@ def _cards(node: Object) -> tuple[Card, ...]:
 
 def _check_others(annotations: Mapping[str, str], node: str, identity: str, cards: Sequence[Card]) -> None:
     """Raise CommandError if another annotation keeps an uncordoned card cordoned."""
-    if identity in hami_gpu_wire.cordoned(annotations) and any(card.id == identity for card in cards):
-        raise CommandError(
-            f"{node}/{identity} stays cordoned: the annotation {hami_gpu_wire.CORDON} of the node names it"
-        )
+    for cordon in (cordon for family in FAMILIES for cordon in family.cordoned(annotations)):
+        if cordon.id == identity and any(card.id == identity for card in cards):
+            raise CommandError(f"{node}/{identity} stays cordoned: the annotation {cordon.by} of the node names it")
 
 
 def _identity(node: Object, name: str, card: str, cordons: Sequence[CardCordon], wanted: Change) -> str:
@@ -155,7 +153,7 @@ def _identity(node: Object, name: str, card: str, cordons: Sequence[CardCordon],
         raise CommandError(f"node {name} has several cards {card}, use an id: {known}")
     if found:
         return found[0].id
-    # The cards of MindCluster are not in the Node.
+    # The cards of some families are not in the Node.
     if not cards or not (unknown and wanted.known_only) or any(each.id == card for each in cordons):
         return card
     known = ", ".join(each.id for each in cards[:_SHOWN]) + (", …" if len(cards) > _SHOWN else "")

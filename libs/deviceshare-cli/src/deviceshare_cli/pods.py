@@ -170,12 +170,12 @@ def devices_of(grants: Iterable[ContainerGrant]) -> tuple[PodDevice, ...]:
     An id is ``UUID[group-position]`` for a MIG instance, else the card's id. ``memory`` is -1 for all of a card.
     """
     # Takes long to import.
-    from deviceshare.families.vgpu import wire as vgpu_wire
+    from deviceshare.families import BY_NAME
 
     return tuple(
         PodDevice(
             container=grant.container,
-            id=vgpu_wire.device_id(device) if grant.family == vgpu_wire.MIG else device.id,
+            id=BY_NAME[grant.family].device_id(device) if grant.family in BY_NAME else device.id,
             memory=device.memory,
             cores=device.cores,
         )

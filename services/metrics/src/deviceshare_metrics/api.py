@@ -17,7 +17,7 @@ Units: MiB of device memory, percent of a card's cores (or AI cores), unix secon
 :data:`deviceshare.model.Resources`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Generic, Literal, TypeVar, get_args
 
 import msgspec
@@ -206,25 +206,26 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
-SHARES_WHOLE = "hami-gpu"
-"""The family whose grants are shares of what ``nvidia.com/gpu`` counts. Commands read this module without families."""
-
-
 def is_whole(resource: str) -> bool:
     """Return whether a resource is a plain number of cards, which pods get whole (``nvidia.com/gpu``)."""
     return resource.endswith("/gpu")
 
 
-def whole_cards(resources: Iterable[tuple[str, int]], grants: Iterable[ContainerGrant] = ()) -> tuple[PodDevice, ...]:
+def whole_cards(resources: Iterable[tuple[str, int]], grants: Sequence[ContainerGrant] = ()) -> tuple[PodDevice, ...]:
     """Return the cards that a pod with these resources gets as a plain number; kubelet chooses them.
 
-    With ``grants`` of HAMi's cards the number is that of shares, which are listed by themselves.
+    With ``grants`` of cards that are shared under the resource the number is that of shares, which are listed by
+    themselves.
     """
-    if any(grant.family == SHARES_WHOLE for grant in grants):
-        return ()
+    plain = [(resource, number) for resource, number in resources if is_whole(resource)]
+    if plain and grants:
+        # Takes long to import: commands read this module.
+        from deviceshare.families import grants_share_whole
+
+        if grants_share_whole(grants):
+            return ()
     return tuple(
         PodDevice(container="", id=resource, memory=0, cores=100)
-        for resource, number in resources
-        if is_whole(resource)
+        for resource, number in plain
         for _ in range(min(number, MAX_WHOLE))
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
-from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families import FAMILIES
 
 from deviceshare_metrics.api import Device
 from deviceshare_metrics.core import Snapshot
@@ -34,7 +34,8 @@ def card_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
     """Yield the gauges of a detail, and of all that are coarser."""
     cards = snapshot.registered
     if detail == "card":
-        yield from _volcano(snapshot)
+        for prefix, share in dict.fromkeys(family.series for family in FAMILIES if any(family.series)):
+            yield from _of_families(prefix, share, snapshot)
         yield from _cards(cards)
         yield _containers(snapshot)
     if detail != "cluster":
@@ -42,37 +43,38 @@ def card_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
     yield from _sums("cluster", ("mode", "type"), snapshot.devices)
 
 
-def _volcano(snapshot: Snapshot) -> Iterator[Gauge]:
-    """Volcano's metrics of its vGPU cards, unit MiB.
+def _of_families(prefix: str, share: str, snapshot: Snapshot) -> Iterator[Gauge]:
+    """The metrics that Volcano has for cards of some families, unit MiB; ``share`` is what it calls a share.
 
-    Names, labels and meaning: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go.
+    Labels and meaning: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go.
     """
-    cards = [device for device in snapshot.devices if device.mode in vgpu_wire.MODES]
+    modes = {mode for family in FAMILIES if family.series == (prefix, share) for mode in family.modes}
+    cards = [device for device in snapshot.devices if device.mode in modes]
     labels = Labels(("NodeName", "devID"), [(device.node, device.id) for device in cards])
     for name, text, values in (
-        ("shared_number", "Number of vGPU pods that share this card.", [len(card.pods) for card in cards]),
-        ("allocated_memory", "vGPU memory allocated on this card, in MiB.", [card.memory_used for card in cards]),
+        ("shared_number", f"Number of {share} pods that share this card.", [len(card.pods) for card in cards]),
+        ("allocated_memory", f"{share} memory allocated on this card, in MiB.", [card.memory_used for card in cards]),
         ("allocated_cores", "Percent of this card's cores that is allocated.", [card.cores_used for card in cards]),
         ("memory_limit", "Memory of this card, in MiB.", [card.memory_total for card in cards]),
     ):
-        yield Gauge(f"volcano_vgpu_device_{name}", text, labels, values)
+        yield Gauge(f"{prefix}_{name}", text, labels, values)
 
     known = {(device.node, device.id) for device in cards}
     memory: Counter[tuple[str, str, str]] = Counter()
     cores: Counter[tuple[str, str, str]] = Counter()
-    for share in snapshot.pod_shares:
-        if (share.node, share.card) in known:
+    for on_card in snapshot.pod_shares:
+        if (on_card.node, on_card.card) in known:
             # Without the namespace, as in Volcano: pods of one name are one series.
-            key = (share.node, share.card, share.pod)
-            memory[key] += share.memory
-            cores[key] += share.cores
+            key = (on_card.node, on_card.card, on_card.pod)
+            memory[key] += on_card.memory
+            cores[key] += on_card.cores
     labels = Labels(("NodeName", "devID", "podName"), [*memory])
     for name, text, amounts in (
-        ("memory", "vGPU memory allocated to a pod on this card, in MiB.", memory),
+        ("memory", f"{share} memory allocated to a pod on this card, in MiB.", memory),
         ("core", "Percent of this card's cores that is allocated to a pod.", cores),
     ):
-        name = f"volcano_vgpu_device_{name}_allocation_for_a_certain_pod"
-        yield Gauge(name, text, labels, [*amounts.values()])
+        series = f"{prefix}_{name}_allocation_for_a_certain_pod"
+        yield Gauge(series, text, labels, [*amounts.values()])
 
 
 def _cards(cards: Sequence[Device]) -> Iterator[Gauge]:

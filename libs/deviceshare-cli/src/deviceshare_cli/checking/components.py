@@ -5,22 +5,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from deviceshare.families import FAMILIES, Program
 
-_KNOWN: tuple[tuple[str, str, str], ...] = (
-    ("Volcano scheduler", r"vc-scheduler(?!-)", "stop it when deviceshare takes over its pods"),
-    ("Volcano agent scheduler", r"vc-agent-scheduler", "it is not replaced"),
-    ("Volcano controllers", r"vc-controller-manager", "keep them: they create the pods of Jobs"),
-    ("Volcano webhooks", r"vc-webhook-manager", "keep them"),
-    ("Volcano vGPU device plugin", r"volcano-vgpu-device-plugin", "keep it"),
-    ("Volcano GPU device plugin", r"volcano-device-plugin", "keep it"),
-    ("Ascend device plugin", r"ascend-k8sdeviceplugin|ascend-device-plugin", "keep it"),
-    ("ClusterD", r"clusterd", "keep it"),
-    (
-        "HAMi scheduler or device plugin",
-        r"(?:^|/)hami(?::|@|$)",
-        "keep the device plugin; stop the scheduler when deviceshare takes over its pods",
-    ),
-    ("NVIDIA device plugin", r"nvidia/k8s-device-plugin", "keep it on nodes with whole GPUs"),
+_VOLCANO = (
+    Program("Volcano scheduler", r"vc-scheduler(?!-)", "stop it when deviceshare takes over its pods"),
+    Program("Volcano agent scheduler", r"vc-agent-scheduler", "it is not replaced"),
+    Program("Volcano controllers", r"vc-controller-manager", "keep them: they create the pods of Jobs"),
+    Program("Volcano webhooks", r"vc-webhook-manager", "keep them"),
 )
 
 
@@ -36,6 +27,7 @@ class Component(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_components(pods: Iterable[Mapping[str, Any]]) -> list[Component]:
     """Return the known programs that run."""
+    programs = dict.fromkeys((*_VOLCANO, *(program for family in FAMILIES for program in family.programs)))
     found: dict[tuple[str, str], Component] = {}
     for pod in pods:
         metadata, spec = pod.get("metadata"), pod.get("spec")
@@ -44,7 +36,7 @@ def find_components(pods: Iterable[Mapping[str, Any]]) -> list[Component]:
         listed = containers if isinstance(containers, list) else []
         images = {str(each.get("image", "")) for each in listed if isinstance(each, dict)}
         for image in sorted(images):
-            for name, pattern, advice in _KNOWN:
+            for name, pattern, advice in programs:
                 if re.search(pattern, image):
                     known = found.get((name, namespace))
                     number = 1 if known is None else known.pods + 1

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from deviceshare.families.hami_gpu import wire as hami_gpu_wire
-from deviceshare.model import NODE_POLICY, ConfigFact, InputError, NodeFact, PodFact, Problem
+from deviceshare.families import FAMILIES
+from deviceshare.model import ConfigFact, InputError, NodeFact, PodFact, Problem
 from deviceshare.objects import KINDS, decode_node, decode_pod, requests_devices
+from deviceshare.objects.policies import node_policy_annotations
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_inventory.core.configs import SCHEDULER_MAP, Remark
 from deviceshare_inventory.core.fact_builder import FactBuilder
@@ -33,10 +34,9 @@ _EFFECTS = {
 }
 _NO_EFFECT = "it has no effect"
 _NOT_DETERMINED = "the pod waits; whether it has a place without other pods is not determined: too many requests differ"
-_NODE_POLICIES = {NODE_POLICY, hami_gpu_wire.NODE_POLICY}
 _UNREAD = "no device family of this version reads it: its cards are not seen"
-_REGISTER = re.compile(r"(?:[\w-]+\.)*(?:volcano\.sh|hami\.io|huawei\.com|4pd\.io)/.*regist", re.IGNORECASE)
-"""Annotations of nodes in which device plugins register cards."""
+_REGISTER = re.compile(r"(?:[\w-]+\.)*([\w-]+\.[a-z]+)/.*regist", re.IGNORECASE)
+"""Annotations of nodes in which device plugins register cards: of the domains of device families."""
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +159,7 @@ def _policies_without_weight(objects: Mapping[str, Sequence[Mapping[str, Any]]])
     for kind in ("Pod", "PodGroup", "Queue"):
         for obj in objects.get(kind, ()):
             metadata = _section(obj, "metadata")
-            for key in _NODE_POLICIES & _section(metadata, "annotations").keys():
+            for key in node_policy_annotations() & _section(metadata, "annotations").keys():
                 yield Finding(
                     severity="warning",
                     object=f"{kind} {_ref(str(metadata.get('namespace', '')), str(metadata.get('name', '')))}",
@@ -190,10 +190,12 @@ def _unread_registers(node: Mapping[str, Any]) -> list[Finding]:
     """Return the register annotations of a node without which its fact would be the same."""
     metadata = _section(node, "metadata")
     annotations = _section(metadata, "annotations")
+    domains = frozenset[str]().union(*(family.domains for family in FAMILIES))
     found = []
     whole = _content(node)
     for key, value in annotations.items():
-        if _REGISTER.match(str(key)):
+        register = _REGISTER.match(str(key))
+        if register and register[1].lower() in domains:
             without = {name: each for name, each in annotations.items() if name != key}
             if _content({**node, "metadata": {**metadata, "annotations": without}}) == whole:
                 found.append(

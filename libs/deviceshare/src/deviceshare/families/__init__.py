@@ -14,6 +14,7 @@ from deviceshare.families.free_parts import card_parts
 from deviceshare.families.hami_gpu.family import HamiGpu
 from deviceshare.families.hami_vnpu.family import HamiVnpu
 from deviceshare.families.hardware import Hardware
+from deviceshare.families.hooks import DevicesByNode, Program
 from deviceshare.families.mindcluster.family import MindCluster
 from deviceshare.families.placed import explain_claim, gang_line, placed_on
 from deviceshare.families.protocol import (
@@ -35,7 +36,13 @@ from deviceshare.families.protocol import (
 from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, register
 from deviceshare.families.selection import WISHES, listed, parts_of_words, types_accepted, types_asked
 from deviceshare.families.trust import Demands, clamp_to_request
-from deviceshare.families.usage import CardCounter, counting_families, device_resources, shares_whole
+from deviceshare.families.usage import (
+    CardCounter,
+    counting_families,
+    device_resources,
+    grants_share_whole,
+    shares_whole,
+)
 from deviceshare.families.vgpu.mig import Mig
 from deviceshare.families.vgpu.software import HamiCore, Mps
 from deviceshare.families.volcano_gpu.gpu_number import GpuNumber
@@ -54,6 +61,7 @@ __all__ = [
     "Check",
     "Demand",
     "Demands",
+    "DevicesByNode",
     "ExpectedDemand",
     "Family",
     "FamilyError",
@@ -69,6 +77,7 @@ __all__ = [
     "Pick",
     "Picks",
     "Places",
+    "Program",
     "UnknownFamilyError",
     "calling",
     "card_parts",
@@ -80,6 +89,7 @@ __all__ = [
     "explain_claim",
     "family_named",
     "gang_line",
+    "grants_share_whole",
     "listed",
     "parts_of_words",
     "placed_on",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.families.hooks import Hooks
 from deviceshare.families.protocol import (
     CardCount,
     CardDemand,
@@ -21,7 +22,7 @@ from deviceshare.model import INIT, Card, ContainerGrant, DeviceGrant
 from deviceshare.state import CardShare, CardView, Codes, Counted
 
 
-class OneByOne:
+class OneByOne(Hooks):
     """The members of the protocol that most families share. A subclass adds :meth:`pick` and :meth:`failed`."""
 
     name: str

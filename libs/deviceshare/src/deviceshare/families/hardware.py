@@ -18,10 +18,13 @@ class Hardware(msgspec.Struct, frozen=True):
     unhealthy: str = ""
     """The annotation of a node that lists cards that must not be used, by index or id; '' for none."""
 
+    model_label: str = ""
+    """The label of a node with the model of its whole cards, '' for none."""
+
     def offers_whole(self, resource: str) -> bool:
         """Return whether the vendor's device plugin offers whole cards by a resource."""
         return resource == self.whole or bool(self.whole_prefix and resource.startswith(self.whole_prefix))
 
 
-NVIDIA = Hardware("NVIDIA GPUs", whole=nvidia.GPU, unhealthy=gpu_share_wire.UNHEALTHY)
+NVIDIA = Hardware("NVIDIA GPUs", whole=nvidia.GPU, unhealthy=gpu_share_wire.UNHEALTHY, model_label=nvidia.PRODUCT)
 ASCEND = Hardware("Ascend NPUs", whole_prefix="huawei.com/Ascend")

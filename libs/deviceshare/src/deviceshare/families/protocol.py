@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from deviceshare.conf import SchedulerConf
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import Hardware
+from deviceshare.families.hooks import Hooks
 from deviceshare.kernels import CardSelector
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, Labels, PodRequest, Resources
 from deviceshare.state import CardShare, CardView, Codes, Counted, Usage
@@ -227,7 +228,7 @@ class HeldInPart(FormatError):
         self.grants = grants
 
 
-class Family(Protocol):
+class Family(Hooks, Protocol):
     """One way of sharing or partitioning cards. Implementations hold no state."""
 
     name: str

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.protocol import CardCount, Family
-from deviceshare.families.registry import FAMILIES
-from deviceshare.model import Card
+from deviceshare.families.registry import BY_NAME, FAMILIES
+from deviceshare.model import Card, ContainerGrant
 from deviceshare.state import CardShare, Usage, total, usage_of
 
 
@@ -28,6 +28,12 @@ def shares_whole(cards: Iterable[Card]) -> bool:
     """Return whether a node with these cards shares them under the resource of whole GPUs (``nvidia.com/gpu``)."""
     modes = frozenset[str]().union(*(family.whole_modes for family in FAMILIES if family.hardware.whole))
     return any(card.mode in modes for card in cards)
+
+
+def grants_share_whole(grants: Iterable[ContainerGrant]) -> bool:
+    """Return whether the resource of whole cards counts shares, which these grants list by themselves."""
+    families = (BY_NAME.get(grant.family) for grant in grants)
+    return any(family is not None and family.whole_modes and family.hardware.whole for family in families)
 
 
 class CardCounter:

@@ -3,7 +3,7 @@
 :mod:`.kinds` has the table of all kinds that are watched.
 """
 
-from deviceshare.objects.device_info import decode_device_info
+from deviceshare.objects.device_info import decode_device_info, describes_devices
 from deviceshare.objects.kinds import DECODERS, KINDS, STORAGE_KINDS, Kind, decode_namespace, decode_priority_class
 from deviceshare.objects.lenient import decode_view, repair
 from deviceshare.objects.node import decode_node
@@ -43,6 +43,7 @@ __all__ = [
     "decode_volume",
     "decode_volume_claim",
     "decode_volume_limits",
+    "describes_devices",
     "repair",
     "requests_devices",
 ]

@@ -2,20 +2,26 @@
 
 import msgspec
 
-from deviceshare.families.mindcluster.wire import DevicesByNode, read_devices
+from deviceshare.families import FAMILIES, DevicesByNode
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.views import ConfigMapObject
 
 _DECODER = msgspec.json.Decoder(ConfigMapObject)
 
 
+def describes_devices(namespace: str, name: str) -> bool:
+    """Return whether a device family reads the devices of nodes in a ConfigMap."""
+    return any(family.describes_devices(namespace, name) for family in FAMILIES)
+
+
 def decode_device_info(raw: bytes) -> DevicesByNode:
-    """Decode a ConfigMap in JSON for which :func:`deviceshare.families.mindcluster.wire.describes_devices` is true.
+    """Decode a ConfigMap in JSON for which :func:`describes_devices` is true.
 
     Raises:
         FormatError: the ConfigMap as a whole is malformed.
     """
     view, problems = decode_view(raw, _DECODER, "ConfigMap")
-    metadata = view.metadata
-    found = read_devices(metadata.namespace or "", metadata.name or "", metadata.labels or {}, view.data or {})
+    namespace, name = view.metadata.namespace or "", view.metadata.name or ""
+    family = next(family for family in FAMILIES if family.describes_devices(namespace, name))
+    found = family.read_devices(namespace, name, view.metadata.labels or {}, view.data or {})
     return found._replace(problems=(*problems, *found.problems))

@@ -1,13 +1,12 @@
 """Decoding of Nodes and of the cards that device plugins registered."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, Family, Hardware, NodeView, card_cordons
 from deviceshare.families.card_lists import mark_unhealthy, unknown_items
-from deviceshare.families.hami_gpu import wire as hami_gpu_wire
 from deviceshare.model import Card, CardCordon, FormatError, NodeFact, Taint, limited
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.problems import Problems
@@ -58,12 +57,12 @@ def decode_node(raw: bytes, device_info: Callable[[str], Mapping[str, str] | Non
             if not any(hardware.offers_whole(resource) for hardware in hidden)
         }
     cordons: tuple[CardCordon, ...] = ()
-    if card_cordons.ANNOTATION in node.annotations or hami_gpu_wire.CORDON in node.annotations:
-        cards, cordons = _cordon(cards, node, problems)
-    for key in hami_gpu_wire.other_registers(node.annotations):
-        problems.add(
-            f"metadata.annotations[{key}]", node.annotations[key], "cards of NVIDIA or Ascend: no others of HAMi"
-        )
+    by_families = [cordon for family in FAMILIES for cordon in family.cordoned(node.annotations)]
+    if card_cordons.ANNOTATION in node.annotations or by_families:
+        cards, cordons = _cordon(cards, by_families, node, problems)
+    for family in FAMILIES:
+        for key, expected in family.unread_registers(node.annotations):
+            problems.add(f"metadata.annotations[{key}]", node.annotations[key], expected)
     return NodeFact(
         revision=metadata.resource_version or "",
         name=name,
@@ -118,8 +117,8 @@ def _cards(node: NodeView, problems: Problems) -> tuple[tuple[Card, ...], tuple[
             problems.found.append(error.problem)
             if family.whole_modes:
                 hidden.add(family.hardware)
-            # A deleted registration that HAMi left behind does not contest the cards of another device plugin.
-            if not (_shares_whole_gpus(family) and hami_gpu_wire.is_deleted(node.annotations)):
+            # A deleted registration that was left behind does not contest the cards of another device plugin.
+            if not family.is_deleted(node.annotations):
                 found[family] = ()
             continue
         if cards:
@@ -138,20 +137,20 @@ def _cards(node: NodeView, problems: Problems) -> tuple[tuple[Card, ...], tuple[
 
 
 def _cordon(
-    cards: tuple[Card, ...], node: NodeView, problems: Problems
+    cards: tuple[Card, ...], by_families: Sequence[CardCordon], node: NodeView, problems: Problems
 ) -> tuple[tuple[Card, ...], tuple[CardCordon, ...]]:
-    """Mark the cordoned cards; report unknown ones, and what cannot be read."""
+    """Mark the cordoned cards; report unknown ones, and what cannot be read.
+
+    ``by_families``: cordons of annotations that device families read, which may name cards that are gone.
+    """
     try:
         cordons, invalid = card_cordons.of_node(node.annotations, f"Node {node.name}")
         problems.found += invalid
     except FormatError as error:
         problems.found.append(error.problem)
         cordons = ()
-    # HAMi's list names cards by their ids, and may name cards that are gone.
     ids = {card.id for card in cards}
-    theirs = tuple(
-        CardCordon(name, by=hami_gpu_wire.CORDON) for name in hami_gpu_wire.cordoned(node.annotations) if name in ids
-    )
+    theirs = [cordon for cordon in by_families if cordon.id in ids]
     marked, resolved, unknown = card_cordons.resolve((*cordons, *theirs), cards)
     for name in unknown:
         expected = f"the id or index of one of its {len(cards)} cards"
@@ -178,19 +177,14 @@ def _drop_left_behind(found: _Registered, node: NodeView, problems: Problems) ->
         taken_over = len(found) > 1 or node.allocatable.get(family.hardware.whole)
         if taken_over and 0 in map(node.allocatable.get, family.resources(_DEFAULT_CONF)):
             del found[family]
-    for family in [family for family in found if _shares_whole_gpus(family) and len(found) > 1]:
+    sharing = [family for family in found if family.whole_modes and family.hardware.whole]
+    for family in sharing if len(found) > 1 else ():
         offered = node.allocatable.get(family.hardware.whole)
-        if offered == 0 or (offered is None and hami_gpu_wire.is_deleted(node.annotations)):
+        if offered == 0 or (offered is None and family.is_deleted(node.annotations)):
             del found[family]
             expected = "nothing: its device plugin is gone, and another one registers the cards"
-            problems.add(
-                f"metadata.annotations[{hami_gpu_wire.REGISTER}]", node.annotations[hami_gpu_wire.REGISTER], expected
-            )
-
-
-def _shares_whole_gpus(family: Family) -> bool:
-    """Return whether the cards are those of HAMi's NVIDIA device plugin."""
-    return bool(family.whole_modes and family.hardware.whole)
+            key = family.register_annotation
+            problems.add(f"metadata.annotations[{key}]", node.annotations.get(key, ""), expected)
 
 
 def _is_contested(hardware: Hardware, found: _Registered, node: NodeView, problems: Problems) -> bool:
@@ -209,8 +203,8 @@ def _offers_parts(hardware: Hardware, node: NodeView) -> bool:
     """Return whether the node offers shared cards under resource names other than ``hardware.whole``.
 
     A plugin may be configured to share cards under that name, and a removed plugin leaves its register annotation.
-    Resources of families with ``whole_modes`` do not count: HAMi's mock device plugin offers memory and cores of the
-    cards that the number ``hardware.whole`` counts.
+    Resources of families with ``whole_modes`` do not count: their plugins may offer memory and cores of the cards that
+    the number ``hardware.whole`` counts.
     """
     names = {
         name

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from deviceshare.conf import default_conf
 from deviceshare.families import FAMILIES, WISHES, Family
-from deviceshare.families.vgpu.wire import PODGROUP_POLICY, SPREAD
 from deviceshare.model import (
+    SPREAD,
     VOLUMES,
     ContainerRequest,
     PodRequest,
@@ -26,7 +26,7 @@ from deviceshare.objects.affinity import preferences, required_terms
 from deviceshare.objects.bounds import MAX_CONTAINERS, MAX_RESOURCES, bound_spec
 from deviceshare.objects.pod_topology import constrains, pod_topology
 from deviceshare.objects.pod_volumes import disks, pod_volumes
-from deviceshare.objects.policies import POLICY_ANNOTATIONS, read_policies
+from deviceshare.objects.policies import policy_annotations, read_policies
 from deviceshare.objects.ports import host_ports
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
@@ -41,6 +41,7 @@ class _Keys(NamedTuple):
     annotations: frozenset[str]
     patterns: tuple[tuple[str, str], ...]
     labels: frozenset[str]
+    spreading: frozenset[str]
 
 
 def pod_request(
@@ -96,9 +97,14 @@ def annotations_read(annotations: Mapping[str, str]) -> tuple[tuple[str, str], .
 def annotations_needed(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the annotations on which a request depends, the pod's PodGroup aside."""
     read = annotations_read(annotations)
-    if annotations and not POLICY_ANNOTATIONS.isdisjoint(annotations):
-        read = tuple(sorted({*read, *_chosen(annotations, POLICY_ANNOTATIONS)}))
+    if annotations and not policy_annotations().isdisjoint(annotations):
+        read = tuple(sorted({*read, *_chosen(annotations, policy_annotations())}))
     return read
+
+
+def spreading_annotations() -> frozenset[str]:
+    """Return the annotations by which a pod shares no card with other pods of its PodGroup."""
+    return _keys_of(tuple(FAMILIES)).spreading
 
 
 def labels_read(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -211,7 +217,8 @@ def _keys_of(families: tuple[Family, ...]) -> _Keys:
     annotations = WISHES.union(*(family.pod_annotations for family in families))
     patterns = [key.partition("*") for key in sorted(annotations) if "*" in key]
     labels = frozenset[str]().union(*(family.pod_labels for family in families))
-    return _Keys(annotations, tuple((start, end) for start, _, end in patterns), labels)
+    spreading = frozenset(family.apart_annotation for family in families) - {""}
+    return _Keys(annotations, tuple((start, end) for start, _, end in patterns), labels, spreading)
 
 
 def _matching(keys: Iterable[str], patterns: tuple[tuple[str, str], ...]) -> set[str]:
@@ -224,10 +231,11 @@ def _chosen(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str,
 
 def _spreads(annotations: Mapping[str, str], problems: Problems) -> bool:
     """Return whether the pod must not share a card with other pods of its PodGroup."""
-    policy = annotations.get(PODGROUP_POLICY, "").strip()
-    if policy not in ("", SPREAD):
-        problems.add(f"metadata.annotations[{PODGROUP_POLICY}]", policy, f"{SPREAD}, or nothing")
-    return policy == SPREAD
+    policies = {key: annotations[key].strip() for key in sorted(spreading_annotations() & annotations.keys())}
+    for key, policy in policies.items():
+        if policy not in ("", SPREAD):
+            problems.add(f"metadata.annotations[{key}]", policy, f"{SPREAD}, or nothing")
+    return SPREAD in policies.values()
 
 
 def _unsupported(spec: PodSpec) -> tuple[str, ...]:

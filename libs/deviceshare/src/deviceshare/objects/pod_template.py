@@ -10,9 +10,8 @@ from operator import attrgetter
 
 import msgspec
 
-from deviceshare.families.vgpu.wire import PODGROUP_POLICY
 from deviceshare.model import Labels, PodRequest, Problem
-from deviceshare.objects.pod_request import annotations_needed, labels_read, pod_request
+from deviceshare.objects.pod_request import annotations_needed, labels_read, pod_request, spreading_annotations
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import PodSpec, TemplateSpec
 
@@ -39,7 +38,7 @@ def shared_request(
 
     None: it has problems, which name the pod, or depends on the name of its PodGroup.
     """
-    if PODGROUP_POLICY in annotations:
+    if not spreading_annotations().isdisjoint(annotations):
         return None
     if _INTER_POD in bytes(spec.affinity) or bytes(spec.topology_spread_constraints) not in _NONE:
         # Its inter-pod constraints depend on its namespace and on all labels.

@@ -1,25 +1,41 @@
-"""The annotations of Pods, PodGroups and Queues that select policies: ours, and HAMi's."""
+"""The annotations of Pods, PodGroups and Queues that select policies: ours, and those of device families."""
 
 from collections.abc import Mapping
+from functools import cache
 
-from deviceshare.families.hami_gpu import wire as hami_gpu_wire
-from deviceshare.model import CARD_POLICY, NO_POLICIES, NODE_POLICY, POLICIES, Policies
+from deviceshare.families import FAMILIES, Family
+from deviceshare.model import CARD_POLICY, NO_POLICIES, NODE_POLICY, POLICIES, FormatError, Policies
 from deviceshare.objects.problems import Problems
 
-POLICY_ANNOTATIONS = frozenset({NODE_POLICY, CARD_POLICY, hami_gpu_wire.NODE_POLICY, hami_gpu_wire.GPU_POLICY})
+
+def policy_annotations() -> frozenset[str]:
+    """Return all annotations that select policies."""
+    return _annotations(tuple(FAMILIES))
+
+
+@cache
+def _annotations(families: tuple[Family, ...]) -> frozenset[str]:
+    return frozenset({NODE_POLICY, CARD_POLICY}).union(*(family.policy_annotations for family in families))
+
+
+def node_policy_annotations() -> frozenset[str]:
+    """Return the annotations that select the policy for nodes."""
+    return frozenset({NODE_POLICY, *(name for family in FAMILIES for name in family.policy_annotations[:1])})
 
 
 def read_policies(annotations: Mapping[str, str] | None, problems: Problems) -> Policies:
     """Return the policies that annotations select; an invalid one counts as missing and is added to ``problems``.
 
-    HAMi's annotations count where ours are missing. Those of its policies that deviceshare does not have are invalid.
+    The annotations of device families count where ours are missing.
     """
-    if not annotations or POLICY_ANNOTATIONS.isdisjoint(annotations):
+    if not annotations or policy_annotations().isdisjoint(annotations):
         return NO_POLICIES
     node, card = _policy(annotations, NODE_POLICY, problems), _policy(annotations, CARD_POLICY, problems)
-    hami_node = _policy_of_hami(annotations, hami_gpu_wire.NODE_POLICY, problems)
-    hami_card = _policy_of_hami(annotations, hami_gpu_wire.GPU_POLICY, problems)
-    return Policies(node or hami_node, card or hami_card)
+    for family in FAMILIES:
+        if family.policy_annotations:
+            of_node, of_card = (_of_family(family, annotations, key, problems) for key in family.policy_annotations)
+            node, card = node or of_node, card or of_card
+    return Policies(node, card)
 
 
 def _policy(annotations: Mapping[str, str], key: str, problems: Problems) -> str:
@@ -30,10 +46,10 @@ def _policy(annotations: Mapping[str, str], key: str, problems: Problems) -> str
     return policy
 
 
-def _policy_of_hami(annotations: Mapping[str, str], key: str, problems: Problems) -> str:
-    text = annotations.get(key)
-    policy = hami_gpu_wire.policy(text)
-    if policy is None:
-        expected = f"{hami_gpu_wire.BINPACK} or {hami_gpu_wire.SPREAD}: other policies of HAMi are not supported"
-        problems.add(f"metadata.annotations[{key}]", text or "", expected)
-    return policy or ""
+def _of_family(family: Family, annotations: Mapping[str, str], key: str, problems: Problems) -> str:
+    try:
+        return family.read_policy(key, annotations.get(key, ""))
+    except FormatError as error:
+        invalid = error.problem
+        problems.add(invalid.field, invalid.value, invalid.expected)
+        return ""

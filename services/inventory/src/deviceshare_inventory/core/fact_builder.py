@@ -7,7 +7,6 @@ from typing import TypeVar, cast
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
-from deviceshare.families.mindcluster.wire import describes_devices
 from deviceshare.model import (
     ConfigFact,
     Fact,
@@ -28,6 +27,7 @@ from deviceshare.objects import (
     decode_node,
     decode_pod,
     decode_podgroup,
+    describes_devices,
     requests_devices,
 )
 from deviceshare_bus.cores.core import RecordStep

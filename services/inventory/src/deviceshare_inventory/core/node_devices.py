@@ -20,7 +20,7 @@ class DeviceInfo(NamedTuple):
 
 
 class NodeDevices:
-    """The ConfigMaps of which :func:`deviceshare.families.mindcluster.wire.describes_devices` is true."""
+    """The ConfigMaps of which :func:`deviceshare.objects.describes_devices` is true."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, dict[tuple[str, str], DeviceInfo]] = {}

@@ -3,8 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from deviceshare.families.mindcluster import wire as mindcluster_wire
-from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families import FAMILIES
 
 from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import CardCell, CardKind, NodeCards
@@ -14,11 +13,10 @@ from deviceshare_metrics.core.states import node_state
 from deviceshare_metrics.core.usage import Cards, holdings
 from deviceshare_metrics.core.whole_cards import whole_cards
 
-_SLICED = frozenset({vgpu_wire.MIG, mindcluster_wire.MODE, "vnpu"})
-
 
 def card_rows(store: StateStore) -> Iterator[NodeCards]:
     """Yield the rows of the nodes of a store, sorted by name."""
+    sliced = frozenset[str]().union(*(family.sliced_modes for family in FAMILIES))
     cards = Cards(store)
     held = list(holdings(store))
     usage = cards.usage(held)
@@ -35,7 +33,7 @@ def card_rows(store: StateStore) -> Iterator[NodeCards]:
         cells = []
         for device in devices.get(node.name) or whole_cards(facts[node.name], node):
             kind = CardKind(device.type, device.mode, device.memory_total, device.cores_total, device.slots_total)
-            on_card = slices.get((node.name, device.id), []) if device.mode in _SLICED else []
+            on_card = slices.get((node.name, device.id), []) if device.mode in sliced else []
             cells.append(
                 CardCell(
                     kinds.setdefault(kind, len(kinds)),

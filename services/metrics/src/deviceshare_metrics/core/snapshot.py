@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import (
     DEVICE_PROBLEMS,
     PENDING,
@@ -142,8 +141,7 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
                 healthy=card.healthy,
                 memory_total=cards.mebibytes(card, card.memory),
                 memory_used=used.memory,
-                # The cores of a MIG instance follow from its size: they are no amount of their own.
-                cores_total=0 if card.mode == vgpu_wire.MIG else card.cores,
+                cores_total=card.cores if cards.counts_cores(card) else 0,
                 cores_used=used.cores,
                 slots_total=card.slots,
                 slots_used=used.slots,
@@ -203,7 +201,7 @@ def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tu
     return tuple(
         api.PodDevice(
             container=grant.container,
-            id=vgpu_wire.device_id(device) if card is not None and card.mode == vgpu_wire.MIG else device.id,
+            id=device.id if card is None else cards.device_id(card, device),
             memory=max(device.memory, 0) if card is None else cards.memory(card, grant, device),
             cores=device.cores,
         )

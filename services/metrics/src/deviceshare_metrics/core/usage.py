@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import msgspec
 from deviceshare.families import FAMILIES, CardCount, CardCounter, Family, device_resources
-from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
 from deviceshare.state import CardShare, pod_resources, shares_by_card
 from deviceshare_bus.messages.validation import UNDECODABLE
@@ -97,7 +96,8 @@ class Cards:
         for family in FAMILIES:
             for mode in family.modes:
                 self._families[mode].append(family)
-        self._factor = store.conf.devices.vgpu.memory_factor
+        self._units = {mode: family.memory_unit(store.conf) for family in FAMILIES for mode in family.modes}
+        """The MiB in one unit of the memory of cards of each mode."""
         self._alone: dict[tuple[object, ...], CardCount] = {}
         """The usage of single devices, and of unused cards: few cards and grants differ in more than their names."""
 
@@ -109,9 +109,17 @@ class Cards:
         """Return the card of a grant, None if it is not registered."""
         return self._by_node.get(node, {}).get(device.id)
 
+    def counts_cores(self, card: Card) -> bool:
+        """Return whether the cores of a card are an amount of their own."""
+        return all(family.counts_cores for family in self._families[card.mode])
+
+    def device_id(self, card: Card, device: DeviceGrant) -> str:
+        """Return the device plugin's id of a device of a card."""
+        return next((family.device_id(device) for family in self._families[card.mode]), device.id)
+
     def mebibytes(self, card: Card, amount: int) -> int:
         """Return an amount of a card's memory in MiB."""
-        return amount * self._factor if card.mode in vgpu_wire.MODES else amount
+        return amount * self._units.get(card.mode, 1)
 
     def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
         """Return the MiB that a device alone takes of its card: the size of the MIG instance or of the template."""
@@ -133,7 +141,7 @@ class Cards:
             if count is None:
                 continue
             used = count.usage
-            memory = used.memory // self._factor if card.mode in vgpu_wire.MODES else used.memory
+            memory = used.memory // self._units.get(card.mode, 1)
             counted: dict[str, int] = {}
             for family in self._families[card.mode]:
                 names = family.card_names(card, self._conf)
@@ -182,7 +190,7 @@ class Cards:
         return found
 
     def _in_mebibytes(self, card: Card, count: CardCount) -> CardCount:
-        if self._factor == 1:
+        if self._units.get(card.mode, 1) == 1:
             return count
         usage = count.usage._replace(memory=self.mebibytes(card, count.usage.memory))
         return CardCount(usage, self.mebibytes(card, count.largest_free) if card.memory else count.largest_free)

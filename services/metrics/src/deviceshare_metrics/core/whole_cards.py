@@ -1,12 +1,12 @@
 """Cards that a device plugin offers as a plain number (``nvidia.com/gpu``), without registering each."""
 
+from deviceshare.families import FAMILIES
 from deviceshare.model import NodeFact
 
 from deviceshare_metrics import api
 
 WHOLE = "whole"
 """The mode of these cards: a pod gets whole ones."""
-_PRODUCT = "nvidia.com/gpu.product"
 
 
 def whole_count(node: NodeFact) -> int:
@@ -19,15 +19,17 @@ def whole_cards(fact: NodeFact, node: api.Node) -> list[api.Device]:
 
     Which of them a pod gets is decided by the kubelet, so they have neither ids nor pods.
     """
+    models = {family.hardware.model_label for family in FAMILIES} & fact.labels.keys()
     cards = []
     for resource, number in sorted(node.allocatable.items()):
         if api.is_whole(resource):
             used = node.used.get(resource, 0)
+            model = next((fact.labels[label] for label in models), resource)
             for at in range(min(number, api.MAX_WHOLE)):
                 in_use = int(at < used)
                 cards.append(
                     api.Device(
-                        node=node.name, id=f"{resource}-{at}", index=at, type=fact.labels.get(_PRODUCT, resource),
+                        node=node.name, id=f"{resource}-{at}", index=at, type=model,
                         mode=WHOLE, healthy=True, memory_total=0, memory_used=0, cores_total=100,
                         cores_used=100 * in_use, slots_total=1, slots_used=in_use, pods=(),
                         largest_free=100 * (1 - in_use),

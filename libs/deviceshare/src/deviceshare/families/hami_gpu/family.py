@@ -9,7 +9,7 @@ counts it on both, so it remains a resource of the node. A pod that requests not
 nodes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from deviceshare.conf import HamiConf, SchedulerConf
 from deviceshare.families import common
@@ -17,10 +17,11 @@ from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_gpu import pod_annotations, request, wire
 from deviceshare.families.hami_gpu.plugin import HamiGpuPlugin
 from deviceshare.families.hardware import NVIDIA
+from deviceshare.families.hooks import Program
 from deviceshare.families.protocol import CardNames, Check, Demand, NodeView
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu.software import SoftwareVgpu
-from deviceshare.model import Card, Claim, ContainerGrant, PodRequest
+from deviceshare.model import Card, CardCordon, Claim, ContainerGrant, FormatError, PodRequest
 from deviceshare.state import CardView
 
 
@@ -32,6 +33,18 @@ class HamiGpu(SoftwareVgpu):
     whole_modes = frozenset(wire.MODES)
     pod_annotations = request.WISHES
     held_annotations = frozenset({wire.ALLOCATED})
+    register_annotation = wire.REGISTER
+    domains = frozenset({"hami.io", "4pd.io"})
+    apart_annotation = ""
+    policy_annotations: tuple[str, ...] = (wire.NODE_POLICY, wire.GPU_POLICY)
+    series = ("", "")
+    programs: tuple[Program, ...] = (
+        Program(
+            "HAMi scheduler or device plugin",
+            r"(?:^|/)hami(?::|@|$)",
+            "keep the device plugin; stop the scheduler when deviceshare takes over its pods",
+        ),
+    )
     plugin: DevicePlugin = HamiGpuPlugin()
 
     def __init__(self) -> None:
@@ -84,3 +97,24 @@ class HamiGpu(SoftwareVgpu):
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return nothing: unlike that of vGPUs, the plugin serves several containers, and init containers."""
         return ()
+
+    def is_deleted(self, annotations: Mapping[str, str]) -> bool:
+        """Return whether HAMi's scheduler has marked the registration as deleted."""
+        return wire.is_deleted(annotations)
+
+    def unread_registers(self, annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the annotations of HAMi's device plugins of other vendors."""
+        for key in wire.other_registers(annotations):
+            yield key, "cards of NVIDIA or Ascend: no others of HAMi"
+
+    def cordoned(self, annotations: Mapping[str, str]) -> tuple[CardCordon, ...]:
+        """Return the cards in HAMi's list, which names them by their ids."""
+        return tuple(CardCordon(name, by=wire.CORDON) for name in wire.cordoned(annotations))
+
+    def read_policy(self, key: str, text: str) -> str:
+        """Return the policy; those of HAMi that deviceshare does not have are invalid."""
+        policy = wire.policy(text)
+        if policy is None:
+            expected = f"{wire.BINPACK} or {wire.SPREAD}: other policies of HAMi are not supported"
+            raise FormatError("", f"metadata.annotations[{key}]", text, expected)
+        return policy

@@ -29,6 +29,7 @@ from deviceshare.families.hami_vnpu.placing import (
 )
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hardware import ASCEND
+from deviceshare.families.hooks import Program
 from deviceshare.families.protocol import (
     CardCount,
     CardDemand,
@@ -68,6 +69,11 @@ class HamiVnpu(OneByOne):
     state: tuple[str, ...] = (AI_CORES, AI_CPUS, SHARES)
     pod_annotations = frozenset({wire.MODE, wire.USE_ID, wire.NOUSE_ID})
     held_annotations = frozenset({wire.allocated("*"), wire.runtime("*")})
+    domains = frozenset({"huawei.com"})
+    sliced_modes = frozenset({wire.CONFIGURED})
+    programs: tuple[Program, ...] = (
+        Program("Ascend device plugin", "ascend-k8sdeviceplugin|ascend-device-plugin", "keep it"),
+    )
     plugin: DevicePlugin = HamiPlugin()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:

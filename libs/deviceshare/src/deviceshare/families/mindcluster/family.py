@@ -15,6 +15,7 @@ from deviceshare.families import common
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hardware import ASCEND
+from deviceshare.families.hooks import DevicesByNode, Program
 from deviceshare.families.mindcluster import chips as state
 from deviceshare.families.mindcluster import wire
 from deviceshare.families.mindcluster.chips import ChipStates, chips_of, choose, failures
@@ -53,6 +54,8 @@ class MindCluster(OneByOne):
     best_node_score = 8.0
     held_annotations = frozenset({CORES, wire.REAL})
     pod_labels = frozenset({wire.TASK, wire.LEVEL, wire.DVPP})
+    sliced_modes = modes
+    programs: tuple[Program, ...] = (Program("ClusterD", "clusterd", "keep it"),)
     plugin: DevicePlugin = MindClusterPlugin()
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
@@ -60,6 +63,16 @@ class MindCluster(OneByOne):
         if not node.capacity.get(CORES):
             return ()
         return wire.read_chips(node.labels, node.annotations.get(wire.BASE_INFO), node.devices(), node.name)
+
+    def describes_devices(self, namespace: str, name: str) -> bool:
+        """Return whether a ConfigMap is one of ClusterD or of the device plugin."""
+        return wire.describes_devices(namespace, name)
+
+    def read_devices(
+        self, namespace: str, name: str, labels: Mapping[str, str], data: Mapping[str, str]
+    ) -> DevicesByNode:
+        """Parse such a ConfigMap."""
+        return wire.read_devices(namespace, name, labels, data)
 
     def resources(self, conf: SchedulerConf) -> frozenset[str]:
         """Return ``huawei.com/npu-core``."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from deviceshare.families.hooks import DevicesByNode
 from deviceshare.families.numbers import whole
 from deviceshare.model import Card, FormatError, Problem
 
@@ -192,17 +193,6 @@ def _of_node(node: str, field: str, value: str, expected: str) -> FormatError:
 _CLUSTER_NAMESPACE, _CLUSTER_NAME = "mindx-dl", "cluster-info-device-"
 _CONSUMER = ("mx-consumer-volcano", "true")
 _PLUGIN_NAMESPACE, _PLUGIN_NAME, _PLUGIN_KEY = "kube-system", "mindx-dl-deviceinfo-", "DeviceInfoCfg"
-
-
-class DevicesByNode(NamedTuple):
-    """The contents of a ConfigMap: the DeviceList of each node, and the problems of invalid parts.
-
-    ``folded``: written by ClusterD, which takes precedence over ConfigMaps of device plugins.
-    """
-
-    devices: dict[str, dict[str, str]]
-    problems: tuple[Problem, ...] = ()
-    folded: bool = False
 
 
 class _Info(msgspec.Struct, rename="pascal"):

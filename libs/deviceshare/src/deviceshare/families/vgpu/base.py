@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from deviceshare.conf import SchedulerConf, VgpuConf
+from deviceshare.families import nvidia
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.hardware import NVIDIA
+from deviceshare.families.hooks import Program
 from deviceshare.families.protocol import CardNames, Demand, NodeView
 from deviceshare.families.vgpu import pod_annotations, request, wire
 from deviceshare.families.vgpu.plugin import VgpuPlugin
@@ -20,6 +22,14 @@ class Vgpu(OneByOne):
     answers = "vgpu"
     pod_annotations = request.WISHES
     held_annotations = frozenset({wire.IDS, wire.INIT_IDS})
+    domains = frozenset({"volcano.sh"})
+    apart_annotation = wire.PODGROUP_POLICY
+    series = ("volcano_vgpu_device", "vGPU")
+    """Volcano's metrics: pkg/scheduler/api/devices/nvidia/vgpu/metrics.go."""
+    programs: tuple[Program, ...] = (
+        Program("Volcano vGPU device plugin", "volcano-vgpu-device-plugin", "keep it"),
+        nvidia.DEVICE_PLUGIN,
+    )
     plugin: DevicePlugin = VgpuPlugin()
 
     def __init__(self, mode: str) -> None:
@@ -43,6 +53,10 @@ class Vgpu(OneByOne):
         """Return the names of vGPUs, of their memory and of their cores."""
         names = self.names(conf)
         return CardNames(names.number, names.memory, names.cores)
+
+    def memory_unit(self, conf: SchedulerConf) -> int:
+        """Return ``gpuMemoryFactor``."""
+        return self.names(conf).memory_factor
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:
         """Read the containers' limits and the pod's annotations; one :class:`CardDemand` for each container."""

@@ -29,6 +29,8 @@ class Mig(Vgpu):
     """The family ``mig``."""
 
     state: tuple[str, ...] = (CUT, USED)
+    counts_cores = False
+    sliced_modes = frozenset({wire.MIG})
 
     def __init__(self) -> None:
         super().__init__(wire.MIG)
@@ -124,6 +126,10 @@ class Mig(Vgpu):
                     error = wire.ids_error(pod, key, wire.device_id(device), "UUID[group-position] for a MIG instance")
                     raise HeldInPart(error, grants)
         return grants
+
+    def device_id(self, device: DeviceGrant) -> str:
+        """Return ``UUID[group-position]``."""
+        return wire.device_id(device)
 
     def environment(self, grant: ContainerGrant, cards: Sequence[Card]) -> dict[str, str]:
         """Return nothing: the UUID of an instance is known once the device plugin has partitioned the card."""

@@ -12,6 +12,7 @@ from deviceshare.families import common, nvidia, selection
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
 from deviceshare.families.hardware import NVIDIA
+from deviceshare.families.hooks import Program
 from deviceshare.families.protocol import (
     CardDemand,
     CardNames,
@@ -64,6 +65,7 @@ class GpuShare(PodGpus):
     name = "gpu-share"
     flag = "deviceshare.GPUSharingEnable"
     resource = wire.MEMORY
+    programs: tuple[Program, ...] = (Program("Volcano GPU device plugin", "volcano-device-plugin", "keep it"),)
     plugin: DevicePlugin = GpuPlugin(wire.MEMORY)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
