@@ -8,17 +8,21 @@ import yaml
 from deviceshare.conf import (
     BUILT_IN,
     MAX_INSTANCES,
+    ConfField,
     DevicesConf,
+    DeviceSection,
     HamiConf,
     MigInstance,
     VgpuConf,
     VnpuTemplate,
+    add_device_section,
     parse_devices,
 )
 from deviceshare.model import ConfigError
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.families import restored_families
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "device-configs"
 SOURCE = "ConfigMap kube-system/devices"
@@ -336,3 +340,31 @@ def test_any_text_is_either_a_configuration_or_a_config_error(text):
             assert parse_devices(whole, "x").vgpu.memory_factor == 1
         except ConfigError as error:
             assert error.problem.expected  # noqa: PT017
+
+
+class Acme(DeviceSection, frozen=True, kw_only=True):
+    key = "acme"
+    resource: str = "acme.example/npu"
+
+    @classmethod
+    def read(cls, field: ConfField) -> "Acme":
+        entry = field.section(("resourceName",))["resourceName"]
+        if not entry.value:
+            raise entry.error("the resource of Acme cards")
+        return cls(resource=entry.value)
+
+    def resources(self) -> tuple[str, ...]:
+        return (self.resource,)
+
+
+def test_a_device_family_declares_a_section_of_its_own() -> None:
+    with restored_families():
+        add_device_section(Acme)
+        assert parse(acme={"resourceName": "a.example/n"}).section(Acme) == Acme(resource="a.example/n")
+        assert parse().section(Acme) == BUILT_IN.section(Acme) == Acme()
+        with pytest.raises(ConfigError, match=r"acme\.resourceName.*the resource of Acme cards"):
+            parse(acme={"resourceName": ""})
+        with pytest.raises(ConfigError, match="each resource once, not in acme and nvidia"):
+            parse(acme={"resourceName": VgpuConf().number}, nvidia={})
+    (warning,) = parse(acme={}).warnings
+    assert "acme" in warning

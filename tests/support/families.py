@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from deviceshare.conf import known
+from deviceshare.conf import device_sections, known
 from deviceshare.families import BY_NAME, FAMILIES
 
 
@@ -11,6 +11,7 @@ from deviceshare.families import BY_NAME, FAMILIES
 def restored_families() -> Iterator[None]:
     """Restore the registered families and their configuration arguments at the end."""
     families, flags = list(FAMILIES), dict(known._FAMILY_FLAGS)
+    sections = dict(device_sections._SECTIONS)
     try:
         yield
     finally:
@@ -19,3 +20,5 @@ def restored_families() -> Iterator[None]:
         BY_NAME.update({family.name: family for family in families})
         known._FAMILY_FLAGS.clear()
         known._FAMILY_FLAGS.update(flags)
+        device_sections._SECTIONS.clear()
+        device_sections._SECTIONS.update(sections)

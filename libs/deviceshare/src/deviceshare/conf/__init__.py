@@ -17,6 +17,7 @@ from deviceshare.conf.device_model import (
     VnpuChip,
     VnpuTemplate,
 )
+from deviceshare.conf.device_sections import DeviceSection, add_device_section
 from deviceshare.conf.devices import parse_devices
 from deviceshare.conf.effective import DEVICES, SCHEDULER, EffectiveConfiguration, scheduler_conf
 from deviceshare.conf.known import (
@@ -33,6 +34,7 @@ from deviceshare.conf.known import (
 from deviceshare.conf.model import FIRST_FIT, Extensions, SchedulerConf, matching, tiers
 from deviceshare.conf.node_plugins import ALL_PREDICATES, BINPACK, NODEORDER, NodeOrder, Predicates, Proportion
 from deviceshare.conf.positions import Origin, YamlText
+from deviceshare.conf.reading import ConfField
 from deviceshare.conf.scheduler import default_conf, parse_conf
 from deviceshare.conf.times import seconds_of
 from deviceshare.conf.yaml_loader import YAML_ERRORS, YamlLoader
@@ -54,6 +56,8 @@ __all__ = [
     "WAITING_TIME",
     "WEIGHT",
     "YAML_ERRORS",
+    "ConfField",
+    "DeviceSection",
     "DevicesConf",
     "EffectiveConfiguration",
     "Extensions",
@@ -71,6 +75,7 @@ __all__ = [
     "VnpuTemplate",
     "YamlLoader",
     "YamlText",
+    "add_device_section",
     "add_family_flag",
     "default_conf",
     "did_you_mean",

@@ -4,7 +4,13 @@ Source: volcano-sh/volcano pkg/scheduler/api/devices/config, and the ConfigMaps 
 MiB of device memory.
 """
 
+from typing import TypeVar
+
 import msgspec
+
+from deviceshare.conf.device_sections import DeviceSection
+
+S = TypeVar("S", bound=DeviceSection)
 
 MAX_INSTANCES = 62
 """The most instances of a group of a MIG geometry: a 64-bit number per card records which instances are in use."""
@@ -100,7 +106,13 @@ class DevicesConf(msgspec.Struct, frozen=True, kw_only=True):
     hami: HamiConf = HamiConf()
     chips: tuple[VnpuChip, ...] = ()
     hami_vnpu_core: bool = False
+    sections: tuple[DeviceSection, ...] = ()
+    """The sections in the file that device families declare."""
     warnings: tuple[str, ...] = ()
+
+    def section(self, kind: type[S]) -> S:
+        """Return the section of this kind, with its defaults if the file does not have it."""
+        return next((section for section in self.sections if type(section) is kind), None) or kind()
 
 
 ASCEND_310P = VnpuChip(

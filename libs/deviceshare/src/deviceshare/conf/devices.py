@@ -25,6 +25,7 @@ from deviceshare.conf.device_model import (
     VnpuChip,
     VnpuTemplate,
 )
+from deviceshare.conf.device_sections import device_sections
 from deviceshare.conf.reading import LARGEST, ConfField, read_root
 from deviceshare.model import as_text
 
@@ -73,16 +74,20 @@ def parse_devices(text: str, source: str) -> DevicesConf:
     """
     root = read_root(text, source, KEY, _EXPECTED)
     root.mapping(_EXPECTED)
-    sections = root.section(("nvidia", "hami", "vnpus"))
+    kinds = device_sections()
+    sections = root.section(("nvidia", "hami", "vnpus", *(kind.key for kind in kinds)))
     vgpu = VgpuConf() if sections["nvidia"].value is None else _vgpu(sections["nvidia"])
     hami = HamiConf() if sections["hami"].value is None else _hami(sections["hami"])
     hami_vnpu_core, chips = _vnpus(sections["vnpus"])
-    _check_resources(root, vgpu, None if sections["hami"].value is None else hami, chips)
+    declared = tuple(kind.read(sections[kind.key]) for kind in kinds if sections[kind.key].value is not None)
+    named = [(name, section.key) for section in declared for name in section.resources()]
+    _check_resources(root, vgpu, None if sections["hami"].value is None else hami, chips, named)
     return DevicesConf(
         vgpu=vgpu,
         hami=hami,
         chips=chips,
         hami_vnpu_core=hami_vnpu_core,
+        sections=declared,
         warnings=tuple(warning.text for warning in root.source.warnings),
     )
 
@@ -284,9 +289,15 @@ def _check_unique(field: ConfField, names: Iterable[str], expected: str) -> None
             raise field.holding(name).error(f"{expected}: not {times} times")
 
 
-def _check_resources(root: ConfField, vgpu: VgpuConf, hami: HamiConf | None, chips: tuple[VnpuChip, ...]) -> None:
-    """Check that each resource is named once."""
-    named = [(name, "nvidia") for name in (vgpu.number, vgpu.memory, vgpu.percentage, vgpu.cores)]
+def _check_resources(
+    root: ConfField,
+    vgpu: VgpuConf,
+    hami: HamiConf | None,
+    chips: tuple[VnpuChip, ...],
+    declared: list[tuple[str, str]],
+) -> None:
+    """Check that each resource is named once; ``declared``: resources and their sections, of device families."""
+    named = declared + [(name, "nvidia") for name in (vgpu.number, vgpu.memory, vgpu.percentage, vgpu.cores)]
     if hami is not None:
         named += [(name, "hami") for name in (hami.number, hami.memory, hami.percentage, hami.cores, hami.priority)]
     elif vgpu.number == (usual := HamiConf().number):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from deviceshare.conf import SchedulerConf
+from deviceshare.conf import DeviceSection, SchedulerConf
 from deviceshare.model import CardCordon, DeviceGrant, FormatError, Problem
 
 
@@ -29,6 +29,8 @@ class DevicesByNode(NamedTuple):
 class Hooks(Protocol):
     """The optional members of a family."""
 
+    section: type[DeviceSection] | None = None
+    """The family's section of device-config.yaml (:meth:`~deviceshare.conf.DevicesConf.section`); None for none."""
     register_annotation: str = ""
     """The annotation by which a device plugin registers cards; '' if there is none, or several."""
     domains: frozenset[str] = frozenset()

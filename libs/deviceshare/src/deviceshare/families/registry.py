@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from deviceshare.conf import add_family_flag
+from deviceshare.conf import add_device_section, add_family_flag
 from deviceshare.families.errors import UnknownFamilyError
 from deviceshare.families.hooks import Hooks
 from deviceshare.families.protocol import Family
@@ -42,6 +42,8 @@ def register(family: Family) -> None:
         FAMILIES.append(family)
     BY_NAME[family.name] = family
     add_family_flag(family.flag)
+    if family.section is not None:
+        add_device_section(family.section)
 
 
 def caveats(grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
