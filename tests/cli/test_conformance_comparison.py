@@ -89,7 +89,7 @@ def test_a_different_answer_fails(
 
 @pytest.mark.parametrize("family", sorted(FORMS))
 def test_a_different_state_of_any_family_fails(write: Write, run: Run, family: str) -> None:
-    changed = []
+    changed: list[Case] = []
     for case, outcome in zip(recorded(family), replayed(family), strict=True):
         if outcome.verdict.steps and "batch" not in case and case["initial"]["present"]:
             changed.append(deepcopy(case))

@@ -2,13 +2,15 @@
 
 import json
 from collections import Counter
+from functools import cache
 
 import pytest
 from deviceshare_cli.main import app
 from deviceshare_lab.studies.partitions.arrivals import DISTRIBUTIONS, MEASURED, WARM_UP, draw, weights
 from deviceshare_lab.studies.partitions.clusters import CLUSTERS, MIG, OPENB_SHARES, VNPU
 from deviceshare_lab.studies.partitions.product import PERCENT, AllocatorPlacer, DefragmentingPlacer
-from deviceshare_lab.studies.partitions.run import POLICIES, Task, run
+from deviceshare_lab.studies.partitions.run import POLICIES, Result, Task
+from deviceshare_lab.studies.partitions.run import run as run_once
 from typer.testing import CliRunner
 
 GROUPS = {
@@ -21,6 +23,12 @@ CHIPS = {
     "Ascend310P": {"vir01": (3072, 1, 1), "vir02": (6144, 2, 2), "vir04": (12288, 4, 4), "": (21527, 8, 7)},
     "Ascend910B3": {"vir05_1c_16g": (16384, 5, 1), "vir10_3c_32g": (32768, 10, 3), "": (65536, 20, 7)},
 }
+
+
+@cache
+def run(task: Task) -> Result:
+    """Run a policy; tests that compare with the same run share it."""
+    return run_once(task)
 
 
 class Checked:
