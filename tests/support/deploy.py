@@ -1,12 +1,18 @@
 """The manifests of deploy/kubernetes, as kustomize builds them, and on a real API server."""
 
+import io
+import runpy
+import sys
 import time
 import urllib.error
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
+import pytest
 import yaml
 from deviceshare_cluster.kube.kinds import ApiKind
 from support.agents.api import MERGE
@@ -46,6 +52,20 @@ PLACES = {
         (_ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", False),
     )
 }
+
+
+def help_of(module: str, options: Sequence[str]) -> str:
+    """Return the help of a program, which has accepted these options: argparse checks those before ``--help``."""
+    shown = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", [module, *options, "--help"]),
+        redirect_stdout(shown),
+        warnings.catch_warnings(action="ignore", category=RuntimeWarning),  # a module that is imported already
+        pytest.raises(SystemExit) as ended,
+    ):
+        runpy.run_module(module, run_name="__main__")
+    assert ended.value.code == 0
+    return shown.getvalue()
 
 
 def read(path: Path) -> list[Object]:
