@@ -31,7 +31,13 @@ gc.disable()  # until all tests are collected
 
 _OF_THE_SYSTEM = {"dashboard", "kube", "system"}
 _NOT_ON_API_SERVER = ("tests/cli/", "tests/dashboard/", "tests/services/", "tests/system/")
-_FIRST = ("tests/kube/", "tests/chaos/test_histories.py", "tests/cli/test_conformance_sessions.py")
+_FIRST = (
+    "tests/kube/",
+    "tests/system/test_chaos_seeds.py",
+    "tests/chaos/test_histories.py",
+    "tests/cli/test_conformance_sessions.py",
+    "tests/cli/test_simulate_partitions.py",
+)
 """What takes long and begins first, so that no process is left with it at the end."""
 
 
