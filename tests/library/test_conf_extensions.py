@@ -30,6 +30,7 @@ def rejected(plugin: str = "deviceshare", **arguments: object) -> str:
 def test_every_extension_is_on_unless_it_is_disabled():
     assert conf(VGPUEnable="true").extensions == Extensions() == default_conf().extensions
     assert all(msgspec.structs.asdict(Extensions()).values())
+    assert not default_conf().node_lock, "no extension: Volcano locks nodes where the flag says so"
 
 
 @given(st.dictionaries(st.sampled_from(sorted(EXTENSIONS)), st.booleans()))
