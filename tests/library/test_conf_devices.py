@@ -163,7 +163,8 @@ def test_the_section_hami_is_hamis_section_nvidia():
         number="acme.io/gpu", memory="acme.io/mem", percentage="acme.io/part", cores="", priority="acme.io/priority",
         default_memory=100, default_cores=10, request_factor=1024,
     )  # fmt: skip
-    assert parse().hami == HamiConf()
+    assert parse(hami={"defaultMemory": 0, "defaultCores": 0}).hami == parse().hami == HamiConf()
+    assert parse(hami={"defaultCores": 100}).hami == HamiConf(default_cores=100)
 
 
 def test_hamis_names_under_nvidia_are_doubtful():
@@ -246,6 +247,9 @@ IN_INSTANCE = f"{IN_GROUP}.geometries[0]"
         ({"nvidia": {"defaultMemory": -1}}, "nvidia.defaultMemory", "-1", "a whole number from 0"),
         ({"nvidia": {"defaultMemory": True}}, "nvidia.defaultMemory", "true", "a whole number from 0"),
         ({"nvidia": {"defaultCores": 101}}, "nvidia.defaultCores", "101", "a whole number from 0 to 100"),
+        ({"hami": {"defaultMemory": -1}}, "hami.defaultMemory", "-1", "a whole number from 0"),
+        ({"hami": {"defaultCores": -1}}, "hami.defaultCores", "-1", "a whole number from 0 to 100"),
+        ({"hami": {"defaultCores": 101}}, "hami.defaultCores", "101", "a whole number from 0 to 100"),
         ({"nvidia": {"gpuMemoryFactor": 1.5}}, "nvidia.gpuMemoryFactor", "1.5", "a whole number"),
         ({"nvidia": {"deviceSplitCount": "many"}}, "nvidia.deviceSplitCount", "many", "a whole number"),
         ({"nvidia": {"deviceMemoryScaling": 0}}, "nvidia.deviceMemoryScaling", "0", "a number above 0"),
