@@ -44,6 +44,7 @@ OTHER_MEANING = {
     **{
         f"libs/{path}.py": frozenset(["View"])
         for path in (
+            "deviceshare/src/deviceshare/objects/pod_views",
             "deviceshare/src/deviceshare/objects/storage_views",
             "deviceshare/src/deviceshare/objects/bounds",
             "deviceshare-cluster/src/deviceshare_cluster/readable",

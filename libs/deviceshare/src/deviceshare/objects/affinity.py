@@ -1,8 +1,9 @@
 """Decoding of required and preferred node affinity."""
 
 from deviceshare.model import LARGEST, Preference, Requirement
+from deviceshare.objects.pod_views import Affinity
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import Affinity, NodeSelector, SelectorRequirement, SelectorTerm
+from deviceshare.objects.views import NodeSelector, SelectorRequirement, SelectorTerm
 
 Terms = tuple[tuple[Requirement, ...], ...]
 

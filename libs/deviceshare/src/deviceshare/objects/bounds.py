@@ -9,8 +9,9 @@ labels to 63 characters, and nothing else: the bounds are far above what manifes
 from collections.abc import Mapping
 from typing import Any
 
+from deviceshare.objects.pod_views import Affinity, PodSpec
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import Affinity, PodSpec, View
+from deviceshare.objects.views import View
 
 SMALL_BYTES = 1 << 14
 """JSON of this size has no long texts: its texts are not compared with :data:`MAX_CHARACTERS`."""

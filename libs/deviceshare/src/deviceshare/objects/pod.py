@@ -22,10 +22,11 @@ from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.metadata import bounded_annotations, bounded_labels
 from deviceshare.objects.pod_request import pod_request
 from deviceshare.objects.pod_template import shared_request
+from deviceshare.objects.pod_views import PodObject, PodSpec, TemplateObject, TemplateSpec
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.resizing import with_status
 from deviceshare.objects.unserved import selectable_elsewhere, unserved, until_running
-from deviceshare.objects.views import Metadata, PodObject, PodSpec, TemplateObject, TemplateSpec
+from deviceshare.objects.views import Metadata
 from deviceshare.objects.volcano_topology import check_pod
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")

@@ -25,11 +25,12 @@ from deviceshare.model import (
 from deviceshare.objects.affinity import preferences, required_terms
 from deviceshare.objects.bounds import MAX_CONTAINERS, MAX_RESOURCES, bound_spec
 from deviceshare.objects.pod_topology import constrains, pod_topology
+from deviceshare.objects.pod_views import Container, PodSpec, ResourceRequirements, TolerationView
 from deviceshare.objects.pod_volumes import disks, pod_volumes
 from deviceshare.objects.policies import policy_annotations, read_policies
 from deviceshare.objects.ports import host_ports
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import Container, PodSpec, Quantities, ResourceRequirements, TolerationView
+from deviceshare.objects.views import Quantities
 
 _SIDECAR = "Always"
 _POD_LEVEL = ("cpu", "memory")

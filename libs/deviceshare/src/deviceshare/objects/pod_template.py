@@ -12,8 +12,8 @@ import msgspec
 
 from deviceshare.model import Labels, PodRequest, Problem
 from deviceshare.objects.pod_request import annotations_needed, labels_read, pod_request, spreading_annotations
+from deviceshare.objects.pod_views import PodSpec, TemplateSpec
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import PodSpec, TemplateSpec
 
 MAX_TEMPLATES = 2048
 """Requests that are kept, the latest used: some megabytes."""

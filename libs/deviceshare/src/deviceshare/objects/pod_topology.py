@@ -11,15 +11,10 @@ from deviceshare.model import (
     SpreadConstraint,
     WeightedPodTerm,
 )
+from deviceshare.objects.pod_views import PodAffinity, PodAffinityTerm, PodSpec
+from deviceshare.objects.pod_views import SpreadConstraint as SpreadView
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import (
-    LabelSelector,
-    PodAffinity,
-    PodAffinityTerm,
-    PodSpec,
-    SelectorRequirement,
-)
-from deviceshare.objects.views import SpreadConstraint as SpreadView
+from deviceshare.objects.views import LabelSelector, SelectorRequirement
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from deviceshare.model import Disk, PodVolume
-from deviceshare.objects.views import Volume
+from deviceshare.objects.pod_views import Volume
 
 _DEFAULT_POOL = "rbd"
 

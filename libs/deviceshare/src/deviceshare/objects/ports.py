@@ -2,8 +2,8 @@
 
 from deviceshare.model import HostPort
 from deviceshare.objects.bounds import MAX_HOST_PORTS
+from deviceshare.objects.pod_views import PodSpec
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import PodSpec
 from deviceshare.state import ANY_ADDRESS
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")

@@ -12,16 +12,16 @@ import msgspec
 from msgspec.structs import replace
 
 from deviceshare.model import ContainerRequest, InputError, PodRequest, ResourceAmounts, to_amount
-from deviceshare.objects.views import (
+from deviceshare.objects.pod_views import (
     ABSENT,
     ContainerStatus,
     PodCondition,
     PodStatus,
-    Quantities,
     ReportedStatus,
     ResourceRequirements,
     TemplateStatus,
 )
+from deviceshare.objects.views import Quantities
 
 RESIZED = ("cpu", "memory")
 """The resources that can be resized."""

@@ -3,17 +3,8 @@
 As in :mod:`.views`, every field may be missing or null.
 """
 
-from deviceshare.objects.views import (
-    Int32,
-    LabelSelector,
-    Metadata,
-    NodeSelector,
-    Object,
-    Quantities,
-    ResourceRequirements,
-    Status,
-    View,
-)
+from deviceshare.objects.pod_views import ResourceRequirements
+from deviceshare.objects.views import Int32, LabelSelector, Metadata, NodeSelector, Object, Quantities, Status, View
 
 
 class OwnerReference(View):

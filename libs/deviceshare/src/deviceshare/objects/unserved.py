@@ -14,8 +14,8 @@ from contextlib import suppress
 from deviceshare.families import BY_NAME, FAMILIES, SERVED, Family, FamilyError, calling
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.model import DEVICES_DIFFER, ContainerGrant
+from deviceshare.objects.pod_views import PodStatus, TemplateStatus
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import PodStatus, TemplateStatus
 
 _STARTING = ("Pending", "", None)
 _ENDED = ("Succeeded", "Failed")
