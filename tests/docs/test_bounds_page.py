@@ -36,6 +36,7 @@ NO_BUFFERS = {
     "deviceshare_bus.streams.publisher._INCOMPLETE_BATCH": "a code of nats-server",
     "deviceshare.conf.reading.LARGEST": "the largest number",
     "deviceshare.objects.pod_request._keys_of": "one entry for each configuration of a process",
+    "deviceshare.objects.policies._annotations": "one entry for each configuration of a process",
     "deviceshare_binder.service.MAX_JITTER": "seconds",
     "deviceshare_bus.runtime.plugins.load_families": "without arguments",
     "deviceshare_localcluster.workloads.admission._MAX_REPLICAS": "a limit of one object",

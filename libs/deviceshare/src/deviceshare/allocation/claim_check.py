@@ -92,8 +92,10 @@ class ClaimCheck:
                 if amount > most:
                     return f"at most {most} {name} of card {identity}, not {amount}"
             family = family_named(families_by_card[identity])
+            if family.accounting is None:
+                continue
             with calling(family.name, "conflict"):
-                lacking = family.conflict(card, [*pods, shares], self._conf)
+                lacking = family.accounting.conflict(card, [*pods, shares], self._conf)
             if lacking:
                 return f"{lacking} on card {identity}, not {shares[0].device.detail}"
         return ""

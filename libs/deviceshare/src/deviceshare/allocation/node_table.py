@@ -8,7 +8,7 @@ import numpy as np
 from deviceshare.allocation.card_models import model_of
 from deviceshare.allocation.ties import Ties
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, counting_families, device_resources
+from deviceshare.families import FAMILIES, accountings, device_resources
 from deviceshare.kernels import Changes, TieOrder
 from deviceshare.model import INIT, WHOLE, ContainerGrant, HostPort, Labels, NodeFact, Resources, Tenant
 from deviceshare.state import (
@@ -44,8 +44,8 @@ class NodeTable:
     def __init__(self, conf: SchedulerConf, ties: Ties) -> None:
         self.conf = conf
         self._ties = ties
-        self._cards = CardTable(name for family in FAMILIES for name in family.state)
-        self._counting = counting_families()
+        self._counting = accountings()
+        self._cards = CardTable(name for family in FAMILIES if family.accounting for name in family.accounting.state)
         self._resources = ResourceTable()
         self._resources.set_open(device_resources(conf))
         self._ports = HostPorts()
@@ -298,8 +298,8 @@ class NodeTable:
         """Recompute the usage of cards whose family counts it itself, since it is not the sum of the amounts."""
         for column in columns:
             card = self._cards.cards[row][column]
-            if (family := self._counting.get(card.mode)) is not None:
-                self._cards.put(row, column, *family.count(card, shares_on(card, holdings), self.conf))
+            if (accounting := self._counting.get(card.mode)) is not None:
+                self._cards.put(row, column, *accounting.count(card, shares_on(card, holdings), self.conf))
 
     def _recount_all(self) -> None:
         """Recompute the usage of all such cards under another configuration."""

@@ -19,6 +19,7 @@ from deviceshare.families.mindcluster.family import MindCluster
 from deviceshare.families.placed import explain_claim, gang_line, placed_on
 from deviceshare.families.protocol import (
     MAX_CARDS,
+    Accounting,
     CardCount,
     CardDemand,
     CardNames,
@@ -38,7 +39,7 @@ from deviceshare.families.selection import WISHES, listed, parts_of_words, types
 from deviceshare.families.trust import Demands, clamp_to_request
 from deviceshare.families.usage import (
     CardCounter,
-    counting_families,
+    accountings,
     device_resources,
     grants_share_whole,
     shares_whole,
@@ -54,6 +55,7 @@ __all__ = [
     "MAX_CARDS",
     "SERVED",
     "WISHES",
+    "Accounting",
     "CardCount",
     "CardCounter",
     "CardDemand",
@@ -79,12 +81,12 @@ __all__ = [
     "Places",
     "Program",
     "UnknownFamilyError",
+    "accountings",
     "calling",
     "card_parts",
     "caveats",
     "clamp_to_request",
     "common",
-    "counting_families",
     "device_resources",
     "explain_claim",
     "family_named",

@@ -7,7 +7,7 @@ from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hooks import Hooks
 from deviceshare.families.protocol import (
-    CardCount,
+    Accounting,
     CardDemand,
     CardNames,
     Check,
@@ -19,7 +19,7 @@ from deviceshare.families.protocol import (
 )
 from deviceshare.kernels import CardSelector
 from deviceshare.model import INIT, Card, ContainerGrant, DeviceGrant
-from deviceshare.state import CardShare, CardView, Codes, Counted
+from deviceshare.state import CardView, Codes
 
 
 class OneByOne(Hooks):
@@ -29,7 +29,7 @@ class OneByOne(Hooks):
     modes: frozenset[str]
     answers = ""
     whole_modes: frozenset[str] = frozenset()
-    state: tuple[str, ...] = ()
+    accounting: Accounting | None = None
     best_node_score = 0.0
     pod_annotations: frozenset[str] = frozenset()
     held_annotations: frozenset[str] = frozenset("*")
@@ -99,19 +99,6 @@ class OneByOne(Hooks):
     ) -> Pick | None:
         """Return the card: a device has no further detail."""
         return Pick(card, 0)
-
-    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
-        """Never called where there is no state."""
-        raise NotImplementedError
-
-    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
-        """Return the usage, and what memory, cores and slots leave."""
-        used, _ = counted
-        return CardCount(used, common.largest_free(card, used))
-
-    def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
-        """Return nothing: what pods take of a card adds up."""
-        return ""
 
     def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
         """Clamp memory and cores."""

@@ -228,15 +228,11 @@ class HeldInPart(FormatError):
         self.grants = grants
 
 
-class Family(Hooks, Protocol):
-    """One way of sharing or partitioning cards. Implementations hold no state."""
+class Codec(Protocol):
+    """What annotations and objects mean: the cards of a node, the request of a pod, its grants."""
 
     name: str
     """The name, as in the documentation: ``hami-core``, ``gpu-share``, …"""
-    flag: str
-    """The argument of the plugin ``deviceshare`` that turns it on."""
-    answers: str
-    """Families with the same word answer the same request in different ways: on each node the best answer counts."""
     hardware: Hardware
     """The hardware of its cards. Cards of the same hardware that two device plugins register on a node are not used."""
     modes: frozenset[str]
@@ -245,10 +241,6 @@ class Family(Hooks, Protocol):
     """The modes of cards that a device plugin registers, shared, under the resource of whole ones
     (:meth:`Hardware.offers_whole`); empty for a family with a resource of its own. If such a registration cannot be
     read, the node does not offer the resource."""
-    state: tuple[str, ...]
-    """Names of the values that it keeps for a card besides memory, cores and slots; then :meth:`count` counts all."""
-    best_node_score: float
-    """What the node with the best rank scores in addition; 0 where nodes are scored by themselves."""
     pod_annotations: frozenset[str]
     """Annotations of a pod that this family reads; a ``*`` stands for any text."""
     held_annotations: frozenset[str]
@@ -279,60 +271,6 @@ class Family(Hooks, Protocol):
 
         Families that answer the same request return the same numbers of cards. Raises
         :class:`~deviceshare.model.RequestError` for an invalid request.
-        """
-        ...
-
-    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
-        """Pick the cards for a demand on every node of the view, and charge them in the view, which is a copy."""
-        ...
-
-    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
-        """Return the kernel that picks the same cards as :meth:`place` directly in the table.
-
-        ``None``: fall back to the NumPy path, as for demands of several containers, or that restrict cards by what is
-        not in the table. Only called where the cluster has cards of the family's modes, and again when modes or types
-        of cards come or go. Demands whose selectors have the same ``equivalence_key`` share a ranking.
-        """
-        ...
-
-    def grants(
-        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
-    ) -> tuple[ContainerGrant, ...]:
-        """Return the grants that give the containers the chosen devices, a sequence for each of ``demand.cards``.
-
-        ``expected`` is what pods in the cluster request at present: a family that partitions cards may choose by it how
-        it partitions a card that is not partitioned yet, as long as the containers get what was chosen.
-        """
-        ...
-
-    def pick_of(
-        self, demand: Demand, cards: CardDemand, device: DeviceGrant, card: Card, conf: SchedulerConf
-    ) -> Pick | None:
-        """Return the pick for which :meth:`grants` gives this device of a card, None if there is none for the demand.
-
-        The amounts of the device need no check: the caller compares it with what :meth:`grants` returns.
-        """
-        ...
-
-    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
-        """Return every check that cards of the view fail, for the nodes that are infeasible, and for these only."""
-        ...
-
-    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
-        """Return usage and state of a card of which each of these pods holds these shares.
-
-        Never called where ``state`` is empty.
-        """
-        ...
-
-    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
-        """Return what is shown of a card, by what :meth:`count` returned. Never called where ``state`` is empty."""
-        ...
-
-    def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
-        """Return what a card lacks to serve pods with these shares, apart from memory, cores and slots; '' for nothing.
-
-        The last of the pods is the one that comes to the others.
         """
         ...
 
@@ -370,3 +308,79 @@ class Family(Hooks, Protocol):
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return what the device plugin will not do with these grants to one pod, as warnings for the user."""
         ...
+
+
+class Placement(Protocol):
+    """The cards that a demand gets: what fits on the arrays of the cards, and the score."""
+
+    best_node_score: float
+    """What the node with the best rank scores in addition; 0 where nodes are scored by themselves."""
+
+    def place(self, demand: Demand, view: CardView, conf: SchedulerConf) -> Places:
+        """Pick the cards for a demand on every node of the view, and charge them in the view, which is a copy."""
+        ...
+
+    def selector(self, demand: Demand, codes: Codes, conf: SchedulerConf) -> CardSelector | None:
+        """Return the kernel that picks the same cards as :meth:`place` directly in the table.
+
+        ``None``: fall back to the NumPy path, as for demands of several containers, or that restrict cards by what is
+        not in the table. Only called where the cluster has cards of the family's modes, and again when modes or types
+        of cards come or go. Demands whose selectors have the same ``equivalence_key`` share a ranking.
+        """
+        ...
+
+    def grants(
+        self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
+    ) -> tuple[ContainerGrant, ...]:
+        """Return the grants that give the containers the chosen devices, a sequence for each of ``demand.cards``.
+
+        ``expected`` is what pods in the cluster request at present: a family that partitions cards may choose by it how
+        it partitions a card that is not partitioned yet, as long as the containers get what was chosen.
+        """
+        ...
+
+    def pick_of(
+        self, demand: Demand, cards: CardDemand, device: DeviceGrant, card: Card, conf: SchedulerConf
+    ) -> Pick | None:
+        """Return the pick for which :meth:`grants` gives this device of a card, None if there is none for the demand.
+
+        The amounts of the device need no check: the caller compares it with what :meth:`grants` returns.
+        """
+        ...
+
+    def checks(self, demand: Demand, view: CardView, conf: SchedulerConf) -> list[Check]:
+        """Return every check that cards of the view fail, for the nodes that are infeasible, and for these only."""
+        ...
+
+
+class Accounting(Protocol):
+    """The usage of cards whose pods take other amounts than they request, such as instances."""
+
+    state: tuple[str, ...]
+    """Names of the values that it keeps for a card besides memory, cores and slots."""
+
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
+        """Return usage and state of a card of which each of these pods holds these shares."""
+        ...
+
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return what is shown of a card, by what :meth:`count` returned."""
+        ...
+
+    def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
+        """Return what a card lacks to serve pods with these shares, apart from memory, cores and slots; '' for nothing.
+
+        The last of the pods is the one that comes to the others.
+        """
+        return ""
+
+
+class Family(Codec, Placement, Hooks, Protocol):
+    """One way of sharing or partitioning cards. Implementations hold no state."""
+
+    flag: str
+    """The argument of the plugin ``deviceshare`` that turns it on."""
+    answers: str
+    """Families with the same word answer the same request in different ways: on each node the best answer counts."""
+    accounting: Accounting | None
+    """None: what pods take of a card adds up (:func:`~deviceshare.state.usage_of`)."""

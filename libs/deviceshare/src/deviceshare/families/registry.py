@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from deviceshare.conf import add_device_section, add_family_flag
 from deviceshare.families.errors import UnknownFamilyError
-from deviceshare.families.hooks import Hooks
 from deviceshare.families.protocol import Family
 from deviceshare.model import ContainerGrant
 
@@ -32,7 +31,7 @@ def register(family: Family) -> None:
     Raises:
         TypeError: the family lacks members of the protocol.
     """
-    members = [name for kind in (Family, Hooks) for name in (*kind.__annotations__, *vars(kind))]
+    members = [name for kind in Family.__mro__ for name in (*getattr(kind, "__annotations__", ()), *vars(kind))]
     if missing := [name for name in members if not name.startswith("_") and not hasattr(family, name)]:
         raise TypeError(f"{type(family).__qualname__} is no device family: it has no {', '.join(missing)}")
     known = BY_NAME.get(family.name)

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
-from deviceshare.families.protocol import CardCount, Family
+from deviceshare.families.protocol import Accounting, CardCount
 from deviceshare.families.registry import BY_NAME, FAMILIES
 from deviceshare.model import Card, ContainerGrant
 from deviceshare.state import CardShare, Usage, total, usage_of
 
 
-def counting_families() -> dict[str, Family]:
-    """Return the families that count usage by themselves, by the modes of their cards."""
-    return {mode: family for family in FAMILIES if family.state for mode in family.modes}
+def accountings() -> dict[str, Accounting]:
+    """Return the accountings of families, by the modes of their cards."""
+    return {mode: family.accounting for family in FAMILIES if family.accounting is not None for mode in family.modes}
 
 
 def device_resources(conf: SchedulerConf) -> frozenset[str]:
@@ -41,21 +41,21 @@ class CardCounter:
 
     def __init__(self, conf: SchedulerConf) -> None:
         self._conf = conf
-        self._families = counting_families()
+        self._accountings = accountings()
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> CardCount:
         """Return what is shown of a card of which each of these pods holds these shares."""
-        family = self._families.get(card.mode)
-        if family is not None:
-            return family.shown(card, family.count(card, pods, self._conf), self._conf)
+        accounting = self._accountings.get(card.mode)
+        if accounting is not None:
+            return accounting.shown(card, accounting.count(card, pods, self._conf), self._conf)
         used = self.used(card, pods)
         return CardCount(used, common.largest_free(card, used))
 
     def used(self, card: Card, pods: Sequence[Sequence[CardShare]]) -> Usage:
         """Return the usage of a card of which each of these pods holds these shares."""
-        family = self._families.get(card.mode)
-        if family is not None and pods:
-            return family.count(card, pods, self._conf)[0]
+        accounting = self._accountings.get(card.mode)
+        if accounting is not None and pods:
+            return accounting.count(card, pods, self._conf)[0]
         if len(pods) == 1:
             return usage_of(card, pods[0])
         return total([usage_of(card, shares) for shares in pods])

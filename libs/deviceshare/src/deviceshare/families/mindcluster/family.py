@@ -23,6 +23,7 @@ from deviceshare.families.mindcluster.plugin import MindClusterPlugin
 from deviceshare.families.mindcluster.request import MindClusterDemand, asking, chip_demand, cores_asked, deal
 from deviceshare.families.mindcluster.wire import CHIP_CORES, CORES, WHOLE, Template
 from deviceshare.families.protocol import (
+    Accounting,
     CardCount,
     CardDemand,
     CardNames,
@@ -43,6 +44,35 @@ _BEHIND = 1 << 40
 """More AI cores than any node has: ranks nodes with only a downgraded template after all others."""
 
 
+class PartAccounting(Accounting):
+    """Each pod takes its part of a chip, which its containers share."""
+
+    state = state.STATE
+
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
+        """Count each pod's part, or the whole chip, once: its containers share it.
+
+        A part by an unknown template may be as large as the chip.
+        """
+        cores = cpus = dvpp = unmade = 0
+        groups: frozenset[int] = frozenset()
+        for shares in pods:
+            device = shares[0].device
+            unmade += device.made == UNMADE_PART
+            template = wire.TEMPLATES.get(device.detail, WHOLE)
+            cores, cpus = cores + template.cores, cpus + template.cpus
+            dvpp = max(dvpp, state.DVPP_TAKEN[template.dvpp])
+            groups |= wire.groups_of(device.made)
+        counted = {state.CPUS: cpus, state.DVPP: dvpp, state.GROUPS: len(groups), state.UNMADE: unmade}
+        return Usage(0, cores, len(pods)), counted
+
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return the usage, and the AI cores of the largest part for which the chip has room."""
+        used, found = counted
+        free = common.largest_free(card, used)
+        return CardCount(used, state.largest_part(free, found) if free and used.slots else free)
+
+
 class MindCluster(OneByOne):
     """The family ``mindcluster``."""
 
@@ -50,7 +80,7 @@ class MindCluster(OneByOne):
     flag = "deviceshare.AscendMindClusterVNPUEnable"
     hardware = ASCEND
     modes = frozenset({wire.MODE})
-    state: tuple[str, ...] = state.STATE
+    accounting: Accounting | None = PartAccounting()
     best_node_score = 8.0
     held_annotations = frozenset({CORES, wire.REAL})
     pod_labels = frozenset({wire.TASK, wire.LEVEL, wire.DVPP})
@@ -151,29 +181,6 @@ class MindCluster(OneByOne):
             common.node_check("NodeInsufficientDevice", f"Insufficient {CORES}", few, amount),
             *(_part_checks(demand.templates[-1], chips) if demand.templates else [_whole_check(demand, chips)]),
         ]
-
-    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
-        """Count each pod's part, or the whole chip, once: its containers share it.
-
-        A part by an unknown template may be as large as the chip.
-        """
-        cores = cpus = dvpp = unmade = 0
-        groups: frozenset[int] = frozenset()
-        for shares in pods:
-            device = shares[0].device
-            unmade += device.made == UNMADE_PART
-            template = wire.TEMPLATES.get(device.detail, WHOLE)
-            cores, cpus = cores + template.cores, cpus + template.cpus
-            dvpp = max(dvpp, state.DVPP_TAKEN[template.dvpp])
-            groups |= wire.groups_of(device.made)
-        counted = {state.CPUS: cpus, state.DVPP: dvpp, state.GROUPS: len(groups), state.UNMADE: unmade}
-        return Usage(0, cores, len(pods)), counted
-
-    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
-        """Return the usage, and the AI cores of the largest part for which the chip has room."""
-        used, found = counted
-        free = common.largest_free(card, used)
-        return CardCount(used, state.largest_part(free, found) if free and used.slots else free)
 
     def annotations(
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()

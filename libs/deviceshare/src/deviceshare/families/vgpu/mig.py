@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from deviceshare.conf import FIRST_FIT, SchedulerConf
 from deviceshare.families import common
-from deviceshare.families.protocol import CardCount, CardDemand, Demand, ExpectedDemand, HeldInPart, Pick
+from deviceshare.families.protocol import Accounting, CardCount, CardDemand, Demand, ExpectedDemand, HeldInPart, Pick
 from deviceshare.families.vgpu import pod_annotations, wire
 from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
@@ -25,10 +25,58 @@ from deviceshare.state import CardShare, CardView, Codes, Counted, Usage, usage_
 _INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
 
 
+class MigAccounting(Accounting):
+    """Each pod takes the instances that it holds."""
+
+    state = (CUT, USED)
+
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
+        """Charge each instance once to each pod that holds it, and cores as on other cards.
+
+        A share that names no instance of the card's model is charged its request. In that case, and where pods hold
+        instances of two geometries, the geometry of the card is not known (``MIXED_UP``).
+        """
+        geometries = geometries_of(conf.devices.vgpu, card.type)
+        cuts: set[int] = set()
+        used = memory = cores = slots = 0
+        for shares in pods:
+            instances: set[tuple[int, int]] = set()
+            for device, _, _ in shares:
+                found = None if geometries is None else geometries.find(device.detail)
+                if geometries is None or found is None:
+                    cuts.add(MIXED_UP)
+                    asked = device.asked if device.asked >= 0 else device.memory
+                    memory, slots = memory + (card.memory if asked == WHOLE else asked), slots + 1
+                elif found not in instances:
+                    cut, position = found
+                    instances.add(found)
+                    cuts.add(cut)
+                    used |= 1 << position
+                    memory, slots = memory + geometries.of(cut).sizes[position], slots + 1
+            cores += shares[0].device.cores if len(shares) == 1 else usage_of(card, shares).cores
+        cut = MIXED_UP if len(cuts) > 1 else next(iter(cuts), UNUSED)
+        return Usage(memory, cores, slots), {CUT: cut, USED: used}
+
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return the usage, and the largest free instance."""
+        used, state = counted
+        geometries = geometries_of(conf.devices.vgpu, card.type)
+        if geometries is None or not common.largest_free(card, used):
+            return CardCount(used, 0)
+        return CardCount(used, geometries.largest_free(state[CUT], state[USED]))
+
+    def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
+        """Pods may not have one instance, nor instances of two geometries."""
+        if self.count(card, pods, conf)[1][CUT] == MIXED_UP:
+            return "instances of one geometry"
+        instances = [detail for shares in pods for detail in {share.device.detail for share in shares}]
+        return "a free instance" if len(set(instances)) < len(instances) else ""
+
+
 class Mig(Vgpu):
     """The family ``mig``."""
 
-    state: tuple[str, ...] = (CUT, USED)
+    accounting: Accounting | None = MigAccounting()
     counts_cores = False
     sliced_modes = frozenset({wire.MIG})
 
@@ -73,48 +121,6 @@ class Mig(Vgpu):
         cut, position = found
         needed = geometries.needed(common.memory_on(cards, card), whole=is_whole(cards))
         return Pick(card, cut << CUT_BITS | position) if geometries.of(cut).sizes[position] >= needed else None
-
-    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
-        """Charge each instance once to each pod that holds it, and cores as on other cards.
-
-        A share that names no instance of the card's model is charged its request. In that case, and where pods hold
-        instances of two geometries, the geometry of the card is not known (``MIXED_UP``).
-        """
-        geometries = geometries_of(conf.devices.vgpu, card.type)
-        cuts: set[int] = set()
-        used = memory = cores = slots = 0
-        for shares in pods:
-            instances: set[tuple[int, int]] = set()
-            for device, _, _ in shares:
-                found = None if geometries is None else geometries.find(device.detail)
-                if geometries is None or found is None:
-                    cuts.add(MIXED_UP)
-                    asked = device.asked if device.asked >= 0 else device.memory
-                    memory, slots = memory + (card.memory if asked == WHOLE else asked), slots + 1
-                elif found not in instances:
-                    cut, position = found
-                    instances.add(found)
-                    cuts.add(cut)
-                    used |= 1 << position
-                    memory, slots = memory + geometries.of(cut).sizes[position], slots + 1
-            cores += shares[0].device.cores if len(shares) == 1 else usage_of(card, shares).cores
-        cut = MIXED_UP if len(cuts) > 1 else next(iter(cuts), UNUSED)
-        return Usage(memory, cores, slots), {CUT: cut, USED: used}
-
-    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
-        """Return the usage, and the largest free instance."""
-        used, state = counted
-        geometries = geometries_of(conf.devices.vgpu, card.type)
-        if geometries is None or not common.largest_free(card, used):
-            return CardCount(used, 0)
-        return CardCount(used, geometries.largest_free(state[CUT], state[USED]))
-
-    def conflict(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> str:
-        """Pods may not have one instance, nor instances of two geometries."""
-        if self.count(card, pods, conf)[1][CUT] == MIXED_UP:
-            return "instances of one geometry"
-        instances = [detail for shares in pods for detail in {share.device.detail for share in shares}]
-        return "a free instance" if len(set(instances)) < len(instances) else ""
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Return the MIG instances that a pod holds: devices with brackets."""

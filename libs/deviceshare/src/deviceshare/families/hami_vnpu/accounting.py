@@ -1,0 +1,85 @@
+"""The usage of chips: the AI cores and AI CPUs of templates, and shares under HAMi-core."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import add
+
+from deviceshare.conf import SchedulerConf, VnpuChip
+from deviceshare.families import common
+from deviceshare.families.hami_vnpu import wire
+from deviceshare.families.hami_vnpu.demand import template_for
+from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES
+from deviceshare.families.protocol import Accounting, CardCount
+from deviceshare.model import INIT, WHOLE, Card, DeviceGrant
+from deviceshare.state import CardShare, Counted, total, usage_of
+
+_OTHERS = -1
+"""Instead of an init container's position: the sum of all other containers."""
+
+
+class VnpuAccounting(Accounting):
+    """Memory and cores add up; each pod takes the AI cores and AI CPUs of its templates as well."""
+
+    state = (AI_CORES, AI_CPUS, SHARES)
+
+    def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
+        """Return the used amounts, and the AI cores, AI CPUs and shares of a chip."""
+        chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
+        state = [sum(amounts) for amounts in zip(*(_state_of(shares, chip, card) for shares in pods), strict=True)]
+        return total(usage_of(card, shares) for shares in pods), dict(zip(self.state, state or (0, 0, 0), strict=True))
+
+    def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
+        """Return the usage with the AI cores of templates, and the largest template or share that has capacity."""
+        used, state = counted
+        chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
+        if chip is not None and chip.ai_cores:
+            # A chip registers its AI cores, or 100 percent on a node with HAMi-core.
+            used = used._replace(cores=used.cores + state[AI_CORES] * card.cores // chip.ai_cores)
+        free = common.largest_free(card, used)
+        if chip is None or not free or not used.slots or state[SHARES]:
+            return CardCount(used, free)
+        left = (free, chip.ai_cores - state[AI_CORES], chip.ai_cpus - state[AI_CPUS] if chip.ai_cpus else None)
+        return CardCount(used, _largest_template(chip, *left))
+
+
+def _largest_template(chip: VnpuChip, memory: int, ai_cores: int, ai_cpus: int | None) -> int:
+    """Return the MiB of the largest template for these free amounts, 0 for none; ``ai_cpus`` None: no limit."""
+    fitting = (
+        each.memory
+        for each in chip.templates
+        if each.memory <= memory and each.ai_cores <= ai_cores and (ai_cpus is None or each.ai_cpus <= ai_cpus)
+    )
+    return max(fitting, default=0)
+
+
+def _state_of(shares: Sequence[CardShare], chip: VnpuChip | None, card: Card) -> tuple[int, ...]:
+    """Return the AI cores, AI CPUs and shares of a chip that one pod uses.
+
+    They are the larger of its largest init container and the sum of the others.
+    """
+    if len(shares) == 1:
+        return _amounts_of(shares[0].device, chip, card)
+    taken: dict[int, tuple[int, ...]] = {_OTHERS: (0, 0, 0)}
+    for device, position, stage in shares:
+        taker = position if stage == INIT else _OTHERS
+        taken[taker] = tuple(map(add, taken.get(taker, (0, 0, 0)), _amounts_of(device, chip, card)))
+    return tuple(map(max, zip(*taken.values(), strict=True)))
+
+
+def _amounts_of(device: DeviceGrant, chip: VnpuChip | None, card: Card) -> tuple[int, int, int]:
+    """Return the AI cores, AI CPUs and shares of one device."""
+    return _amounts(wire.Detail.of(device).cut, card.memory if device.memory == WHOLE else device.memory, chip)
+
+
+@lru_cache(maxsize=4096)
+def _amounts(cut: str, memory: int, chip: VnpuChip | None) -> tuple[int, int, int]:
+    """Return the AI cores, AI CPUs and shares of a device.
+
+    An unknown template counts as the template for its memory.
+    """
+    if cut == wire.HAMI_CORE:
+        return 0, 0, 1
+    if chip is None:
+        return 0, 0, 0
+    template = next((each for each in chip.templates if each.name == cut), None) or template_for(chip, memory)
+    return (template.ai_cores, template.ai_cpus, 0) if template else (chip.ai_cores, chip.ai_cpus, 0)
