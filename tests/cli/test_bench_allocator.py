@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deviceshare.policies import POLICIES
 from deviceshare_cli.main import app
 from typer.testing import CliRunner
 
@@ -62,7 +63,7 @@ def test_a_pod_without_devices_gets_a_node(tmp_path: Path) -> None:
         ({"config": "none-such"}, "config 'none-such': no such file: "),
         (
             {"policy": "binpak"},
-            "policy: 'binpak' is not valid: expected one of binpack, spread, fragmentation, nothing",
+            f"policy: 'binpak' is not valid: expected one of {', '.join(POLICIES)}, nothing",
         ),
         ({"node_format": "node"}, "node_format: 'node' is not valid: expected a printf pattern"),
         ({"uuid_format": "GPU-%d"}, "uuid_format: 'GPU-%d' is not valid: expected a printf pattern"),

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from deviceshare.conf import SchedulerConf, add_family_flag, default_conf, parse_conf
 from deviceshare.conf.known import family_flags
-from deviceshare.conf.scheduler import POLICIES
 from deviceshare.families import FAMILIES
 from deviceshare.model import ConfigError
+from deviceshare.policies import CARD_POLICIES
 from hypothesis import given
 from hypothesis import strategies as st
 from support.families import restored_families
@@ -233,7 +233,7 @@ yaml_like = st.text("ab:-[]{}#&*! '\"\n.|>1,?%@`~\t", max_size=40)
 def test_any_text_is_either_a_configuration_or_a_config_error(text):
     for whole in (text, f"tiers:\n- plugins:\n  - name: deviceshare\n    arguments: {text}"):
         try:
-            assert parse_conf(whole, "x").policy in POLICIES
+            assert parse_conf(whole, "x").policy in CARD_POLICIES
         except ConfigError as error:
             assert error.problem.expected  # noqa: PT017
 

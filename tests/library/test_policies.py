@@ -6,6 +6,7 @@ import pytest
 from deviceshare.conf import default_conf
 from deviceshare.model import Policies
 from deviceshare.objects import decode_pod, decode_podgroup, decode_queue
+from deviceshare.policies import CARD_POLICIES, POLICIES, CardPolicy
 from msgspec.structs import replace
 from support.builders import cards, chosen, cluster, node, take, vgpu, weighted_scores
 from support.mig import DOCS, mig_card
@@ -38,7 +39,7 @@ def test_an_invalid_policy_is_reported_with_object_field_and_value(kind, name):
     found, (problem,) = policies(kind, node="Binpack", card="spread")
     assert found == Policies("", "spread")
     wrong = f"{kind} {name}: metadata.annotations[{NODE}]: 'Binpack' is not valid"
-    assert str(problem) == f"{wrong}: expected one of binpack, spread, fragmentation"
+    assert str(problem) == f"{wrong}: expected one of {', '.join(POLICIES)}"
 
 
 @pytest.mark.parametrize(("kind", "name"), [("Pod", "ns/x"), ("PodGroup", "ns/x"), ("Queue", "x")])
@@ -128,3 +129,19 @@ def test_the_policy_for_cards_applies_to_mig(policy, expected):
     for uid, index in (("one", 1), ("two", 0), ("three", 1)):
         take(found, vgpu(1, 4000, annotations={"volcano.sh/vgpu-use-gpuuuid": f"GPU-{index}"}), uid)
     assert set(chosen(found.place(asking(4000, "", policy)))) == expected
+
+
+def test_a_registered_policy_orders_cards_and_scores_nodes_by_its_numbers(monkeypatch):
+    emptiest = CardPolicy(name="emptiest", by_memory=1, fullness=-1.0)
+    monkeypatch.setitem(CARD_POLICIES, "emptiest", emptiest)
+    found = cluster(*(node(name, cards(2, memory=10_000, node=name)) for name in "ab"), policy="emptiest", weight=10)
+    for name, index, memory in (("a", 0, 2000), ("a", 1, 3000), ("b", 0, 1000), ("b", 1, 4000)):
+        take(
+            found, vgpu(1, memory, annotations={"volcano.sh/vgpu-use-gpuuuid": f"GPU-{name}{index}"}), f"{name}{index}"
+        )
+    placement = found.place(vgpu(1, 1000))
+    assert (placement.node, chosen(placement)) == ("b", [0])
+    assert {name: round(score / 10) for name, score in weighted_scores(found, vgpu(1, 1000)).items()} == {
+        "a": -30,
+        "b": -20,
+    }

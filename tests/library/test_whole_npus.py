@@ -5,8 +5,9 @@ import json
 import pytest
 from deviceshare.allocation import Allocator, ClaimCheck
 from deviceshare.allocation.card_request import CardRequest
-from deviceshare.model import BINPACK, FRAGMENTATION, SPREAD, Claim, NodeFact
+from deviceshare.model import Claim, NodeFact
 from deviceshare.objects import decode_node
+from deviceshare.policies import CARD_POLICIES
 from deviceshare.queueing import Counting
 from msgspec.structs import replace
 from support.builders import codes, conf, node, take
@@ -112,7 +113,7 @@ def test_a_pod_with_whole_npus_counts_no_memory() -> None:
     assert dict(counting.held(npu(1), ())) == {NPU: 1, "pods": 1}
 
 
-@pytest.mark.parametrize("policy", ["", BINPACK, SPREAD, FRAGMENTATION])
+@pytest.mark.parametrize("policy", CARD_POLICIES)
 def test_kernels_choose_between_chips_and_whole_npus_as_the_families_do(policy, monkeypatch) -> None:
     def decide() -> list[tuple[str, float, tuple]]:
         nodes = [own("a", 2), npu_node(chips(2), "b"), own("c", 3), npu_node(chips(3), "d")]

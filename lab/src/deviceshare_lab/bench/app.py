@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from click import Choice
+from deviceshare.policies import POLICIES
 from deviceshare_cli.exit_status import run_and_exit
 from deviceshare_cli.numbers import finite
 
@@ -130,7 +132,7 @@ def allocator(
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods, placed one at a time.")] = 10_000,
     shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, used in turn.")] = 50,
-    policy: Annotated[Literal["none", "binpack", "spread", "fragmentation"], typer.Option(help="Policy.")] = "binpack",
+    policy: Annotated[str, typer.Option(click_type=Choice(["none", *POLICIES]), help="Policy.")] = "binpack",
     prefill: Annotated[
         float,
         typer.Option(

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 from deviceshare.conf import FIRST_FIT, DevicesConf, default_conf, parse_devices
-from deviceshare.model import POLICIES, InputError, NodeFact, PodFact, Problem
+from deviceshare.model import InputError, NodeFact, PodFact, Problem
+from deviceshare.policies import POLICIES
 from deviceshare_cli.errors import CommandError
 
 from deviceshare_lab.bench.allocator.forms import CardKind, Form, HamiVnpu, Vgpu

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from deviceshare.allocation import Allocator, Placement, PodClass, Ties
-from deviceshare.model import FRAGMENTATION, GroupKey, PodRequest, Tenant
+from deviceshare.model import GroupKey, PodRequest, Tenant
 from deviceshare.queueing import Group, decide
 from msgspec.structs import replace
 
@@ -47,7 +47,7 @@ def measure(workload: Workload, ties: Ties, *, gang: int = 0, keep: bool) -> Run
         for pod in pods:
             pod_classes.add(allocator.pod_class(pod.ask))
             allocator.hold(node.name, pod.uid, pod.held, allocator.amounts(pod.ask))
-    if workload.conf.policy == FRAGMENTATION:
+    if workload.conf.scoring.fragmentation:
         allocator.learn()
         # As in a cluster that has seen these requests before.
         for request in _LEARNED * list(workload.requests):

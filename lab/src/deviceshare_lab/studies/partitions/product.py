@@ -4,7 +4,7 @@ from collections import Counter
 
 from deviceshare.allocation import Allocator, Movable, Placement, plan
 from deviceshare.conf import FIRST_FIT, default_conf
-from deviceshare.model import FRAGMENTATION, PodRequest
+from deviceshare.model import PodRequest
 from msgspec.structs import replace
 
 from deviceshare_lab.studies.partitions.clusters import Cluster
@@ -26,7 +26,7 @@ class AllocatorPlacer:
         # No plugin that scores nodes: the policy alone decides.
         conf = replace(conf, nodeorder=None, binpack=None)
         self.allocator = Allocator(replace(conf, mig_geometry=FIRST_FIT) if first_fit else conf)
-        if policy == FRAGMENTATION:
+        if conf.scoring.fragmentation:
             self.allocator.learn()
         for node in cluster.nodes(seed):
             self.allocator.set_node(node)
@@ -68,7 +68,7 @@ class DefragmentingPlacer(AllocatorPlacer):
     """The policy ``fragmentation``; its plans are carried out at once, for at most 1 % of the pods that arrived."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
-        super().__init__(cluster, seed, FRAGMENTATION)
+        super().__init__(cluster, seed, "fragmentation")
         self.moved = 0
 
     def place(self, pod: int, profile: int) -> bool:

@@ -2,7 +2,8 @@
 
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import default_conf
-from deviceshare.model import FRAGMENTATION, Card, ContainerRequest, NodeFact, PodRequest, Requirement
+from deviceshare.model import Card, ContainerRequest, NodeFact, PodRequest, Requirement
+from deviceshare.policies import CARD_POLICIES
 from msgspec.structs import replace
 
 from deviceshare_lab.studies.trace.runs import Run
@@ -19,7 +20,7 @@ class AllocatorPlacer:
 
     def __init__(self, run: Run, policy: str) -> None:
         self._allocator = Allocator(replace(default_conf(), policy=policy))
-        if policy == FRAGMENTATION:
+        if CARD_POLICIES[policy].fragmentation:
             self._allocator.learn()
         for rank, node in zip(run.ranks, run.trace.nodes, strict=True):
             self._allocator.set_node(_fact(rank, node))

@@ -38,7 +38,7 @@ def cluster(
     policy: Annotated[
         str,
         typer.Option(
-            metavar="NAME,…", help="The policies to compare: configured, binpack, spread, fragmentation, or all."
+            metavar="NAME,…", help="The policies to compare: configured, binpack or another card policy, or all."
         ),
     ] = "configured",
     conf: Annotated[

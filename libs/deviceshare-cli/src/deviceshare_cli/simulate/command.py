@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import (
-    POLICIES,
     ConfigError,
     ConfigFact,
     Fact,
@@ -17,6 +16,7 @@ from deviceshare.model import (
     PodUid,
     Synced,
 )
+from deviceshare.policies import POLICIES
 from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import Object

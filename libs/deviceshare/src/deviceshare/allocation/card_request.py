@@ -14,7 +14,7 @@ from deviceshare.allocation.first_failing import only, stages
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import Check, Demand, ExpectedDemand, Family, Pick, Places
 from deviceshare.kernels import CardSelector, UnregisteredSelector
-from deviceshare.model import FRAGMENTATION, Card, ContainerGrant
+from deviceshare.model import Card, ContainerGrant
 from deviceshare.state import Bools, CardView, Codes, Ints
 
 WITHOUT_CARDS = -1
@@ -58,7 +58,7 @@ class CardRequest:
         whole = sorted(self._or_whole())
         if whole and any(codes.kinds.modes.find(mode) > 0 for mode in whole):
             unregistered = UnregisteredSelector(np.logical_or.reduce([codes.kinds.of_mode(mode) for mode in whole]))
-            unregistered.scoring_fragmentation = conf.node_policy == FRAGMENTATION
+            unregistered.scoring_fragmentation = conf.scoring.fragmentation
             unregistered.equivalence_key = tuple(whole)
             found.append((WITHOUT_CARDS, unregistered))
         return CardSelectors(*map(tuple, zip(*found, strict=True))) if found else None

@@ -26,7 +26,7 @@ from deviceshare.kernels import (
     TieOrder,
     weighted_score,
 )
-from deviceshare.model import BINPACK, FRAGMENTATION, NodeFact, PodRequest, ResourceAmounts
+from deviceshare.model import NodeFact, PodRequest, ResourceAmounts
 from deviceshare.state import Bools, CardTable, Ints, ResourceTable
 
 _TIE_BREAK = 1e-9
@@ -82,7 +82,7 @@ class NodeRanking:
 
     def measure_by(self, fragmentation: NodeFragmentation | None, cpu: int, conf: SchedulerConf) -> None:
         """Score nodes and choose cards by fragmentation where the policies say so; ``cpu``: millicores of a pod."""
-        self.node_index.fragmentation = fragmentation if conf.node_policy == FRAGMENTATION else None
+        self.node_index.fragmentation = fragmentation if conf.scoring.fragmentation else None
         self.node_index.taken_cpu = cpu
         for selector in self.node_index.selectors or ():
             selector.fragmentation, selector.taken_cpu = fragmentation, cpu
@@ -183,5 +183,5 @@ class RankingCache:
 
 
 def _tie_break_weight(conf: SchedulerConf) -> float:
-    """Return the weight of the exact score: 0 under ``binpack``, unless the rounded score has no weight."""
-    return 0.0 if conf.weight and conf.node_policy == BINPACK else _TIE_BREAK
+    """Return the weight of the exact score: 0 under a rounded policy, unless the rounded score has no weight."""
+    return _TIE_BREAK if conf.scoring.exact or not conf.weight else 0.0

@@ -26,7 +26,6 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, MAX_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
 from deviceshare.kernels import Floats, NodeAmounts, NodeIndex
 from deviceshare.model import (
-    FRAGMENTATION,
     Card,
     ContainerGrant,
     PodRequest,
@@ -90,7 +89,7 @@ class PodClass:
         self.resources = pod_resources(request, self._devices)
         """How much of the node's own resources a pod takes."""
         self.cpu = dict(self.resources).get("cpu", 0)
-        self.measured = FRAGMENTATION in (conf.node_policy, conf.card_policy)
+        self.measured = conf.scoring.fragmentation or conf.ordering.fragmentation
         """Whether nodes or cards are chosen by fragmentation."""
         self.ports = request.host_ports if conf.predicates.node_ports else ()
         """The host ports that have to be free."""

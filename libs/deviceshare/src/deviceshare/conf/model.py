@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from deviceshare.conf.device_model import BUILT_IN, DevicesConf
 from deviceshare.conf.node_plugins import ALL_PREDICATES, Binpack, NodeOrder, Predicates
 from deviceshare.model import NO_POLICIES, Labels, Policies
+from deviceshare.policies import CARD_POLICIES, CardPolicy
 
 BEST_FIT, FIRST_FIT = "best-fit", "first-fit"
 
@@ -71,8 +72,9 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
 class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration, with defaults for absent values.
 
-    ``families`` are the enabled flags (``deviceshare.VGPUEnable``, …); ``policy`` is '' (none), ``binpack``, ``spread``
-    or ``fragmentation``; ``weight`` (ScheduleWeight) multiplies the node score, with 0 the score only breaks ties.
+    ``families`` are the enabled flags (``deviceshare.VGPUEnable``, …); ``policy`` is the name of one of
+    :data:`deviceshare.policies.CARD_POLICIES`; ``weight`` (ScheduleWeight) multiplies the node score, with 0 the score
+    only breaks ties.
     ``mig_geometry`` is ``best-fit`` or ``first-fit``. Two settings restore Volcano's behaviour: with ``mixed_chips``
     an Ascend chip may be partitioned by templates and shared by HAMi-core at the same time; with
     ``number_on_shared_nodes`` pods that request ``volcano.sh/gpu-number`` get cards of nodes whose device plugin shares
@@ -121,13 +123,23 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, policies=policies) if policies.node or policies.card else self
 
     @property
-    def node_policy(self) -> str:
+    def scoring(self) -> CardPolicy:
         """The policy that scores nodes."""
+        return CARD_POLICIES[self.node_policy]
+
+    @property
+    def ordering(self) -> CardPolicy:
+        """The policy that orders the cards of a node."""
+        return CARD_POLICIES[self.card_policy]
+
+    @property
+    def node_policy(self) -> str:
+        """The name of the policy that scores nodes."""
         return self.policies.node or self.policy
 
     @property
     def card_policy(self) -> str:
-        """The policy that chooses among the cards of a node."""
+        """The name of the policy that orders the cards of a node."""
         return self.policies.card or self.policy
 
     def enabled(self, function: str) -> tuple[str, ...]:

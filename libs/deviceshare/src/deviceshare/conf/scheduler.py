@@ -6,7 +6,6 @@ volcano-sh/volcano (pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare) and t
 
 import re
 
-from deviceshare import model
 from deviceshare.conf import known
 from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Extensions, Plugin, SchedulerConf, tiers
 from deviceshare.conf.node_plugins import (
@@ -21,10 +20,10 @@ from deviceshare.conf.node_plugins import (
 from deviceshare.conf.reading import LARGEST, ConfField, read_root
 from deviceshare.conf.times import seconds_of
 from deviceshare.model import Labels, as_text
+from deviceshare.policies import CARD_POLICIES
 
 KEY = "volcano-scheduler.conf"
 """The key of the ConfigMap's data."""
-POLICIES = ("", *model.POLICIES)
 MIG_GEOMETRIES = (BEST_FIT, FIRST_FIT)
 
 _USUAL = tiers("priority gang conformance", "drf predicates proportion")
@@ -76,7 +75,7 @@ class _Reader:
         for tier in root["tiers"].items():
             self.read_tier(tier, tier.section(("plugins",))["plugins"].items())
         does = SchedulerConf(tiers=tuple(self.tiers)).does
-        policy = self.argument(known.POLICY).word(POLICIES, "")
+        policy = self.argument(known.POLICY).word(tuple(CARD_POLICIES), "")
         weight = self.weight() if does(_DEVICESHARE, "NodeOrder") else 0
         if policy and not weight:
             self.argument(known.POLICY).warn(

@@ -20,11 +20,8 @@ from deviceshare.families.protocol import (
 )
 from deviceshare.kernels import CardCharges, CardSelector
 from deviceshare.model import (
-    BINPACK,
-    FRAGMENTATION,
     INIT,
     SIDECAR,
-    SPREAD,
     WHOLE,
     Card,
     ContainerGrant,
@@ -286,12 +283,11 @@ def set_policies(
     selector: CardSelector, conf: SchedulerConf, cards: CardDemand, kinds: CardKinds, usable: Bools
 ) -> None:
     """Make a kernel choose cards and score nodes by the policies; ``usable`` bool[kinds]: cards of the demand."""
-    node, card = conf.node_policy, conf.card_policy
-    selector.filling, selector.spreading = node == BINPACK, node == SPREAD
-    # Without a kernel that compares cards by fragmentation the fullest card with room comes next to it.
-    selector.fullest_first, selector.emptiest_first = card in (BINPACK, FRAGMENTATION), card == SPREAD
-    selector.whole_node, selector.capacity = node != card, np.where(usable, kinds.memory, 0)
-    selector.scoring_fragmentation, selector.least_fragmented_first = node == FRAGMENTATION, card == FRAGMENTATION
+    node, card = conf.scoring, conf.ordering
+    selector.fullness, selector.emptiness = node.fullness, node.emptiness
+    selector.by_memory, selector.by_shares, selector.by_column = card.by_memory, card.by_shares, card.by_column
+    selector.whole_node, selector.capacity = node is not card, np.where(usable, kinds.memory, 0)
+    selector.scoring_fragmentation, selector.least_fragmented_first = node.fragmentation, card.fragmentation
     selector.taken, selector.taken_cores = memory_of_kinds(cards, kinds).copy(), cards.cores
 
 

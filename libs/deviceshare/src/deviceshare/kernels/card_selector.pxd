@@ -19,7 +19,9 @@ cdef class CardSelector:
     cdef public object equivalence_key
     cdef public str offers
     cdef public long long offered
-    cdef public bint filling, spreading, fullest_first, emptiest_first, whole_node, restricted, preferring
+    cdef public double fullness, emptiness
+    cdef public long long by_memory, by_shares, by_column
+    cdef public bint whole_node, restricted, preferring
     cdef public long long[::1] capacity, taken
     cdef public NodeFragmentation fragmentation
     cdef public bint scoring_fragmentation, least_fragmented_first, keys_break_ties, takes_amounts, fitting
@@ -36,10 +38,14 @@ cdef class CardSelector:
     cdef bint pick(self, Py_ssize_t row) except? -1
     cdef int rank(self, Py_ssize_t row) except -1
     cdef int rate(self, Py_ssize_t row) except -1
+    @cython.final
+    cdef void add_term(self, double term) noexcept
+    @cython.final
     @cython.locals(shares=cython.longlong, column=cython.Py_ssize_t)
-    cdef void rate_spread(self, Py_ssize_t row) noexcept
+    cdef double node_emptiness(self, Py_ssize_t row) noexcept
+    @cython.final
     @cython.locals(column=cython.Py_ssize_t, capacity=cython.longlong, used=cython.double, size=cython.double)
-    cdef void rate_node(self, Py_ssize_t row, double used) noexcept
+    cdef double node_fullness(self, Py_ssize_t row, double used) noexcept
     @cython.locals(column=cython.Py_ssize_t)
     cdef void restrict(self, Py_ssize_t row) noexcept
     @cython.locals(column=cython.Py_ssize_t)

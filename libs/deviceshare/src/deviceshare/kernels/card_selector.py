@@ -39,32 +39,31 @@ class CardSelector:
         """int64[columns]: the cards with the smallest keys are picked, of equal ones the first."""
         self.notes: Ints = np.zeros(1, dtype=np.int64)
         """int64[columns]: the detail of each card, should it be picked."""
-        self.terms: Floats = np.zeros(max(count, 2))
+        self.terms: Floats = np.zeros(count + 2)
         self.scored = 0
         self.waste = 0.0
         self.equivalence_key: Hashable = None
         self.offers = ""
         self.offered = EVERY_NODE
         """The column of ``offers`` among the nodes' own resources, -1 where no node has it."""
-        self.filling = False
-        """Whether the policy for nodes is binpack."""
-        self.spreading = False
-        """Whether the policy for nodes is spread."""
-        self.fullest_first = False
-        """Whether the policy for cards is binpack."""
-        self.emptiest_first = False
-        """Whether the policy for cards is spread."""
+        self.fullness = 0.0
+        self.emptiness = 0.0
+        """What counts for the score of nodes: see :class:`~deviceshare.policies.CardPolicy`."""
+        self.by_memory = 0
+        self.by_shares = 0
+        self.by_column = 0
+        """What orders the cards of a node, likewise."""
         self.whole_node = False
         """Whether the score is that of all cards of the row: if the policy for cards is another one than that for
         nodes, the picked cards do not tell how full the row is."""
         self.capacity: Ints = _NO_CAPACITY
         """int64[kinds]: the MiB of a card that ``whole_node`` counts."""
         self.fragmentation: NodeFragmentation | None = None
-        """Measures rows under the policy fragmentation; None on rows that are not those of the table."""
+        """Measures rows for policies that compare by it; None on rows that are not those of the table."""
         self.scoring_fragmentation = False
-        """Whether the policy for nodes is fragmentation."""
+        """Whether the policy for nodes compares by fragmentation."""
         self.least_fragmented_first = False
-        """Whether the policy for cards is fragmentation, if the row can be measured."""
+        """Whether the policy for cards does, if the row can be measured."""
         self.keys_break_ties = False
         """Whether of equally fragmented cards the one with the smallest key goes first; else the first one."""
         self.takes_amounts = True
@@ -131,24 +130,27 @@ class CardSelector:
         """Write the ``terms`` of the pick's score, and its ``waste``."""
         raise NotImplementedError
 
-    def rate_spread(self, row: int) -> None:
-        """Write the score 100 / (1 + shares of all cards of the row)."""
+    def add_term(self, term: float) -> None:
+        """Add a term to the score of the pick."""
+        self.terms[self.scored] = term
+        self.scored += 1
+
+    def node_emptiness(self, row: int) -> float:
+        """Return 100 / (1 + shares of all cards of the row)."""
         shares = 0
         for column in range(self.cards.block.shape[2]):
             shares += self.cards.block[row, SLOTS_USED, column]
-        self.scored = 1
-        self.terms[0] = 100.0 / (1 + shares)
+        return 100.0 / (1 + shares)
 
-    def rate_node(self, row: int, used: float) -> None:
-        """Write the score 100 x used / memory of all cards of the row; ``used``: the MiB of the pick."""
+    def node_fullness(self, row: int, used: float) -> float:
+        """Return 100 x used / memory of all cards of the row; ``used``: the MiB of the pick."""
         size = 0.0
         for column in range(self.cards.block.shape[2]):
             capacity = self.capacity[self.cards.block[row, KIND, column]]
             if capacity > 0:
                 size += capacity
                 used += self.cards.block[row, MEMORY_USED, column]
-        self.scored = 1
-        self.terms[0] = 100.0 * (used / size) if size > 0.0 else 0.0
+        return 100.0 * (used / size) if size > 0.0 else 0.0
 
     def restrict(self, row: int) -> None:
         """Mark the cards as infeasible that the pod does not accept."""

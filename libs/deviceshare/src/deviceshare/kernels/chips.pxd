@@ -18,7 +18,7 @@ cdef class ChipSelector(CardSelector):
     cdef int rank(self, Py_ssize_t row) except -1
     @cython.locals(column=cython.Py_ssize_t, other=cython.Py_ssize_t, network=cython.longlong, count=cython.longlong)
     cdef void order_networks(self, Py_ssize_t row) noexcept
-    @cython.locals(first=cython.Py_ssize_t)
+    @cython.locals(first=cython.Py_ssize_t, full=cython.double)
     cdef int rate(self, Py_ssize_t row) except -1
     cdef double misfit(self, Py_ssize_t row, Py_ssize_t at) except? -1.0
     @cython.locals(used=cython.double, size=cython.double)

@@ -15,11 +15,10 @@ _ROOM = 2 * _STEPS
 class ChipSelector(CardSelector):
     """Picks chips with room: ``sizes`` and ``asked`` are MiB, ``slots`` the number of shares, int64[kinds] each.
 
-    Only chips of ``usable`` kinds (bool[kinds]) are feasible. With ``fullest_first`` the fullest chip goes first, with
-    ``emptiest_first`` unused chips. The score ranges from 0 to 100, higher is better: with ``filling`` 100 x used /
-    memory of the first chip before the placement; with ``spreading`` 100 where the first chip is unused; with
-    ``whole_node`` the scores of all chips. Of ``linked`` chips the network with the most
-    feasible chips goes first, then the network with the lowest number, unless the network of some chip of the row
+    Only chips of ``usable`` kinds (bool[kinds]) are feasible. They are ordered by the used part of their memory, and by
+    whether they are used. Fullness is 100 x used / memory of the first chip before the placement, emptiness 100 where
+    the first chip is unused; with ``whole_node`` both are those of all chips. Of ``linked`` chips the network with the
+    most feasible chips goes first, then the network with the lowest number, unless the network of some chip of the row
     (``of_kind``, bool[kinds]) is not known; a known network adds ``link_score``.
     """
 
@@ -73,11 +72,9 @@ class ChipSelector(CardSelector):
                 known = False
             key = INFEASIBLE
             if self.has_room(row, column):
-                key = 0
-                if self.fullest_first:
-                    key = -int(min(self.share(row, column) * _STEPS, _ROOM - 1))
-                elif self.emptiest_first:
-                    key = 1 if self.cards.block[row, SLOTS_USED, column] > 0 else 0
+                key = self.by_shares if self.cards.block[row, SLOTS_USED, column] > 0 else 0
+                if self.by_memory != 0:
+                    key += self.by_memory * int(min(self.share(row, column) * _STEPS, _ROOM - 1))
             self.keys[column] = key
         if self.restricted:
             self.restrict(row)
@@ -105,16 +102,13 @@ class ChipSelector(CardSelector):
         self.scored = 2
         self.terms[0] = 0.0
         self.terms[1] = 0.0
-        if self.filling and self.whole_node:
-            self.rate_node(row, 0.0)
-            self.scored = 2
-        elif self.filling:
-            self.terms[0] = 100.0 * self.share(row, first)
-        elif self.spreading and self.whole_node:
-            self.rate_spread(row)
-            self.scored = 2
-        elif self.spreading and self.cards.block[row, SLOTS_USED, first] == 0:
-            self.terms[0] = 100.0
+        if self.fullness != 0.0:
+            full = self.node_fullness(row, 0.0) if self.whole_node else 100.0 * self.share(row, first)
+            self.terms[0] += self.fullness * full
+        if self.emptiness != 0.0 and self.whole_node:
+            self.terms[0] += self.emptiness * self.node_emptiness(row)
+        elif self.emptiness != 0.0 and self.cards.block[row, SLOTS_USED, first] == 0:
+            self.terms[0] += self.emptiness * 100.0
         if self.linked and self.networks[self.cards.block[row, KIND, first]] >= 0:
             self.terms[1] = self.link_score
 

@@ -22,7 +22,7 @@ cdef class InstanceSelector(CardSelector):
     @cython.locals(shares=cython.longlong, cores=cython.longlong)
     cdef bint has_room(self, Py_ssize_t row, Py_ssize_t column, long long kind) noexcept
     @cython.locals(
-        width=cython.longlong, column=cython.Py_ssize_t, kind=cython.longlong, detail=cython.longlong,
+        column=cython.Py_ssize_t, kind=cython.longlong, detail=cython.longlong,
         key=cython.longlong, loss=cython.longlong,
     )
     cdef int rank(self, Py_ssize_t row) except -1

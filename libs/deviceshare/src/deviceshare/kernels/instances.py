@@ -23,10 +23,9 @@ class InstanceSelector(CardSelector):
     On an unpartitioned card the instance is ``fresh_detail`` int64[kinds] (-1: none), of ``fresh_size`` MiB. ``shares``
     int64[kinds] and ``cores`` are how many shares and cores of a card may be in use; ``alone``: none may.
 
-    With ``careful`` the card with the least waste goes first, of equal cards a partitioned one (with ``emptiest_first``
-    either). Then, and without ``careful``, the fullest card (``fullest_first``), the card with the fewest shares
-    (``emptiest_first``), or the last one. Without ``careful`` nodes are not compared by waste either. The score is that
-    of :class:`~.shared.SharedCardSelector`.
+    With ``careful`` the card with the least waste goes first, of equal cards a partitioned one, unless cards with few
+    shares are preferred. Then, and without ``careful``, the policy orders the cards. Without ``careful`` nodes are not
+    compared by waste either. Fullness is that of :class:`~.shared.SharedCardSelector`.
     """
 
     def __init__(
@@ -103,8 +102,7 @@ class InstanceSelector(CardSelector):
 
     def rank(self, row: int) -> None:
         """Order the cards that have an instance by waste and policy."""
-        width = self.cards.block.shape[2]
-        for column in range(width):
+        for column in range(self.cards.block.shape[2]):
             self.keys[column] = INFEASIBLE
             kind = self.cards.block[row, KIND, column]
             if not self.usable[kind]:
@@ -112,14 +110,11 @@ class InstanceSelector(CardSelector):
             detail = self.look(row, column)
             if detail < 0 or not self.has_room(row, column, kind):
                 continue
-            key = -column
-            if self.fullest_first:
-                key = column - self.cards.block[row, MEMORY_USED, column] * width
-            elif self.emptiest_first:
-                key = column + self.cards.block[row, SLOTS_USED, column] * width
+            key = self.by_column * column + self.by_memory * self.cards.block[row, MEMORY_USED, column]
+            key += self.by_shares * self.cards.block[row, SLOTS_USED, column]
             if self.careful:
                 loss = 2 * min(self.lost, _MAX_WASTE)
-                if detail >= UNPARTITIONED and not self.emptiest_first:
+                if detail >= UNPARTITIONED and self.by_shares <= 0:
                     loss += 1
                 key = 2 * _MAX_ORDER * loss + max(1 - _MAX_ORDER, min(key, _MAX_ORDER - 1))
             if self.reused:
@@ -139,15 +134,14 @@ class InstanceSelector(CardSelector):
             if self.careful and not (self.fragmentation is not None and self.scoring_fragmentation):
                 self.waste += self.lost
             given += self.size
-            if self.filling:
+            if self.fullness != 0.0 and not self.whole_node:
                 used: float = self.cards.block[row, MEMORY_USED, column] + self.size
                 size: float = max(self.memory[self.cards.block[row, KIND, column]], 1)
-                self.terms[at] = 100.0 * (used / size)
-                self.scored = self.count
-        if self.filling and self.whole_node:
-            self.rate_node(row, given)
-        if self.spreading:
-            self.rate_spread(row)
+                self.add_term(self.fullness * (100.0 * (used / size)))
+        if self.fullness != 0.0 and self.whole_node:
+            self.add_term(self.fullness * self.node_fullness(row, given))
+        if self.emptiness != 0.0:
+            self.add_term(self.emptiness * self.node_emptiness(row))
 
     def charge(self, row: int, column: int, detail: int, sign: int) -> None:
         """Charge an instance: the card keeps its geometry unless this is its only instance."""

@@ -9,11 +9,12 @@ cdef long long CORES_USED, EVERY_NODE, KIND, MEMORY_USED, NO_LIMIT, INFEASIBLE, 
 
 cdef class SharedCardSelector(CardSelector):
     cdef public long long[::1] sizes, asked, most_memory, most_shares
-    cdef public long long most_cores, by_memory, by_slots, by_column
+    cdef public long long most_cores
 
     @cython.locals(
         at=cython.Py_ssize_t, row=cython.longlong, column=cython.Py_ssize_t, first=cython.Py_ssize_t,
-        key=cython.longlong, least=cython.longlong, score=cython.double, plain=cython.bint,
+        key=cython.longlong, least=cython.longlong, score=cython.double, filling=cython.bint,
+        plain=cython.bint,
     )
     cdef void answer(self, Changes changes, Py_ssize_t count, NodeAmounts amounts) except *
     @cython.locals(column=cython.Py_ssize_t)
@@ -23,8 +24,8 @@ cdef class SharedCardSelector(CardSelector):
         kind=cython.longlong, memory_used=cython.longlong, shares=cython.longlong, key=cython.longlong, full=cython.bint
     )
     cdef inline long long key(self, Py_ssize_t row, Py_ssize_t column) noexcept
-    @cython.locals(at=cython.Py_ssize_t)
+    @cython.locals(at=cython.Py_ssize_t, used=cython.double)
     cdef int rate(self, Py_ssize_t row) except -1
     @cython.final
     @cython.locals(kind=cython.longlong, used=cython.double, size=cython.double)
-    cdef inline double fullness(self, Py_ssize_t row, Py_ssize_t column) noexcept
+    cdef inline double card_fullness(self, Py_ssize_t row, Py_ssize_t column) noexcept

@@ -13,10 +13,8 @@ from deviceshare.kernels.constants import CORES_USED, EVERY_NODE, INFEASIBLE, KI
 class SharedCardSelector(CardSelector):
     """Picks cards with room: ``sizes`` and ``asked`` are MiB, int64[kinds] each.
 
-    Only cards of ``usable`` kinds (bool[kinds]) are feasible. The card with the smallest ``by_memory`` x used memory +
-    ``by_slots`` x shares + ``by_column`` x column goes first. The score, higher is better: with ``filling`` the sum
-    over the cards of 100 x used / memory after the placement, 0 to 100 each (``whole_node``: of all cards together);
-    with ``spreading`` 100 / (1 + shares on the row), up to 100; otherwise 0.
+    Only cards of ``usable`` kinds (bool[kinds]) are feasible. The fullness of the picked cards is the sum over them of
+    100 x used / memory after the placement, 0 to 100 each (``whole_node``: of all cards of the row together).
     """
 
     def __init__(self, count: int, sizes: Ints, asked: Ints, usable: NDArray[np.bool_]) -> None:
@@ -28,13 +26,11 @@ class SharedCardSelector(CardSelector):
         self.most_shares: Ints = np.full(len(sizes), NO_LIMIT, dtype=np.int64)
         self.most_cores = NO_LIMIT
         """How many shares (int64[kinds]) and cores of a card may be in use."""
-        self.by_memory = 0
-        self.by_slots = 0
-        self.by_column = 0
 
     def answer(self, changes: Changes, count: int, amounts: NodeAmounts) -> None:
-        """Pick on rows; in a loop without calls for a single card under binpack, which most pods request."""
-        plain = self.filling and not (self.whole_node or self.restricted or self.preferring)
+        """Pick on rows; in a loop without calls for a single card scored by its fullness, which most pods request."""
+        filling = self.fullness != 0.0 and self.emptiness == 0.0
+        plain = filling and not (self.whole_node or self.restricted or self.preferring)
         if self.count > 1 or not plain or self.offered != EVERY_NODE:
             CardSelector.answer(self, changes, count, amounts)
             return
@@ -48,7 +44,7 @@ class SharedCardSelector(CardSelector):
                     least = key
                     first = column
             if first >= 0:
-                score = self.fullness(row, first)
+                score = self.fullness * self.card_fullness(row, first)
                 if better(score, 0.0, changes.keys[at], changes.waste[at]):
                     changes.keys[at] = score
                     changes.waste[at] = 0.0
@@ -71,21 +67,21 @@ class SharedCardSelector(CardSelector):
             | (shares > self.most_shares[kind])
             | (self.cards.block[row, CORES_USED, column] > self.most_cores)
         )
-        key = self.by_memory * memory_used + self.by_slots * shares + self.by_column * column
+        key = self.by_memory * memory_used + self.by_shares * shares + self.by_column * column
         return INFEASIBLE if full else key
 
     def rate(self, row: int) -> None:
         """Score by how full the cards are after the placement, or by the shares on the row."""
-        if self.filling and self.whole_node:
-            self.rate_node(row, self.count * self.asked[self.cards.block[row, KIND, self.columns[0]]])
-        elif self.filling:
-            self.scored = self.count
+        if self.fullness != 0.0 and self.whole_node:
+            used = self.count * self.asked[self.cards.block[row, KIND, self.columns[0]]]
+            self.add_term(self.fullness * self.node_fullness(row, used))
+        elif self.fullness != 0.0:
             for at in range(self.count):
-                self.terms[at] = self.fullness(row, self.columns[at])
-        elif self.spreading:
-            self.rate_spread(row)
+                self.add_term(self.fullness * self.card_fullness(row, self.columns[at]))
+        if self.emptiness != 0.0:
+            self.add_term(self.emptiness * self.node_emptiness(row))
 
-    def fullness(self, row: int, column: int) -> float:
+    def card_fullness(self, row: int, column: int) -> float:
         """Return how full a card is after the placement, 0 to 100."""
         kind = self.cards.block[row, KIND, column]
         used: float = self.cards.block[row, MEMORY_USED, column] + self.asked[kind]

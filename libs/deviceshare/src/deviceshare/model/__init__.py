@@ -89,13 +89,9 @@ from deviceshare.model.pod_topology import (
     matches_labels,
 )
 from deviceshare.model.policies import (
-    BINPACK,
     CARD_POLICY,
-    FRAGMENTATION,
     NO_POLICIES,
     NODE_POLICY,
-    POLICIES,
-    SPREAD,
     Policies,
 )
 from deviceshare.model.problems import (
@@ -152,7 +148,6 @@ __all__ = [
     "ADMITTED",
     "AFFINITY",
     "ANTI_AFFINITY",
-    "BINPACK",
     "BOUND",
     "CARD_MISSING",
     "CARD_POLICY",
@@ -162,7 +157,6 @@ __all__ = [
     "DEVICES_MISSING",
     "DEVICE_PROBLEMS",
     "FENCE",
-    "FRAGMENTATION",
     "HOSTNAME",
     "INIT",
     "LARGEST",
@@ -172,12 +166,10 @@ __all__ = [
     "PENDING",
     "PHASES",
     "PLACED",
-    "POLICIES",
     "PREFERENCE",
     "REFUSED",
     "REJECTED",
     "SIDECAR",
-    "SPREAD",
     "UNMADE",
     "VOLUMES",
     "WHOLE",

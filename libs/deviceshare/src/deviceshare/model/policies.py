@@ -4,7 +4,6 @@ import msgspec
 
 NODE_POLICY, CARD_POLICY = "deviceshare.io/node-scheduler-policy", "deviceshare.io/card-scheduler-policy"
 """Annotations of Pods, PodGroups and Queues."""
-BINPACK, SPREAD, FRAGMENTATION = POLICIES = "binpack", "spread", "fragmentation"
 
 
 class Policies(msgspec.Struct, frozen=True, array_like=True, gc=False):

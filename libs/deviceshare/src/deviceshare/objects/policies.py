@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from deviceshare.families import FAMILIES, Family
-from deviceshare.model import CARD_POLICY, NO_POLICIES, NODE_POLICY, POLICIES, FormatError, Policies
+from deviceshare.model import CARD_POLICY, NO_POLICIES, NODE_POLICY, FormatError, Policies
 from deviceshare.objects.problems import Problems
+from deviceshare.policies import POLICIES
 
 
 def policy_annotations() -> frozenset[str]:

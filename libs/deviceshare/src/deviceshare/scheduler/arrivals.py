@@ -1,6 +1,7 @@
-"""Counting the pods that arrive: the policy ``fragmentation`` expects more of the same."""
+"""Counting the pods that arrive: policies that compare by fragmentation expect more of the same."""
 
-from deviceshare.model import FRAGMENTATION, PodFact, Policies
+from deviceshare.model import PodFact, Policies
+from deviceshare.policies import CARD_POLICIES
 from deviceshare.scheduler.cluster_state import ClusterState
 
 
@@ -13,14 +14,14 @@ def count_arrival(cluster: ClusterState, pod: PodFact) -> None:
 
 
 def count_if_selected(cluster: ClusterState, policies: Policies) -> None:
-    """Begin to count if a pod, PodGroup or queue has the policy."""
-    if FRAGMENTATION in (policies.node, policies.card):
+    """Begin to count if a pod, PodGroup or queue has a policy that compares by fragmentation."""
+    if CARD_POLICIES[policies.node].fragmentation or CARD_POLICIES[policies.card].fragmentation:
         begin_to_count(cluster)
 
 
 def count_if_configured(cluster: ClusterState) -> None:
-    """Begin to count if the configuration has the policy now."""
-    if cluster.allocator.conf.policy == FRAGMENTATION:
+    """Begin to count if the configuration has such a policy now."""
+    if cluster.allocator.conf.scoring.fragmentation:
         begin_to_count(cluster)
 
 

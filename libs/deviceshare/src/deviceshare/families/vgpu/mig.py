@@ -19,7 +19,7 @@ from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigK
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
 from deviceshare.families.vgpu.request import is_whole
 from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardSelector
-from deviceshare.model import FRAGMENTATION, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
+from deviceshare.model import WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import CardShare, CardView, Codes, Counted, Usage, usage_of
 
 _INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
@@ -148,8 +148,8 @@ Recut = tuple[int, dict[int, int]]
 
 def _recuts(picks: Sequence[Pick], conf: SchedulerConf, wanted: Wanted) -> dict[str, Recut]:
     """Return for each card that was not partitioned the geometry that serves the ``wanted`` cards best."""
-    # The policy fragmentation has scored the geometry that the kernel chose; another one costs up to 2 points of pods.
-    keeps = conf.mig_geometry == FIRST_FIT or conf.card_policy == FRAGMENTATION
+    # Fragmentation has scored the geometry that the kernel chose; another one costs up to 2 points of pods.
+    keeps = conf.mig_geometry == FIRST_FIT or conf.ordering.fragmentation
     if keeps or not any(pick.detail & UNPARTITIONED for pick in picks):
         return {}
     positions: defaultdict[str, set[int]] = defaultdict(set)

@@ -27,7 +27,7 @@ class SoftwareVgpu(Vgpu):
     """A vGPU family whose cards give any free amount of memory."""
 
     def kernel(self, demand: Demand, cards: CardDemand, codes: Codes, conf: SchedulerConf) -> SharedCardSelector:
-        """Pick by the policy: most used memory (binpack), fewest shares (spread), or the last cards."""
+        """Pick by the policy."""
         kinds = codes.kinds
         asked = common.memory_of_kinds(cards, kinds)
         usable = selection.usable_kinds(demand, self.name, codes)
@@ -36,9 +36,8 @@ class SoftwareVgpu(Vgpu):
         selector.most_shares = np.minimum(kinds.slots - 1, 0 if alone else kinds.slots)
         selector.most_cores = vgpu_cards.most_cores(cards)
         common.set_policies(selector, conf, cards, kinds, usable)
-        selector.spreading = selector.spreading and conf.extensions.spread_nodes
-        selector.by_memory, selector.by_slots = -int(selector.fullest_first), int(selector.emptiest_first)
-        selector.by_column = 0 if conf.card_policy else -1
+        if not conf.extensions.spread_nodes:
+            selector.emptiness = 0.0
         return selector
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:

@@ -31,9 +31,7 @@ from deviceshare.families.volcano_gpu import wire
 from deviceshare.families.volcano_gpu.gpu_share import PodGpus, candidates, card_checks, peak
 from deviceshare.families.volcano_gpu.plugin import GpuPlugin
 from deviceshare.model import (
-    BINPACK,
     INIT,
-    SPREAD,
     WHOLE,
     Card,
     ContainerGrant,
@@ -86,21 +84,18 @@ class GpuNumber(PodGpus):
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
         """Pick the unused cards with the lowest indexes.
 
-        Score: binpack 100·cards used after the placement / cards, so that nodes fill up; spread 100/(1 + shares on
-        the node).
+        Fullness: 100·cards used after the placement / cards, so that nodes fill up; emptiness: 100/(1 + shares on the
+        node).
         """
         usable = candidates(demand, view) & _unused(view) & ~_shared(view, conf)
         index = np.arange(view.mode.shape[1], dtype=np.int64)[None, :]
         fits, columns = common.choose(usable, index, cards.count)
-        score = np.zeros(len(fits))
-        if conf.node_policy == BINPACK:
-            of_mode = view.of_mode(wire.MODE)
-            total = np.maximum(np.count_nonzero(of_mode, axis=1), 1)
-            used = np.count_nonzero(of_mode & ~_unused(view), axis=1)
-            score = np.where(fits, 100.0 * (used + cards.count) / total, 0.0)
-        elif conf.node_policy == SPREAD:
-            score = np.where(fits, 100.0 / (1 + view.slots_used.sum(axis=1)), 0.0)
-        return Picks(fits, columns, score)
+        of_mode = view.of_mode(wire.MODE)
+        total = np.maximum(np.count_nonzero(of_mode, axis=1), 1)
+        used = np.count_nonzero(of_mode & ~_unused(view), axis=1)
+        full, empty = 100.0 * (used + cards.count) / total, 100.0 / (1 + view.slots_used.sum(axis=1))
+        score = conf.scoring.fullness * full + conf.scoring.emptiness * empty
+        return Picks(fits, columns, np.where(fits, score, 0.0))
 
     def grants(
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand

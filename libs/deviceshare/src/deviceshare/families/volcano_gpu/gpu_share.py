@@ -99,7 +99,8 @@ class GpuShare(PodGpus):
         usable = selection.usable_kinds(demand, wire.MODE, codes)
         selector = SharedCardSelector(1, kinds.memory, asked, usable)
         common.set_policies(selector, conf, cards, kinds, usable)
-        selector.by_memory = int(selector.emptiest_first) - int(selector.fullest_first)
+        selector.by_memory, selector.by_shares = selector.by_memory + selector.by_shares, 0
+        selector.by_column = 0
         return selector
 
     def pick(self, demand: Demand, cards: CardDemand, view: CardView, conf: SchedulerConf) -> Picks:
