@@ -183,7 +183,7 @@ def seen(queues: Queues, scene: Scene) -> SimpleNamespace:
             for name in serving
         },
         bounds={name: queues.account(name).bound for name in serving},
-        groups={group: {k: v for k, v in queues.allocated(f"ns/g{group}").items() if v} for group in (1, 2)},
+        groups={group: {k: v for k, v in queues.groups.allocated(f"ns/g{group}").items() if v} for group in (1, 2)},
         shares={group: queues.dominant_share(f"ns/g{group}") for group in (1, 2)},
         total=+queues.counting.total,
         profiles=queues.counting.profiles,

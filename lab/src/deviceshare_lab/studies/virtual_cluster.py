@@ -127,5 +127,5 @@ class Simulation:
         by_name: dict[str, Counter[str]] = {name: Counter() for name in names}
         for group, arrival in self._arrivals.items() if names else ():
             if arrival.name in by_name:
-                by_name[arrival.name].update(self.queues.allocated(group))
+                by_name[arrival.name].update(self.queues.groups.allocated(group))
         return Sample(now, by_queue, by_name)

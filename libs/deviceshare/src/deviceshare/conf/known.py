@@ -10,18 +10,16 @@ Device families of other packages add the arguments that enable them (:func:`add
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from deviceshare.policies import QUEUE_POLICIES
+
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
+EVALUATED_ACTIONS = frozenset({"enqueue", "allocate", "backfill"})
+EVALUATED_PLUGINS = frozenset((*QUEUE_POLICIES, "conformance", "predicates", "nodeorder", "binpack", "deviceshare"))
+"""Plugins with an effect here. ``conformance`` protects pods from eviction, and deviceshare evicts no pods."""
 PLUGINS = (
-    "priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "nodeorder", "binpack",
-    "deviceshare", "overcommit", "sla", "tdm", "numa-aware", "cdp", "rescheduling", "task-topology", "usage", "pdb",
+    *sorted(EVALUATED_PLUGINS), "tdm", "numa-aware", "cdp", "rescheduling", "task-topology", "usage", "pdb",
     "nodegroup", "resourcequota", "extender", "network-topology-aware", "resource-strategy-fit",
 )  # fmt: skip
-EVALUATED_ACTIONS = frozenset({"enqueue", "allocate", "backfill"})
-EVALUATED_PLUGINS = frozenset({
-    "priority", "gang", "conformance", "drf", "predicates", "proportion", "capacity", "nodeorder", "binpack",
-    "deviceshare", "overcommit", "sla",
-})  # fmt: skip
-"""Plugins with an effect here. ``conformance`` protects pods from eviction, and deviceshare evicts no pods."""
 SECTIONS = ("actions", "tiers", "configurations", "metrics")
 """Keys of the file."""
 _FUNCTIONS = (

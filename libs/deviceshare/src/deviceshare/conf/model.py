@@ -154,10 +154,6 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether a plugin is configured for hierarchies of queues; if it is listed twice, the first counts."""
         return next((each.hierarchy for tier in self.tiers for each in tier if each.name == plugin), False)
 
-    def bounds_queues(self, function: str) -> bool:
-        """Return whether one of the plugins that limit queues has this function enabled."""
-        return self.does("proportion", function) or self.does("capacity", function)
-
     def argument(self, plugin: str, name: str) -> str:
         """Return an argument of a plugin as text, '' if absent."""
         return self.arguments.get(plugin, {}).get(name, "")

@@ -4,11 +4,10 @@ The allocator chooses nodes and devices; this package decides in which order it 
 otherwise, rules are Volcano's (pkg/scheduler/actions/{enqueue,allocate,backfill}, pkg/scheduler/plugins).
 
 * A **job** is the unit of decision: the waiting pods of a PodGroup, or one pod without a PodGroup (:mod:`.jobs`). Its
-  sort key consists of the values of the configured plugins in tier order (priority, gang, drf, sla), then age, then
-  name. It changes only with the job, so each queue has a heap of jobs instead of a sort in each round
-  (:mod:`.job_queue`).
-* A **queue**'s sort key is its priority, then its share: allocated / deserved (:mod:`.queue_order`). Deserved amounts
-  follow from weights (:mod:`.weights`) or from the Queue object (:mod:`.capacity`). The key is recomputed whenever the
+  sort key consists of the values of the configured policies in tier order, then age, then name (:mod:`.job_order`).
+  It changes only with the job, so each queue has a heap of jobs instead of a sort in each round (:mod:`.job_queue`).
+* A **queue**'s sort key is its priority, then its share: allocated / deserved. Deserved amounts follow from
+  weights or from the Queue object (:mod:`.policies`). The key is recomputed whenever the
   queue is served (:mod:`.queue_heap`). Cards, their memory and cores count like CPUs, and so do pods
   (:mod:`.amounts`).
 * **Hierarchies**: a queue has a parent, whose account and bounds include it (:mod:`.hierarchy`,
@@ -37,10 +36,12 @@ from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.dispatcher import Dispatcher
 from deviceshare.queueing.empty_cluster import EmptyCluster
 from deviceshare.queueing.enqueue import Applicant, EnqueueAction
-from deviceshare.queueing.gangs import Decision, Group, Reason, decide
+from deviceshare.queueing.gangs import Decision, Reason, decide
+from deviceshare.queueing.group import Group
 from deviceshare.queueing.hierarchy import ROOT
 from deviceshare.queueing.job_class import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
 from deviceshare.queueing.jobs import Job
+from deviceshare.queueing.policies import OrderKey, QueuePolicy
 from deviceshare.queueing.queue_account import add
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.round_result import RoundResult
@@ -62,6 +63,8 @@ __all__ = [
     "Group",
     "Job",
     "JobClass",
+    "OrderKey",
+    "QueuePolicy",
     "Queues",
     "Reason",
     "RoundResult",

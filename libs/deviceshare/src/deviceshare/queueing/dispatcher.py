@@ -13,11 +13,14 @@ import msgspec
 from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, PodFact, PodRequest, PodUid
-from deviceshare.queueing.gangs import Decision, Group, decide, lacks_room
+from deviceshare.queueing.gangs import Decision, decide, lacks_room
+from deviceshare.queueing.group import Group
 from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
+from deviceshare.queueing.job_order import JobOrder
 from deviceshare.queueing.job_queue import JobQueue
-from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
+from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.overdue import OverdueJobs
+from deviceshare.queueing.policies import OrderKey
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservation, Reservations
 from deviceshare.queueing.round_result import RoundResult
@@ -52,7 +55,7 @@ class Dispatcher:
 
     def configure(self, conf: SchedulerConf) -> None:
         """Apply another configuration; the caller puts the jobs in again."""
-        self._order = JobOrder(conf)
+        self._order = JobOrder(self.queues.policies)
         self.reservations.configure(conf)
         self._borrows = conf.extensions.borrowing
         self._only_ready = conf.extensions.gang_backfill
@@ -134,9 +137,9 @@ class Dispatcher:
         for reservation in self.reservations:
             if self._job_queues[ALLOCATE].find(reservation.key) is None:
                 self._drop(reservation)
-        for key in self.queues.shrunk_groups:
+        for key in self.queues.groups.shrunk:
             self._job_queues[ALLOCATE].move(key, self._order_key)
-        self.queues.shrunk_groups.clear()
+        self.queues.groups.shrunk.clear()
         self._wake(now)
         self._work.begin([(action, queue) for action, jobs in self._job_queues.items() for queue in jobs.queues])
         self._serve_overdue(result)
@@ -244,7 +247,7 @@ class Dispatcher:
                 first.append(next(searching, None) or min(overdue, key=self._order_key))
         return first
 
-    def _order_key(self, job: Job) -> JobOrderKey:
+    def _order_key(self, job: Job) -> OrderKey:
         return self._order.key(job, self.queues.dominant_share(job.key))
 
     def _serve(

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import NodeFact, PodRequest
-from deviceshare.queueing.gangs import Group, decide
+from deviceshare.queueing.gangs import decide
+from deviceshare.queueing.group import Group
 from deviceshare.state import Trial
 
 _OF_CONDITIONS = "node.kubernetes.io/"

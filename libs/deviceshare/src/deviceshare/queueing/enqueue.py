@@ -1,8 +1,7 @@
 """The action ``enqueue``: admits PodGroups to their queues by their minimum resources.
 
-Source: Volcano pkg/scheduler/actions/enqueue, and JobEnqueueable of pkg/scheduler/plugins/{proportion,capacity,
-overcommit,sla}. A plugin that rejects a group is final; a tier in which a plugin permits it and none rejects it admits
-the group without asking later tiers.
+Source: Volcano pkg/scheduler/actions/enqueue, and JobEnqueueable of its plugins. A policy that rejects a group is
+final; a tier in which a policy permits it and none rejects it admits the group without asking later tiers.
 """
 
 from collections import Counter
@@ -13,12 +12,13 @@ import msgspec
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, Resources
-from deviceshare.queueing.jobs import Job, JobOrder, JobOrderKey
+from deviceshare.queueing.job_order import JobOrder
+from deviceshare.queueing.jobs import Job
+from deviceshare.queueing.policies import Application, OrderKey
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.shortage import Shortage
 
 ENQUEUE = "enqueue"
-_PLUGINS = ("proportion", "capacity", "overcommit", "sla")
 
 
 class Applicant(msgspec.Struct, frozen=True):
@@ -47,14 +47,9 @@ class EnqueueAction:
 
     def configure(self, conf: SchedulerConf) -> None:
         """Apply another configuration."""
-        self._order = JobOrder(conf)
+        self._order = JobOrder(self._queues.policies)
         self._enabled = ENQUEUE in conf.actions
-        self._factor = conf.overcommit
-        self._waiting_time = conf.waiting_time
-        self._tiers = [
-            [plugin.name for plugin in tier if plugin.name in _PLUGINS and "JobEnqueued" not in plugin.off]
-            for tier in conf.tiers
-        ]
+        self._tiers = self._queues.policies.tiers_having("JobEnqueued")
 
     def put(self, applicant: Applicant) -> None:
         """Add or update a group."""
@@ -65,11 +60,10 @@ class EnqueueAction:
         self._applicants.pop(key, None)
 
     def due(self, now: float) -> list[float]:
-        """Return when the plugin ``sla`` will admit waiting groups regardless of resources, unix seconds."""
-        if not any("sla" in tier for tier in self._tiers):
-            return []
-        waiting = [(each.job, each.job.may_wait(self._waiting_time)) for each in self._applicants.values()]
-        return [job.created + most for job, most in waiting if most is not None and job.created + most > now]
+        """Return when policies will admit waiting groups regardless of resources, unix seconds."""
+        policies = [policy for tier in self._tiers for policy in tier]
+        times = [policy.admits_at(each.job) for policy in policies for each in self._applicants.values()]
+        return [time for time in times if time is not None and time > now]
 
     def decide(self, now: float) -> Admissions:
         """Admit the groups that fit, in the order of queues and jobs."""
@@ -81,14 +75,14 @@ class EnqueueAction:
         self._queues.refresh()
         admitted: list[Applicant] = []
         rejected: list[tuple[Applicant, Shortage]] = []
-        waiting: dict[str, list[tuple[JobOrderKey, Applicant]]] = {}
+        waiting: dict[str, list[tuple[OrderKey, Applicant]]] = {}
         for applicant in self._applicants.values():
             waiting.setdefault(applicant.job.queue, []).append((self._order.key(applicant.job, 0.0), applicant))
         for each in waiting.values():
             each.sort(key=lambda found: found[0], reverse=True)
         heap = [(self._queues.order(queue), queue) for queue in waiting]
         heapify(heap)
-        committed = self._queues.committed() if any("overcommit" in tier for tier in self._tiers) else Counter[str]()
+        committed = _Committed(self._queues)
         while heap:
             order_key, queue = heappop(heap)
             _, applicant = waiting[queue].pop()
@@ -96,7 +90,7 @@ class EnqueueAction:
             if shortage is None:
                 reserved = (applicant.needs or {}) if applicant.reserved is None else applicant.reserved
                 self._queues.commit(applicant.job.key, queue, reserved)
-                committed.update(self._queues.outstanding(applicant.job.key, reserved))
+                committed.add(applicant.job.key, reserved)
                 admitted.append(applicant)
             else:
                 rejected.append((applicant, shortage))
@@ -106,29 +100,38 @@ class EnqueueAction:
             del self._applicants[applicant.job.key]
         return Admissions(tuple(admitted), tuple(rejected))
 
-    def _shortage(self, applicant: Applicant, committed: Mapping[str, int], now: float) -> Shortage | None:
+    def _shortage(self, applicant: Applicant, committed: "_Committed", now: float) -> Shortage | None:
         """Return the reason to reject a group, or None."""
         if applicant.needs is None or not self._enabled:
             return None
-        limits = self._queues.limits
+        account = self._queues.account(applicant.job.queue)
+        application = Application(applicant.job, account, applicant.needs, self._queues.limits, committed.amounts, now)
         for tier in self._tiers:
             permitted = False
-            for plugin in tier:
-                if plugin == "sla":
-                    permitted |= self._has_waited(applicant.job, now)
-                    continue
-                if plugin == "overcommit":
-                    queue = applicant.job.queue
-                    shortage = limits.overcommit_shortage(queue, applicant.needs, self._factor, committed)
-                else:
-                    shortage = limits.capability_shortage(self._queues.account(applicant.job.queue), applicant.needs)
-                if shortage is not None:
-                    return shortage
-                permitted = True
+            for policy in tier:
+                answer = policy.admit(application)
+                if isinstance(answer, Shortage):
+                    return answer
+                permitted |= answer
             if permitted:
                 return None
         return None
 
-    def _has_waited(self, job: Job, now: float) -> bool:
-        waiting = job.may_wait(self._waiting_time)
-        return waiting is not None and now >= job.created + waiting
+
+class _Committed:
+    """What all queues have allocated and promised in a pass over the applicants; counted once a policy asks for it."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+        self._amounts: Counter[str] | None = None
+
+    def amounts(self) -> Counter[str]:
+        """Return the amounts by resource."""
+        if self._amounts is None:
+            self._amounts = self._queues.committed()
+        return self._amounts
+
+    def add(self, group: GroupKey, needs: Mapping[str, int]) -> None:
+        """Add what a group was just promised."""
+        if self._amounts is not None:
+            self._amounts.update(self._queues.groups.outstanding(group, needs))

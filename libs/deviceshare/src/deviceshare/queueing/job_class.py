@@ -7,7 +7,8 @@ import msgspec
 
 from deviceshare.model import GroupKey
 from deviceshare.queueing.gangs import UNEXPLAINED, Reason, lacks_room
-from deviceshare.queueing.jobs import Job, JobOrderKey
+from deviceshare.queueing.jobs import Job
+from deviceshare.queueing.policies import OrderKey
 from deviceshare.queueing.replacing_heap import ReplacingHeap
 from deviceshare.queueing.shortage import Shortage
 
@@ -20,9 +21,9 @@ class JobClass(msgspec.Struct, eq=False):
 
     name: Hashable
     queue: str
-    order: ReplacingHeap[JobOrderKey, Job] = msgspec.field(default_factory=ReplacingHeap)
+    order: ReplacingHeap[OrderKey, Job] = msgspec.field(default_factory=ReplacingHeap)
     jobs: dict[GroupKey, Job] = {}
-    order_key: JobOrderKey | None = None
+    order_key: OrderKey | None = None
     """The key of its current entry in the queue's heap; None while parked."""
     reasons: tuple[Reason, ...] = ()
     """Why it is parked: the reasons of its first job's pods."""
@@ -57,6 +58,6 @@ class JobClass(msgspec.Struct, eq=False):
         """The queue bounds for which it is parked."""
         return [reason for reason in self.reasons if isinstance(reason, Shortage)]
 
-    def first(self) -> tuple[JobOrderKey, Job] | None:
+    def first(self) -> tuple[OrderKey, Job] | None:
         """Return the first job and its order key, or None."""
         return self.order.first()

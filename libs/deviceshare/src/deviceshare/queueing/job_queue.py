@@ -12,8 +12,9 @@ from deviceshare.allocation import WaitingRequests
 from deviceshare.model import GroupKey, PodRequest
 from deviceshare.queueing.gangs import Reason
 from deviceshare.queueing.job_class import JobClass
-from deviceshare.queueing.jobs import Job, JobOrderKey
+from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.parked import Parked
+from deviceshare.queueing.policies import OrderKey
 
 
 class JobQueue:
@@ -22,7 +23,7 @@ class JobQueue:
     def __init__(self, requests: WaitingRequests) -> None:
         self._job_classes: dict[Hashable, JobClass] = {}
         self._of_job: dict[GroupKey, JobClass] = {}
-        self._queues: dict[str, list[tuple[JobOrderKey, int, JobClass]]] = {}
+        self._queues: dict[str, list[tuple[OrderKey, int, JobClass]]] = {}
         self._entries = 0
         self._active: set[Hashable] = set()
         self._active_in: Counter[str] = Counter()
@@ -45,7 +46,7 @@ class JobQueue:
         job_class = self._of_job.get(key)
         return None if job_class is None else (job_class, job_class.jobs[key])
 
-    def put(self, job: Job, order_key: JobOrderKey) -> JobClass:
+    def put(self, job: Job, order_key: OrderKey) -> JobClass:
         """Put a job in, in place of the job with its key. Returns its job class, which may be parked."""
         self.discard(job.key)
         name = job.class_key
@@ -59,7 +60,7 @@ class JobQueue:
         self._push_job(job_class, job, order_key)
         return job_class
 
-    def _push_job(self, job_class: JobClass, job: Job, order_key: JobOrderKey) -> None:
+    def _push_job(self, job_class: JobClass, job: Job, order_key: OrderKey) -> None:
         """Push a job onto its class's heap, and the class onto its queue's heap if the job is its first."""
         job_class.order.put(job.key, order_key, job)
         if job_class.name not in self._active:
@@ -95,7 +96,7 @@ class JobQueue:
             self._active.remove(job_class.name)
             _count_down(self._active_in, job_class.queue)
 
-    def _push_class(self, job_class: JobClass, order_key: JobOrderKey) -> None:
+    def _push_class(self, job_class: JobClass, order_key: OrderKey) -> None:
         self._entries += 1
         job_class.order_key = order_key
         heappush(self._queues.setdefault(job_class.queue, []), (order_key, self._entries, job_class))
@@ -117,7 +118,7 @@ class JobQueue:
                 heappop(heap)
         return None
 
-    def move(self, key: GroupKey, order_key: Callable[[Job], JobOrderKey]) -> None:
+    def move(self, key: GroupKey, order_key: Callable[[Job], OrderKey]) -> None:
         """Update the order of a job, if present."""
         job_class = self._of_job.get(key)
         if job_class is not None:

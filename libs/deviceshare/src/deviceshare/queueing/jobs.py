@@ -1,19 +1,11 @@
-"""Jobs and their order within a queue.
-
-Source: Volcano pkg/scheduler/framework (JobOrderFn) and pkg/scheduler/plugins/{priority,gang,drf,sla}.
-"""
+"""Jobs: what is decided as a whole."""
 
 from collections.abc import Hashable
-from math import inf
 
 import msgspec
 
-from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey
-from deviceshare.queueing.gangs import Group
-
-JobOrderKey = tuple[float | str, ...]
-"""Sort key of a job within its queue; the smallest key is first."""
+from deviceshare.queueing.group import Group
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -57,28 +49,3 @@ class Job(msgspec.Struct, kw_only=True):
     def best_effort(self) -> bool:
         """Whether no pod requests anything: the action ``backfill`` serves it."""
         return self.group.best_effort == len(self.group.pods)
-
-
-class JobOrder:
-    """The order of jobs under one configuration."""
-
-    def __init__(self, conf: SchedulerConf) -> None:
-        self._plugins = [name for name in conf.enabled("JobOrder") if name in ("priority", "gang", "drf", "sla")]
-        self._waiting_time = conf.waiting_time
-
-    def key(self, job: Job, share: float) -> JobOrderKey:
-        """Return a job's sort key; ``share`` is its dominant share."""
-        key: list[float | str] = []
-        for plugin in self._plugins:
-            match plugin:
-                case "priority":
-                    key.append(-job.priority)
-                case "gang":
-                    # Jobs with their minimum come after jobs without it.
-                    key.append(job.group.counts_as_ready)
-                case "drf":
-                    key.append(share)
-                case _:
-                    waiting = job.may_wait(self._waiting_time)
-                    key.append(inf if waiting is None else job.created + waiting)
-        return (*key, job.created, job.key)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 
-from deviceshare.queueing.queue_order import QueueOrderKey
+from deviceshare.queueing.policies import OrderKey
 
 
 class CurrentQueueHeap:
@@ -13,7 +13,7 @@ class CurrentQueueHeap:
     first queue and pushes it back if another queue now comes first.
     """
 
-    def __init__(self, queues: Iterable[str], order: Callable[[str], QueueOrderKey]) -> None:
+    def __init__(self, queues: Iterable[str], order: Callable[[str], OrderKey]) -> None:
         self._order = order
         self._heap = [(order(queue), queue) for queue in queues]
         heapify(self._heap)
@@ -43,7 +43,7 @@ class VolcanoQueueHeap:
     Source: pkg/scheduler/util/priority_queue.go, which uses Go's container/heap.
     """
 
-    def __init__(self, queues: Iterable[str], order: Callable[[str], QueueOrderKey]) -> None:
+    def __init__(self, queues: Iterable[str], order: Callable[[str], OrderKey]) -> None:
         self._order = order
         self._heap: list[str] = []
         for queue in sorted(queues):

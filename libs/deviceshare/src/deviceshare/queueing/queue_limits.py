@@ -1,16 +1,16 @@
-"""Checks of requests against the limits of queues and of the cluster.
+"""Checks of requests against the limits of queues.
 
-Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (Allocatable, JobEnqueueable) and overcommit.
+Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (Allocatable, JobEnqueueable).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
-from deviceshare.conf import SchedulerConf
 from deviceshare.model import ResourceAmounts
 from deviceshare.queueing.amounts import Counting
+from deviceshare.queueing.proportion import NOTHING
 from deviceshare.queueing.queue_account import QueueAccount
-from deviceshare.queueing.shortage import CAPABILITY, CLUSTER, DESERVED, GUARANTEED, OVERCOMMIT, Shortage
+from deviceshare.queueing.shortage import CAPABILITY, CLUSTER, DESERVED, GUARANTEED, Shortage
 from deviceshare.state import PODS
 
 _ROUNDING = 1e-6
@@ -18,23 +18,25 @@ _ROUNDING = 1e-6
 
 
 class QueueLimits:
-    """The limits under one configuration. ``pods`` is never limited."""
+    """The limits under one configuration. ``pods`` is never limited.
 
-    def __init__(self, conf: SchedulerConf, counting: Counting) -> None:
+    ``bounded``: whether bounds and deserved amounts apply to pods. ``deserved``: whether a queue gets more than it
+    deserves only by borrowing. ``hierarchical``: whether queues have parents. ``exact``: whether deserved amounts are.
+    """
+
+    def __init__(self, counting: Counting, *, bounded: bool, deserved: bool, hierarchical: bool, exact: bool) -> None:
         self._counting = counting
-        self._enabled = conf.bounds_queues("Allocatable")
-        self.by_weight, self.by_deserved = (
-            conf.does(plugin, "Allocatable") or conf.does(plugin, "QueueOrder") for plugin in ("proportion", "capacity")
-        )
-        self.hierarchical = self.by_deserved and conf.has_hierarchy("capacity")
-        self._rounding = _ROUNDING if conf.extensions.exact_shares else 0.0
+        self._bounded = bounded
+        self._limits_deserved = deserved
+        self._hierarchical = hierarchical
+        self._rounding = _ROUNDING if exact else 0.0
 
     def shortage(self, account: QueueAccount, amounts: ResourceAmounts, *, borrowing: bool) -> Shortage | None:
         """Return the first limit that a pod with these amounts would exceed in its queue, or None.
 
         ``borrowing``: the queue may exceed its deserved amount.
         """
-        if not self._enabled:
+        if not self._bounded:
             return None
         for name, amount in amounts:
             if name == PODS:
@@ -60,7 +62,7 @@ class QueueLimits:
 
     def _deserved(self, account: QueueAccount, resource: str, *, borrowing: bool) -> float | None:
         """Return the deserved amount if it is a limit, else None."""
-        return None if borrowing or not self.by_weight else account.deserved.get(resource)
+        return None if borrowing or not self._limits_deserved else account.deserved.get(resource)
 
     def capability_shortage(self, account: QueueAccount, needs: Mapping[str, int]) -> Shortage | None:
         """Return the limit that keeps a queue from admitting a group with these minimum resources, or None.
@@ -72,21 +74,29 @@ class QueueLimits:
             for name, amount in needs.items():
                 if name == PODS:
                     continue
-                total = self._counting.limit(name)
-                default = None if self.hierarchical and total else total
+                total = self.of_cluster(name)
+                default = None if self._hierarchical and total else total
                 used, most = each.promised[name], each.bound.get(name, default)
                 if most is not None and amount and used + amount > most:
                     bound = GUARANTEED if name in each.guaranteed else CAPABILITY if name in each.bound else CLUSTER
                     return Shortage(each.fact.name, bound, name, most, used, amount, promised=True)
         return None
 
-    def overcommit_shortage(
-        self, queue: str, needs: Mapping[str, int], factor: float, committed: Mapping[str, int]
-    ) -> Shortage | None:
-        """Return the resource of which ``committed`` and ``needs`` exceed ``factor`` times the cluster, or None."""
-        for name, amount in needs.items():
-            if amount and name != PODS and (total := self._counting.limit(name)) is not None:
-                used = committed.get(name, 0)
-                if used + amount > total * factor:
-                    return Shortage(queue, OVERCOMMIT, name, int(total * factor), used, amount, promised=True)
-        return None
+    def of_cluster(self, resource: str) -> int | None:
+        """Return how much the cluster has of a resource, None without a limit."""
+        return self._counting.limit(resource)
+
+    def lacking(self, accounts: Iterable[QueueAccount]) -> Iterator[tuple[str, tuple[int, list[str]]]]:
+        """Yield the queues that have less than they deserve and request.
+
+        For each: a number that changes with its allocations, and the resources that it lacks.
+        """
+        for account in accounts if self._limits_deserved else ():
+            lacks = [
+                resource
+                for resource, deserved in account.deserved.items()
+                if resource != PODS
+                and account.allocated[resource] + NOTHING < min(deserved, account.requested[resource])
+            ]
+            if lacks:
+                yield account.fact.name, (account.allocated.total(), lacks)

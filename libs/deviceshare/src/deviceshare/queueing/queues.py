@@ -1,47 +1,26 @@
-"""Resource accounting of all queues, and of the groups in them.
+"""Resource accounting of all queues, and of the groups in them."""
 
-Source: Volcano pkg/scheduler/plugins/proportion and, for queues with ``spec.deserved``, capacity.
-"""
-
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
-from functools import lru_cache, partial
+from functools import partial
 
 import msgspec
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import DEFAULT_QUEUE, ContainerGrant, GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
 from deviceshare.queueing.amounts import Counting
-from deviceshare.queueing.capacity import set_bounds, set_deserved, set_in_hierarchy
-from deviceshare.queueing.hdrf import Hierarchy
+from deviceshare.queueing.bounds import set_bounds, with_guarantees
+from deviceshare.queueing.foreign_pods import ForeignPods
+from deviceshare.queueing.group_accounts import GroupAccounts
 from deviceshare.queueing.hierarchy import NO_LINKS, ROOT, Links, find_links
-from deviceshare.queueing.proportion import NOTHING, share
+from deviceshare.queueing.pod_account import PodAccount, amounts_by_resource
+from deviceshare.queueing.policies import OrderKey, QueuePolicies
+from deviceshare.queueing.proportion import share
 from deviceshare.queueing.queue_account import QueueAccount, add, link
 from deviceshare.queueing.queue_heap import CurrentQueueHeap, VolcanoQueueHeap
 from deviceshare.queueing.queue_limits import QueueLimits
-from deviceshare.queueing.queue_order import QueueOrder, QueueOrderKey
 from deviceshare.queueing.shortage import Shortage
-from deviceshare.queueing.weights import set_by_weight
-from deviceshare.state import PODS, UndoLog
-
-
-@lru_cache(maxsize=4096)
-def _needs(amounts: ResourceAmounts) -> Mapping[str, int]:
-    """Return amounts by resource, one object for all pods with the same amounts. It must not be changed."""
-    return dict(amounts)
-
-
-class _Entry(msgspec.Struct, eq=False):
-    pod: PodFact | None
-    """None: only its claim is known."""
-    account: QueueAccount
-    group: GroupKey
-    amounts: ResourceAmounts
-    alone: bool
-    """Whether the pod has no PodGroup: nothing admits it, so that its queue promises it nothing before it is placed."""
-    held: bool = False
-    claimed: tuple[ContainerGrant, ...] | None = None
-    """What its claim gives the pod while it is not bound."""
+from deviceshare.state import UndoLog
 
 
 class Queues:
@@ -49,20 +28,11 @@ class Queues:
 
     def __init__(self, conf: SchedulerConf) -> None:
         self._accounts: dict[str, QueueAccount] = {}
-        self._pods: dict[str, _Entry] = {}
-        self._by_cards: dict[str, _Entry] = {}
+        self._pods: dict[str, PodAccount] = {}
+        self._by_cards: dict[str, PodAccount] = {}
         """Those whose amounts depend on cards."""
-        self._groups: defaultdict[GroupKey, Counter[str]] = defaultdict(Counter)
-        """Allocated resources of each group."""
-        self.shrunk_groups: set[GroupKey] = set()
-        """Groups whose allocation shrank: their order may have changed. The dispatcher clears it."""
-        self._committed: dict[GroupKey, tuple[QueueAccount, Mapping[str, int]]] = {}
-        """Queue and minimum resources of each admitted group, and of each placed pod without a PodGroup."""
-        self._foreign: dict[str, tuple[PodFact, ResourceAmounts]] = {}
-        """Bound pods of other schedulers and their resources: they count for ``overcommit``, but in no queue."""
-        self._foreign_by_cards: dict[str, PodFact] = {}
-        """Those of them whose amounts depend on cards."""
-        self._foreign_total: Counter[str] = Counter()
+        self.groups = GroupAccounts()
+        """What groups have, and what queues promised them."""
         self._facts: dict[str, QueueFact] = {}
         """The existing queues."""
         self._links: Links | None = None
@@ -75,17 +45,24 @@ class Queues:
         self.undo_log = UndoLog()
         """What undoes the charges of pods in open trials."""
         self.counting = Counting(conf)
+        self._foreign = ForeignPods(self.counting)
         self.configure(conf)
 
     def configure(self, conf: SchedulerConf) -> None:
         """Apply another configuration; the caller puts the pods in again."""
         self.counting = Counting(conf, self.counting.nodes)
-        self.limits = QueueLimits(conf, self.counting)
-        self._exact = conf.extensions.exact_shares
-        self._tree = Hierarchy(self.counting.total) if conf.has_hierarchy("drf") else None
+        self._foreign.counting = self.counting
+        self.policies = QueuePolicies(conf, self.counting.total)
+        self.limits = QueueLimits(
+            self.counting,
+            bounded=self.policies.bound_queues("Allocatable"),
+            deserved=any(policy.limits_deserved for policy in self.policies.dividing),
+            hierarchical=self.policies.hierarchical,
+            exact=conf.extensions.exact_shares,
+        )
+        self._tree = self.policies.tree
         self._isolated = conf.extensions.hierarchy_isolation
         self._at_once = conf.extensions.parent_shares
-        self._order = QueueOrder(conf, self._tree)
         self._links = None
         if self._tree is not None:
             for entry in self._pods.values():
@@ -125,8 +102,7 @@ class Queues:
             before = entry.amounts
             if self._count_again(entry, entry.claimed).amounts != before:
                 changed.add(entry.group)
-        for pod in list(self._foreign_by_cards.values()):
-            self.put_other(pod)
+        self._foreign.count_again()
         return changed
 
     def set_queue(self, fact: QueueFact) -> None:
@@ -146,7 +122,7 @@ class Queues:
         """Return the hierarchy; after a change, recompute it and the sums of parent queues."""
         if self._links is None:
             accounts, self._links, self._dirty = self._accounts, NO_LINKS, True
-            if self.limits.hierarchical:
+            if self.policies.hierarchical:
                 self.account(ROOT)
                 self._links = find_links((account.fact for account in accounts.values()), self._facts)
             above = {name: tuple(accounts[each] for each in found) for name, found in self._links.above.items()}
@@ -178,7 +154,9 @@ class Queues:
         """
         self._put_pod(pod, queue, group, None if claimed is None else tuple(claimed))
 
-    def _put_pod(self, pod: PodFact, queue: str, group: GroupKey, claimed: tuple[ContainerGrant, ...] | None) -> _Entry:
+    def _put_pod(
+        self, pod: PodFact, queue: str, group: GroupKey, claimed: tuple[ContainerGrant, ...] | None
+    ) -> PodAccount:
         grants = pod.held if pod.node else claimed
         amounts = self.counting.asked(pod.ask) if grants is None else self.counting.held(pod.ask, grants)
         entry = self._put(pod.uid, queue, group, amounts)
@@ -196,12 +174,12 @@ class Queues:
         self._put(uid, queue, group, self.counting.claimed(resources, grants)).pod = None
         self._by_cards.pop(uid, None)
 
-    def _put(self, uid: str, queue: str, group: GroupKey, amounts: ResourceAmounts) -> _Entry:
+    def _put(self, uid: str, queue: str, group: GroupKey, amounts: ResourceAmounts) -> PodAccount:
         entry = self._pods.get(uid)
         if entry is None or entry.account.fact.name != queue or entry.group != group or entry.amounts != amounts:
             held = entry is not None and entry.held
             self.drop(uid)
-            entry = self._pods[uid] = _Entry(None, self.account(queue), group, amounts, group == f"pod/{uid}")
+            entry = self._pods[uid] = PodAccount(None, self.account(queue), group, amounts, group == f"pod/{uid}")
             entry.account.pods += 1
             add(entry.account.requested, amounts, 1)
             if self._tree is not None:
@@ -214,18 +192,12 @@ class Queues:
     def put_other(self, pod: PodFact) -> None:
         """Add or update a bound pod of another scheduler."""
         self.drop(pod.uid)
-        amounts = self.counting.held(pod.ask, pod.held)
-        self._foreign[pod.uid] = (pod, amounts)
-        if self.counting.depends_on_cards(pod.ask):
-            self._foreign_by_cards[pod.uid] = pod
-        add(self._foreign_total, amounts, 1)
+        self._foreign.put(pod)
 
     def drop(self, uid: str) -> None:
         """Remove a pod."""
         self._by_cards.pop(uid, None)
-        self._foreign_by_cards.pop(uid, None)
-        if (foreign := self._foreign.pop(uid, None)) is not None:
-            add(self._foreign_total, foreign[1], -1)
+        self._foreign.drop(uid)
         entry = self._pods.pop(uid, None)
         if entry is not None:
             if entry.held:
@@ -239,21 +211,16 @@ class Queues:
 
     def commit(self, group: GroupKey, queue: str, needs: Mapping[str, int]) -> None:
         """Admit a group to its queue: its minimum resources count there, whether allocated or not."""
-        before = self._committed.get(group)
-        if before is not None and before[0].fact.name == queue and before[1] == needs:
-            return
-        self.release_commitment(group)
-        if any(needs.values()):
-            account = self.account(queue)
-            self._committed[group] = (account, needs)
-            account.commit(needs, 1)
+        if self.groups.promise(group) != (queue, needs):
+            self.release_commitment(group)
+            if any(needs.values()):
+                self.groups.put_promise(group, self.account(queue), needs)
 
     def release_commitment(self, group: GroupKey) -> None:
         """Release the minimum resources that an admitted group was promised, if any."""
-        before = self._committed.pop(group, None)
-        if before is not None:
-            before[0].commit(before[1], -1)
-            self._forget_if_gone(before[0])
+        account = self.groups.drop_promise(group)
+        if account is not None:
+            self._forget_if_gone(account)
 
     def depends_on_cards(self, uid: str) -> bool:
         """Return whether what a pod counts depends on the cards that it gets."""
@@ -288,28 +255,23 @@ class Queues:
         if entry.held != held:
             self._charge(entry, held=held)
 
-    def _count_again(self, entry: _Entry, claimed: tuple[ContainerGrant, ...] | None) -> _Entry:
+    def _count_again(self, entry: PodAccount, claimed: tuple[ContainerGrant, ...] | None) -> PodAccount:
         """Count a pod whose amounts depend on cards with these grants."""
         assert entry.pod is not None
         return self._put_pod(entry.pod, entry.account.fact.name, entry.group, claimed)
 
-    def _charge(self, entry: _Entry, *, held: bool) -> None:
+    def _charge(self, entry: PodAccount, *, held: bool) -> None:
         sign = 1 if held else -1
         entry.held = held
         entry.account.charge(entry.amounts, sign)
         if entry.alone:
             if held:
-                self.commit(entry.group, entry.account.fact.name, _needs(entry.amounts))
+                self.commit(entry.group, entry.account.fact.name, amounts_by_resource(entry.amounts))
             else:
                 self.release_commitment(entry.group)
         if self._tree is not None:
             self._tree.charge(entry.group, entry.amounts, sign)
-        group = self._groups[entry.group]
-        add(group, entry.amounts, sign)
-        if not held:
-            self.shrunk_groups.add(entry.group)
-            if not any(group.values()):
-                del self._groups[entry.group]
+        self.groups.charge(entry.group, entry.amounts, sign)
 
     # Queries
 
@@ -318,18 +280,19 @@ class Queues:
         """The names of the queues."""
         return list(self._accounts)
 
-    def allocated(self, group: GroupKey) -> Mapping[str, int]:
-        """Return the allocated resources of a group."""
-        return self._groups.get(group, {})
-
     def dominant_share(self, group: GroupKey) -> float:
         """Return the dominant share of a group."""
-        allocated = self._groups.get(group)
+        allocated = self.groups.allocated(group)
         return share(allocated, self.counting.total) if allocated else 0.0
 
-    def order(self, name: str, *, borrowing: bool = False) -> QueueOrderKey:
-        """Return a queue's sort key. ``borrowing``: queues may exceed their deserved amount."""
-        return self._order.key(self.account(name), borrowing=borrowing)
+    def order(self, name: str, *, borrowing: bool = False) -> OrderKey:
+        """Return a queue's sort key: the configured policies in tier order, then age, then name.
+
+        ``borrowing``: queues may exceed their deserved amount. Source: Volcano pkg/scheduler/framework (QueueOrderFn).
+        """
+        account = self.account(name)
+        parts = [part for policy in self.policies.ordering for part in policy.queue_key(account, borrowing=borrowing)]
+        return (*parts, account.fact.created, name)
 
     def heap(self, names: Iterable[str], *, borrowing: bool) -> CurrentQueueHeap | VolcanoQueueHeap:
         """Return a heap of queues in their order."""
@@ -346,7 +309,7 @@ class Queues:
 
         Source: pkg/scheduler/plugins/capacity (buildHierarchicalQueueAttrs).
         """
-        if self._isolated or not self.limits.hierarchical:
+        if self._isolated or not self.policies.hierarchical:
             return ""
         if ROOT not in self._facts:
             return f"queue {ROOT!r} does not exist"
@@ -376,19 +339,8 @@ class Queues:
         return self.limits.allows(self.account(queue), resource, amount, borrowing=borrowing)
 
     def lacking(self) -> Iterator[tuple[str, tuple[int, list[str]]]]:
-        """Yield the queues that have less than they deserve and request.
-
-        For each: a number that changes with its allocations, and the resources that it lacks.
-        """
-        for name, account in self._accounts.items() if self.limits.by_weight else ():
-            lacks = [
-                resource
-                for resource, deserved in account.deserved.items()
-                if resource != PODS
-                and account.allocated[resource] + NOTHING < min(deserved, account.requested[resource])
-            ]
-            if lacks:
-                yield name, (account.allocated.total(), lacks)
+        """Yield the queues that have less than they deserve and request: see :meth:`.QueueLimits.lacking`."""
+        return self.limits.lacking(self._accounts.values())
 
     def needed(self, shortage: Shortage) -> int:
         """Return the additional amount that the queue of a shortage must allow, relative to its present usage."""
@@ -419,21 +371,12 @@ class Queues:
 
     def committed(self) -> Counter[str]:
         """Return the allocated resources of all pods, and the outstanding minimum resources of admitted groups."""
-        found = self._foreign_total.copy()
+        total = self._foreign.total.copy()
         for account in self._accounts.values():
-            add(found, account.allocated.items(), 1)
-        for group, (_, needs) in self._committed.items():
-            add(found, self.outstanding(group, needs).items(), 1)
-        return found
-
-    def promised(self) -> list[GroupKey]:
-        """Return the groups that have less than they were promised, in the order of their admission."""
-        return [group for group, (_, needs) in self._committed.items() if any(self.outstanding(group, needs).values())]
-
-    def outstanding(self, group: GroupKey, needs: Mapping[str, int]) -> Mapping[str, int]:
-        """Return the part of a group's minimum resources that is not allocated."""
-        has = self.allocated(group)
-        return {name: max(0, amount - has.get(name, 0)) for name, amount in needs.items()}
+            add(total, account.allocated.items(), 1)
+        for _, amounts in self.groups.all_outstanding():
+            add(total, amounts.items(), 1)
+        return total
 
     def refresh(self) -> None:
         """Recompute the bounds and deserved amounts of queues if their inputs changed, and begin a round."""
@@ -441,25 +384,14 @@ class Queues:
         if self._dirty:
             self._dirty = False
             self._recompute()
-        self._order.begin(self._accounts.values())
+        for policy in self.policies.ordering:
+            policy.begin_round(self._accounts.values())
 
     def _recompute(self) -> None:
-        total = self.counting.total
         for account in self._accounts.values():
             # Not each account gets an amount: a queue without pods and guarantee does not claim any.
             account.deserved = {}
-        if self.limits.hierarchical:
-            set_in_hierarchy(self._accounts.values(), self.account(ROOT), total)
-        else:
-            # A guarantee may name a resource that no node has.
-            guarantees = {name: 0 for account in self._accounts.values() for name in account.fact.guarantee}
-            most = guarantees | total
-            set_bounds(self._accounts.values(), most)
-            if self.limits.by_deserved:
-                set_deserved(self._accounts.values(), most)
-        if self.limits.by_weight:
-            # Pods of a queue that does not exist count in no queue.
-            existing = [
-                account for name, account in self._accounts.items() if name in self._facts or name == DEFAULT_QUEUE
-            ]
-            set_by_weight(existing, total, exact=self._exact)
+        if not self.policies.hierarchical:
+            set_bounds(self._accounts.values(), with_guarantees(self._accounts.values(), self.counting.total))
+        for policy in self.policies.dividing:
+            policy.divide(self._accounts, self._facts.keys() | {DEFAULT_QUEUE})

@@ -176,7 +176,7 @@ class Deciding:
 
         Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (OnSessionOpen: inqueue, elastic).
         """
-        wanted, has = fact.min_resources or {}, self._cluster.accounts.allocated(record.key)
+        wanted, has = fact.min_resources or {}, self._cluster.accounts.groups.allocated(record.key)
         reserved = {name: min(amount, has.get(name, 0)) for name, amount in wanted.items()}
         if wanted and self._starts(record, fact):
             lacks = {name: amount - reserved[name] for name, amount in wanted.items()}
@@ -224,7 +224,7 @@ class Deciding:
         self._promise(self._promises.renew(self.retries, at))
         rejected = self._enqueue(now)
         if _for_promises(rejected):
-            returned = self._promises.take_back(accounts.promised(), self.retries, at)
+            returned = self._promises.take_back(accounts.groups.promised(), self.retries, at)
             self._promise(returned)
             if returned:
                 rejected = self._enqueue(now)

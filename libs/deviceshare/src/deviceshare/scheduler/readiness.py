@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from deviceshare.model import DEFAULT_QUEUE, PodFact, PodGroupFact, QueueFact
-from deviceshare.queueing import Group, Job
+from deviceshare.queueing import Group, Job, OrderKey, QueuePolicy
 from deviceshare.scheduler import explaining
 from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.scheduler.explaining import Obstacle
@@ -46,7 +46,7 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
             able.append(member)
     if not able:
         return found
-    if any(cluster.is_withdrawing(member) and not member.fact.node for member in members):
+    if any(_is_withdrawing(cluster, member) and not member.fact.node for member in members):
         # A gang that lost a node is decided as a whole, when all of it is back.
         found.obstacles += [(member.fact, Obstacle(_WITHDRAWING)) for member in able]
         return found
@@ -62,7 +62,7 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
         return found
     minimum, text = _terms(cluster, record, members[0].fact)
     obstacle = Obstacle(text) if text else None
-    able = _in_order(able, by_priority=cluster.allocator.conf.does("priority", "TaskOrder"))
+    able = _in_order(able, cluster.accounts.policies.having("TaskOrder"))
     group = Group(
         key=record.key,
         pods=tuple(member.fact for member in able),
@@ -90,6 +90,14 @@ def _own_obstacle(member: PodRecord) -> str:
     if member.invalid:
         return f"the message about the pod in CLUSTER is not valid: {member.invalid}"
     return "; ".join(map(str, fact.problems))
+
+
+def _is_withdrawing(cluster: ClusterState, pod: PodRecord) -> bool:
+    """Return whether all claims of a pod are being withdrawn."""
+    ledgers = cluster.ledgers
+    return bool(pod.claims) and all(
+        ledgers[node].claims[claim].withdraw or claim in ledgers[node].withdraw for claim, node in pod.claims.items()
+    )
 
 
 def _single_job(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, float], now: float) -> Job | None:
@@ -122,7 +130,7 @@ def _job(cluster: ClusterState, record: GroupRecord, group: Group, members: list
 def _terms(cluster: ClusterState, record: GroupRecord, first: PodFact) -> tuple[int, str]:
     """Return a group's minimum and why it cannot be decided, '' if it can.
 
-    As in Volcano the minimum is 0 where nothing enforces gangs: the plugin ``gang``, or our extension.
+    As in Volcano the minimum is 0 where nothing enforces gangs: a policy, or our extension.
     """
     if record.key == f"pod/{first.uid}":
         return 1, queue_obstacle(cluster, first.queue, f"Pod {first.ref}", first.namespace)
@@ -131,8 +139,10 @@ def _terms(cluster: ClusterState, record: GroupRecord, first: PodFact) -> tuple[
         return 1, f"PodGroup {record.key} not found"
     if fact.problems:
         return fact.min_member, "; ".join(map(str, fact.problems))
-    conf = cluster.allocator.conf
-    minimum = fact.min_member if conf.extensions.gangs or conf.does("gang", "JobReady") else 0
+    starts_whole = cluster.allocator.conf.extensions.gangs or any(
+        policy.starts_whole for policy in cluster.accounts.policies.having("JobReady")
+    )
+    minimum = fact.min_member if starts_whole else 0
     return minimum, queue_obstacle(cluster, fact.queue, f"PodGroup {record.key}", first.namespace)
 
 
@@ -183,10 +193,9 @@ def enqueue_obstacle(cluster: ClusterState, group: PodGroupFact) -> str:
     subject = f"PodGroup {group.key}"
     queue = cluster.queues.get(group.queue)
     closed = "" if queue is None else _closed(cluster, queue)
-    if closed and group.min_resources is not None:
-        conf = cluster.allocator.conf
-        if "enqueue" in conf.actions and conf.bounds_queues("JobEnqueued"):
-            return f"{subject}: {closed}"
+    enqueues = "enqueue" in cluster.allocator.conf.actions and cluster.accounts.policies.bound_queues("JobEnqueued")
+    if closed and group.min_resources is not None and enqueues:
+        return f"{subject}: {closed}"
     return queue_obstacle(cluster, group.queue, subject, namespace_of(group))
 
 
@@ -215,7 +224,9 @@ def _without_closed_queue(
     """
     conf = cluster.allocator.conf
     queue = cluster.queues.get(cluster.queue_of(able[0].fact))
-    closed = "" if queue is None or not conf.bounds_queues("Allocatable") else _closed(cluster, queue)
+    closed = (
+        "" if queue is None or not cluster.accounts.policies.bound_queues("Allocatable") else _closed(cluster, queue)
+    )
     if queue is None or not closed or (not queue.open and conf.extensions.queue_state):
         return able
     subject = f"Pod {able[0].fact.ref}" if record.fact is None else f"PodGroup {record.key}"
@@ -224,8 +235,8 @@ def _without_closed_queue(
     return [each for each in able if each.fact.ask.best_effort]
 
 
-def _in_order(members: list[PodRecord], *, by_priority: bool) -> list[PodRecord]:
-    """Return a group's pods in the order in which they are tried: by priority, index, age and name.
+def _in_order(members: list[PodRecord], policies: list[QueuePolicy]) -> list[PodRecord]:
+    """Return a group's pods in the order in which they are tried: by the policies, index, age and name.
 
     The index is the number at the end of a pod's name, so that tasks take turns: ps-0, worker-0, ps-1. It counts
     only where all names have one. Source: Volcano pkg/controllers/job/helpers (CompareTask).
@@ -233,10 +244,11 @@ def _in_order(members: list[PodRecord], *, by_priority: bool) -> list[PodRecord]
     indexes = {member.fact.uid: _index(member.fact.name) for member in members}
     indexed = all(index is not None for index in indexes.values())
 
-    def place(member: PodRecord) -> tuple[int, int, float, str]:
+    def place(member: PodRecord) -> OrderKey:
         fact = member.fact
         index = indexes[fact.uid] if indexed else None
-        return -fact.priority_in_group if by_priority else 0, index or 0, fact.created, fact.name
+        parts = [part for policy in policies for part in policy.pod_key(fact)]
+        return (*parts, index or 0, fact.created, fact.name)
 
     return sorted(members, key=place)
 
