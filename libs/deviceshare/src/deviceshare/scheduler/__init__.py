@@ -1,7 +1,8 @@
 """Decides which pods get which nodes and devices, and why the others wait, from the facts of a cluster.
 
 Read :mod:`.scheduler`, which shows what a caller sees. :mod:`.cluster_state` and :mod:`.records` hold what is known of
-the cluster, with :mod:`.claim_users`, :mod:`.inherited_policies` and :mod:`.arrivals`; :mod:`.facts` applies facts to
+the cluster, with :mod:`.claim_users`, :mod:`.priority_classes`, :mod:`.pod_classifier`, :mod:`.inherited_policies` and
+:mod:`.arrivals`; :mod:`.facts` applies facts to
 it. :mod:`.deciding` makes one round of decisions: :mod:`.readiness` says which groups can be decided, :mod:`.promises`
 takes back what queues promised in vain, :mod:`.ownership` says which groups are decided here. :mod:`.trial` tries
 decisions. :mod:`.overcommit` finds claims without room; :mod:`.explaining`, :mod:`.reporter` and :mod:`.holders` say

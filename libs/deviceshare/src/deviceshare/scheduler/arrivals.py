@@ -1,6 +1,8 @@
 """Counting the pods that arrive: policies that compare by fragmentation expect more of the same."""
 
-from deviceshare.model import PodFact, Policies
+from collections import Counter
+
+from deviceshare.model import PodFact, PodRequest, Policies
 from deviceshare.policies import CARD_POLICIES
 from deviceshare.scheduler.cluster_state import ClusterState
 
@@ -32,3 +34,9 @@ def begin_to_count(cluster: ClusterState) -> None:
     cluster.allocator.learn()
     for pod in cluster.pods.values():
         cluster.allocator.arrived(pod.fact.ask)
+
+
+def most_frequent_requests(cluster: ClusterState, most: int) -> list[tuple[PodRequest, int]]:
+    """Return the most frequent requests of pods that have not ended, each with the number of its pods."""
+    counts = Counter(record.pod_class for record in cluster.pods.values() if not record.fact.ended)
+    return [(pod_class.request, count) for pod_class, count in counts.most_common(most)]

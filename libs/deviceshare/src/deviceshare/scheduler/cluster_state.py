@@ -4,22 +4,20 @@ Usage of a node = claims ∪ pods seen bound there, by uid: where a pod has a cl
 is bound without one, what it was bound with.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from deviceshare.allocation import Allocator, PodClass
-from deviceshare.conf import SchedulerConf, default_conf, matching
+from deviceshare.conf import SchedulerConf, default_conf
 from deviceshare.model import (
-    ANTI_AFFINITY,
     Claim,
     GroupKey,
     NamespaceFact,
     NodeFact,
     PodFact,
     PodGroupFact,
-    PodRequest,
     PriorityClassFact,
     QueueFact,
     StorageFact,
@@ -29,7 +27,8 @@ from deviceshare.model import (
 )
 from deviceshare.queueing import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, Dispatcher, EnqueueAction, Queues
 from deviceshare.scheduler.claim_users import ClaimUsers
-from deviceshare.scheduler.inherited_policies import InheritedPolicies
+from deviceshare.scheduler.pod_classifier import PodClassifier
+from deviceshare.scheduler.priority_classes import PriorityClasses
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
 from deviceshare.state import Holding, with_resized
 
@@ -53,7 +52,7 @@ class ClusterState:
         self.groups: dict[GroupKey, GroupRecord] = {}
         self.queues: dict[str, QueueFact] = {}
         self.namespaces: dict[str, NamespaceFact] = {}
-        self.priority_classes: dict[str, PriorityClassFact] = {}
+        self.priority_classes = PriorityClasses()
         self.ledgers: dict[str, LedgerRecord] = {}
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
@@ -66,10 +65,7 @@ class ClusterState:
         """The schedulers whose pods this service places: only their pods count in queues."""
         self._counts_claims = False
         """Whether claims of unknown pods count in their queues; not while the streams are read for the first time."""
-        self._new_terms = False
-        """Whether waiting pods have to be classified again: there are new terms of pods, or namespaces or the policies
-        of a queue have changed."""
-        self._policies = InheritedPolicies()
+        self.classifier = PodClassifier(self.allocator)
         self.relabelled: set[str] = set()
         """Namespaces whose groups to check in the next round: their labels have changed, by which queues select."""
         self.crowded: set[str] = set()
@@ -118,13 +114,6 @@ class ClusterState:
             if where == node:
                 return self.ledgers[node].claims[claim]
         return None
-
-    def is_withdrawing(self, pod: PodRecord) -> bool:
-        """Return whether all claims of a pod are being withdrawn."""
-        return bool(pod.claims) and all(
-            self.ledgers[node].claims[claim].withdraw or claim in self.ledgers[node].withdraw
-            for claim, node in pod.claims.items()
-        )
 
     def charge(self, node: str, uid: str) -> None:
         """Update what a pod holds on a node, which may be nothing any more."""
@@ -229,9 +218,7 @@ class ClusterState:
     def set_group(self, fact: PodGroupFact) -> None:
         """Add or update a PodGroup."""
         group = self.group(fact.key)
-        if group.fact is None or group.fact.uid != fact.uid:
-            group.admitted, group.reported = False, ""
-        elif group.fact.queue != fact.queue:
+        if group.fact is None or (group.fact.uid, group.fact.queue) != (fact.uid, fact.queue):
             # Another queue has not admitted it.
             group.admitted, group.reported = False, ""
         if fact.admitted or fact.phase in STARTED:
@@ -249,7 +236,7 @@ class ClusterState:
         self.drop_if_empty(group)
 
     def _of_group_changed(self, group: GroupRecord, *, other_queue: bool) -> None:
-        other_policies = self._policies.set_group(group.key, group.fact, other_queue=other_queue)
+        other_policies = self.classifier.policies.set_group(group.key, group.fact, other_queue=other_queue)
         for uid in sorted(group.members):
             # The PodGroup may name another queue than before, and with it its pods.
             pod = self.pods[uid]
@@ -258,39 +245,21 @@ class ClusterState:
             self.account(pod)
         self.reconsider(group.key)
 
-    def set_queue(self, fact: QueueFact) -> None:
-        """Add or update a queue."""
-        self.queues[fact.name] = fact
-        self._new_terms |= self._policies.set_queue(fact.name, fact)
-        self.accounts.set_queue(fact)
+    def set_queue(self, name: str, fact: QueueFact | None) -> None:
+        """Add or update a queue, None if it is gone."""
+        self.classifier.outdated |= self.classifier.policies.set_queue(name, fact)
+        if fact is None:
+            self.queues.pop(name, None)
+            self.accounts.remove_queue(name)
+        else:
+            self.queues[name] = fact
+            self.accounts.set_queue(fact)
         self.reconsider_all()
 
-    def remove_queue(self, name: str) -> None:
-        """Remove a queue."""
-        self.queues.pop(name, None)
-        self._new_terms |= self._policies.set_queue(name, None)
-        self.accounts.remove_queue(name)
+    def set_priority_class(self, name: str, fact: PriorityClassFact | None) -> None:
+        """Add or update a PriorityClass, None if it is gone."""
+        self.priority_classes.put(name, fact)
         self.reconsider_all()
-
-    def set_priority_class(self, fact: PriorityClassFact) -> None:
-        """Add or update a PriorityClass."""
-        self.priority_classes[fact.name] = fact
-        self.reconsider_all()
-
-    def remove_priority_class(self, name: str) -> None:
-        """Remove a PriorityClass."""
-        self.priority_classes.pop(name, None)
-        self.reconsider_all()
-
-    def priority_of(self, group: PodGroupFact) -> int:
-        """Return a PodGroup's priority: that of its class, else of the default class, else 0.
-
-        Source: Volcano pkg/scheduler/cache (Snapshot). The priorities of its pods do not count.
-        """
-        found = self.priority_classes.get(group.priority_class)
-        if found is not None:
-            return found.value
-        return max((each.value for each in self.priority_classes.values() if each.default), default=0)
 
     def set_namespace(self, name: str, fact: NamespaceFact | None) -> None:
         """Add or update a namespace, None if it is gone.
@@ -306,7 +275,7 @@ class ClusterState:
             self.relabelled.add(name)
         self.allocator.set_namespace(name, None if fact is None else fact.labels)
         if self.allocator.imposed_terms:
-            self._new_terms = True
+            self.classifier.outdated = True
             self.made_room()
 
     def set_storage(self, before: StorageFact | None, after: StorageFact | None) -> None:
@@ -360,52 +329,20 @@ class ClusterState:
         self.reconsider_all()
 
     def classify(self, fact: PodFact) -> tuple[PodFact, PodClass]:
-        """Return the class of a pod, and its fact with the request of that class.
-
-        The request names the rules of exclusion that the pod's labels match under the configuration, the terms of other
-        pods that select the pod, the claims of its volumes, and the policies of its PodGroup and queue.
-        """
-        request, exclusive = fact.ask, matching(self.allocator.conf.exclusive_rules, fact.labels)
-        waits = not (fact.node or fact.ended)
-        imposed = self.allocator.imposed_terms.selecting(fact.namespace, fact.labels) if waits else ()
-        claims = fact.volume_uses if waits and request.volumes else ()
-        policies = self._policies.of(fact, self.queue_of(fact)) if self._policies else request.policies.own
-        wanted = (exclusive, imposed, claims, policies)
-        if (request.exclusive, request.imposed, request.claims, request.policies) != wanted:
-            request = replace(request, exclusive=exclusive, imposed=imposed, claims=claims, policies=policies)
-        pod_class = self.allocator.pod_class(request)
-        return (fact if fact.ask is pod_class.request else replace(fact, ask=pod_class.request)), pod_class
-
-    def impose(self, before: PodFact | None, after: PodFact | None) -> bool:
-        """Note by which terms a pod affects others: those of ``after`` instead of ``before``; None: there is no pod.
-
-        Returns whether it is the first pod with some term of anti-affinity.
-        """
-        old = before.ask.topology if before is not None and not before.ended else None
-        new = after.ask.topology if after is not None and not after.ended else None
-        if old == new:
-            return False
-        added = self.allocator.imposed_terms.add(new)
-        following = self.allocator.imposed_terms.remove(old)
-        self._new_terms = self._new_terms or bool(added or following)
-        return any(term.kind == ANTI_AFFINITY for term in added)
+        """Return the class of a pod, and its fact with the request of that class: see :class:`.PodClassifier`."""
+        return self.classifier.classify(fact, self.queue_of(fact))
 
     def classify_again(self) -> None:
         """Classify all waiting pods again if other terms may select them, or they may have other policies."""
-        if not self._new_terms:
+        if not self.classifier.outdated:
             return
-        self._new_terms = False
+        self.classifier.outdated = False
         for pod in self.pods.values():
             if not (pod.fact.node or pod.fact.ended):
                 before = pod.pod_class
                 pod.fact, pod.pod_class = self.classify(pod.fact)
                 if pod.pod_class is not before:
                     self.changed(pod)
-
-    def most_frequent_requests(self, most: int) -> list[tuple[PodRequest, int]]:
-        """Return the most frequent requests of pods that have not ended, each with the number of its pods."""
-        counts = Counter(record.pod_class for record in self.pods.values() if not record.fact.ended)
-        return [(pod_class.request, count) for pod_class, count in counts.most_common(most)]
 
     def reconsider(self, key: GroupKey) -> None:
         """Check a group in the next round."""

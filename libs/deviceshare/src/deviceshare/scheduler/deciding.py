@@ -12,6 +12,7 @@ from deviceshare.allocation import Placement, Unplaceable
 from deviceshare.model import Explanation, GroupKey, Now, PodFact, PodGroupFact, PodUid, Resources
 from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
 from deviceshare.scheduler import explaining
+from deviceshare.scheduler.arrivals import most_frequent_requests
 from deviceshare.scheduler.cluster_state import STARTED, ClusterState
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
 from deviceshare.scheduler.promises import Promises
@@ -109,7 +110,7 @@ class Deciding:
         cluster, self._ownership = self._cluster, ownership
         if now.monotonic >= self._expect_at:
             self._expect_at = now.monotonic + EXPECT_INTERVAL
-            cluster.allocator.expect(cluster.most_frequent_requests(MAX_EXPECTED))
+            cluster.allocator.expect(most_frequent_requests(cluster, MAX_EXPECTED))
         for uid in [uid for uid, due in self.retries.items() if due <= now.monotonic]:
             del self.retries[uid]
             cluster.reconsider_pod(uid)
@@ -304,7 +305,7 @@ def _applying(cluster: ClusterState, record: GroupRecord, fact: PodGroupFact) ->
     return Job(
         queue=fact.queue,
         group=Group(key=GroupKey(record.key), pods=(), minimum=fact.min_member),
-        priority=cluster.priority_of(fact),
+        priority=cluster.priority_classes.of(fact),
         created=fact.created,
         waiting_time=fact.waiting_time,
     )

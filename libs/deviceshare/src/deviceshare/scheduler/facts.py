@@ -84,11 +84,11 @@ class Facts:
                 count_if_selected(self._cluster, fact.policies)
                 return Applied(before, moved=self._moved(group, queue))
             case PriorityClassFact():
-                self._cluster.set_priority_class(fact)
+                self._cluster.set_priority_class(fact.name, fact)
             case NamespaceFact():
                 self._cluster.set_namespace(fact.name, fact)
             case QueueFact():
-                self._cluster.set_queue(fact)
+                self._cluster.set_queue(fact.name, fact)
                 count_if_selected(self._cluster, fact.policies)
             case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
                 known = before if isinstance(before, type(fact)) else None
@@ -125,7 +125,7 @@ class Facts:
 
     def _set_pod(self, fact: PodFact, known: AnyFact | None, ended: Ended | None, now: Now) -> Applied:
         record = self._cluster.pods.get(fact.uid)
-        excludes = self._cluster.impose(None if record is None else record.fact, fact)
+        excludes = self._cluster.classifier.impose(None if record is None else record.fact, fact)
         fact, pod_class = self._cluster.classify(fact)
         before = fact if record is None else record.fact
         if record is None:
@@ -167,13 +167,13 @@ class Facts:
                 if fact.uid:
                     ended = Ended(before, explaining.group_gone(fact, now.wall, self._name))
             case PriorityClassFact():
-                self._cluster.remove_priority_class(fact.name)
+                self._cluster.set_priority_class(fact.name, None)
             case NamespaceFact():
                 self._cluster.set_namespace(fact.name, None)
             case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
                 self._cluster.set_storage(fact, None)
             case QueueFact():
-                self._cluster.remove_queue(fact.name)
+                self._cluster.set_queue(fact.name, None)
             case ConfigFact() if self._effective.drop(fact.name):
                 self._configure()
             case _:
@@ -187,7 +187,7 @@ class Facts:
         before = GroupRecord(group.key, group.fact or PodGroupFact(key=group.key, queue=queue))
         record = self._cluster.pods.pop(fact.uid)
         self._cluster.claim_users.drop(fact.uid)
-        self._cluster.impose(record.fact, None)
+        self._cluster.classifier.impose(record.fact, None)
         group.members.discard(fact.uid)
         self._cluster.reconsider(fact.group)
         self._cluster.drop_if_empty(group)

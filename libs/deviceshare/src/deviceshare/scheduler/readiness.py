@@ -121,7 +121,7 @@ def _job(cluster: ClusterState, record: GroupRecord, group: Group, members: list
     return Job(
         queue=cluster.queue_of(members[0]),
         group=group,
-        priority=max(pod.priority for pod in members) if fact is None else cluster.priority_of(fact),
+        priority=max(pod.priority for pod in members) if fact is None else cluster.priority_classes.of(fact),
         created=min(pod.created for pod in members) if fact is None else fact.created,
         waiting_time=fact.waiting_time if fact is not None else None,
     )
