@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from deviceshare.conf import default_conf
 from deviceshare.families import FAMILIES, WISHES, Family
 from deviceshare.model import (
-    SPREAD,
     VOLUMES,
     ContainerRequest,
     PodRequest,
@@ -34,6 +33,8 @@ from deviceshare.objects.views import Quantities
 
 _SIDECAR = "Always"
 _POD_LEVEL = ("cpu", "memory")
+_SPREAD = "spread"
+"""The only value of :func:`spreading_annotations`."""
 
 
 class _Keys(NamedTuple):
@@ -234,9 +235,9 @@ def _spreads(annotations: Mapping[str, str], problems: Problems) -> bool:
     """Return whether the pod must not share a card with other pods of its PodGroup."""
     policies = {key: annotations[key].strip() for key in sorted(spreading_annotations() & annotations.keys())}
     for key, policy in policies.items():
-        if policy not in ("", SPREAD):
-            problems.add(f"metadata.annotations[{key}]", policy, f"{SPREAD}, or nothing")
-    return SPREAD in policies.values()
+        if policy not in ("", _SPREAD):
+            problems.add(f"metadata.annotations[{key}]", policy, f"{_SPREAD}, or nothing")
+    return _SPREAD in policies.values()
 
 
 def _unsupported(spec: PodSpec) -> tuple[str, ...]:
