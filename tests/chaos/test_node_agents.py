@@ -7,8 +7,8 @@ from typing import Any
 from deviceshare_lab.clusters import manifests
 from deviceshare_lab.clusters.manifests import PodKind
 from deviceshare_lab.world.apiserver import ApiServer, key_of
-from deviceshare_lab.world.device_plugins import Given, Plugin
 from deviceshare_lab.world.node_agents import NodeAgents
+from deviceshare_lab.world.plugin import Given, Plugin
 from deviceshare_lab.world.virtual_time import run
 
 RESOURCE = "example.com/card"

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
-from deviceshare_lab.world.device_plugins import CORES, asked
+from deviceshare_lab.world.plugin import CORES, asked
 from support import apiserver as kube
 from support import deploy, mixed
 from support.agents import NodeAgents

@@ -4,7 +4,7 @@ import json
 import re
 
 from deviceshare_lab.clusters.fields import annotations_of as annotations
-from deviceshare_lab.world.device_plugins import ASCEND, CORES, MEMORY, NUMBER, VGPU, amount, asked
+from deviceshare_lab.world.plugin import ASCEND, CORES, MEMORY, NUMBER, VGPU, amount, asked
 from support.agents.api import Object
 
 _VGPU = re.compile(r"GPU-[0-9A-Za-z-]+(\[[^\[\]-]+-\d+\])?,NVIDIA,(\d+),(\d+)")

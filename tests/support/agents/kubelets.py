@@ -11,17 +11,8 @@ from typing import Self
 
 from deviceshare_lab.clusters.fields import has_ended
 from deviceshare_lab.clusters.fields import name_of as name
-from deviceshare_lab.world.device_plugins import (
-    Environment,
-    Failed,
-    Gpu,
-    HamiAscend,
-    HamiNvidia,
-    MindCluster,
-    Plugin,
-    Vgpu,
-    amount,
-)
+from deviceshare_lab.world.device_plugins import PLUGINS
+from deviceshare_lab.world.plugin import Environment, Failed, Plugin, amount
 from support.agents.api import Api, Object, Refused
 from support.agents.formats import departures
 from support.agents.object_cache import ObjectCache, path
@@ -66,9 +57,7 @@ class NodeAgents:
         self._api = Api(kubeconfig)
         self._cache = ObjectCache(self._api, self._changed, lambda pod: None)
         fails = lambda: self._random.random() < self._failures  # noqa: E731
-        self._plugins: list[Plugin] = [
-            kind(self._cache, fails) for kind in (Vgpu, Gpu, HamiAscend, HamiNvidia, MindCluster)
-        ]
+        self._plugins = [kind(self._cache, fails) for kind in PLUGINS]
         self._bound: dict[str, list[str]] = {}
         """Pods that kubelets have to admit, by node."""
         self._woken: dict[str, asyncio.Event] = {}

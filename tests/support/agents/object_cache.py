@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from deviceshare_lab.clusters.fields import annotations_of as annotations
+from deviceshare_lab.world.plugin import VGPU_NODE, holds_lock
 from support.agents.api import Api, Object
-
-VGPU_NODE = "volcano.sh/vgpu-node"
 
 
 def path(pod: Object) -> str:
@@ -86,8 +85,7 @@ class ObjectCache:
         Whose it is is looked at once, as by the plugins: who has it a moment later loses it.
         """
         found = await self.api.get(f"/api/v1/nodes/{node}")
-        value = annotations(found).get(lock) if found is not None else None
-        if value is None or (holder and "," in value and value.partition(",")[2].replace(",", "/") != holder):
+        if found is None or not holds_lock(found, lock, holder):
             return
         while (found := await self.api.get(f"/api/v1/nodes/{node}")) is not None:
             metadata = {"annotations": {lock: None}, "resourceVersion": found["metadata"]["resourceVersion"]}

@@ -1,115 +1,30 @@
-"""The device plugins: kubelet requests a number of devices, the plugin infers the pod. Based on their sources.
-
-Each returns the pod and the container that it means to serve and the environment that it gives, or raises Failed.
-"""
+"""The device plugins, based on their sources: :mod:`.plugin` says what they have in common."""
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Container
 
 from deviceshare_cluster.interface import Object
 
 from deviceshare_lab.clusters.fields import annotations_of as annotations
 from deviceshare_lab.clusters.fields import has_ended
 from deviceshare_lab.clusters.fields import name_of as name
-
-VGPU_NODE = "volcano.sh/vgpu-node"
-
-SERVED = str(2**64 - 1)
-Environment = dict[str, str]
-
-
-class Given(NamedTuple):
-    """What a plugin gives to kubelet: whom it means (the pod's uid, the container's name), and the environment."""
-
-    uid: str
-    container: str
-    environment: Environment
-
-
-MEMORY, NUMBER = "volcano.sh/gpu-memory", "volcano.sh/gpu-number"
-VGPU = "volcano.sh/vgpu-number"
-ASCEND = re.compile(r"huawei\.com/(Ascend(?:910A|910B\d(?:-1)?|310P))")
-CORES = "huawei.com/npu-core"
-
-
-class Failed(Exception):
-    """The plugin does not serve; ``wanted`` where a test asked for it."""
-
-    def __init__(self, message: str, *, wanted: bool = False) -> None:
-        super().__init__(message)
-        self.wanted = wanted
-
-
-def amount(container: Object, resource: str) -> int:
-    """Return how many of a resource a container's limits ask for; the API server shortens them (``320k``)."""
-    text = str((container.get("resources", {}).get("limits") or {}).get(resource, 0))
-    return int(text[:-1]) * 1000 if text.endswith("k") else int(text)
-
-
-def asked(pod: Object, resource: str) -> int:
-    """Return what a pod takes of a resource at most: the larger of its largest init container and all that run."""
-    running = [amount(one, resource) for one in pod["spec"]["containers"]]
-    largest = 0
-    for one in pod["spec"].get("initContainers", ()):
-        if one.get("restartPolicy") == "Always":
-            running.append(amount(one, resource))
-        else:
-            largest = max(largest, amount(one, resource))
-    return max(sum(running), largest)
-
-
-def time_of(pod: Object, key: str) -> int:
-    """Return a time that stands on a pod, the latest of all where none does."""
-    text = annotations(pod).get(key, "")
-    return int(text) if text.isdecimal() else int(SERVED)
-
-
-class PodCache(Protocol):
-    """What the plugins of all nodes know of the cluster, and what they write."""
-
-    @property
-    def nodes(self) -> Mapping[str, Object]:
-        """The nodes by name."""
-
-    def of(self, node: str) -> Sequence[Object]:
-        """Return the pods that are bound to a node, or whose annotation says that it is theirs."""
-
-    async def read_node(self, node: str) -> Object | None:
-        """Return a node as the API server has it."""
-
-    async def annotate(self, pod: Object, written: dict[str, str], account: str) -> None:
-        """Write annotations of a pod as the service account of a device plugin."""
-
-    async def unlock(self, node: str, lock: str, holder: str = "") -> None:
-        """Remove a lock from a node, where it stands there and, if it names a pod, names this one."""
-
-
-class Plugin:
-    """One kind of plugin, on all nodes; ``fails`` says whether it is to fail now."""
-
-    ACCOUNT = "volcano-device-plugin"
-    """Its service account, by its makers' manifests."""
-
-    def __init__(self, cache: PodCache, fails: Callable[[], bool]) -> None:
-        self.cache = cache
-        self.fails = fails
-
-    def offers(self, resource: str) -> bool:
-        """Whether the plugin puts a resource into the node's status, where it runs."""
-        raise NotImplementedError
-
-    def serves(self, node: str, resource: str) -> bool:
-        """Whether the plugin of a node registers a resource with kubelet: kubelet calls no plugin for others."""
-        return self.offers(resource)
-
-    async def allocate(self, node: str, resource: str, count: int) -> Given:
-        """Serve some pod with so many devices."""
-        raise NotImplementedError
-
-    async def _annotate(self, pod: Object, written: dict[str, str]) -> None:
-        await self.cache.annotate(pod, written, self.ACCOUNT)
+from deviceshare_lab.world.plugin import (
+    ASCEND,
+    CORES,
+    MEMORY,
+    NUMBER,
+    SERVED,
+    VGPU,
+    VGPU_NODE,
+    Environment,
+    Failed,
+    Given,
+    Plugin,
+    PodCache,
+    amount,
+    time_of,
+)
 
 
 class Vgpu(Plugin):
@@ -252,14 +167,11 @@ class HamiAscend(Plugin):
 
     async def allocate(self, node: str, resource: str, count: int) -> Given:
         """Take the pod that the lock names, else the first by name that is allocating or was served and is pending."""
-        match = ASCEND.fullmatch(resource)
-        assert match is not None
-        word = match[1]
         pod = await self._pending(node)
         try:
             if self.fails():
                 raise Failed("build container allocate response", wanted=True)
-            return await self._serve(node, word, pod, count)
+            return await self._serve(node, resource, pod, count)
         except Failed:
             await self._end(node, pod, "failed")
             raise
@@ -282,22 +194,18 @@ class HamiAscend(Plugin):
                 return pod
         raise Failed(f"no binding pod found on node {node}, lock {holder!r}")
 
-    async def _serve(self, node: str, word: str, pod: Object, count: int) -> Given:
+    async def _serve(self, node: str, resource: str, pod: Object, count: int) -> Given:
         """Hand out the first slot that is left; the lock goes at once, whatever is left after it."""
+        match = ASCEND.fullmatch(resource)
+        assert match is not None
+        word = match[1]
         key = f"hami.io/{word}-devices-to-allocate"
         if key not in annotations(pod) or f"huawei.com/{word}" not in annotations(pod):
             raise Failed(f"device {word} not found in pod annotations of {name(pod)}")
-        slots = annotations(pod)[key].split(";")
-        position = next((number for number, slot in enumerate(slots) if "," in slot), -1)
-        devices = [device.split(",") for device in slots[position].split(":") if "," in device]
-        if position < 0 or len(devices) != count:
-            raise Failed(f"device number not matched: {name(pod)} has {devices}, request has {count}")
         registered = json.loads(annotations(self.cache.nodes[node])[f"hami.io/node-register-{word}"])
         indexes = {one["id"]: one.get("index", 0) for one in registered}
-        if unknown := [device for device, *_ in devices if device not in indexes]:
-            raise Failed(f"unknown uuid: {unknown} of {name(pod)}")
+        slots, position, devices = self._slot(pod, key, count, indexes)
         how = {one["UUID"]: one for one in json.loads(annotations(pod)[f"huawei.com/{word}"])}
-        slots[position] = ""
         await self._annotate(pod, {key: ";".join(slots)})
         await self._end(node, pod, "success")
         visible = ",".join(str(indexes[device]) for device, *_ in devices)
@@ -305,6 +213,18 @@ class HamiAscend(Plugin):
         environment = {"ASCEND_VISIBLE_DEVICES": visible} | ({"ASCEND_VNPU_SPECS": templates[0]} if templates else {})
         containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
         return Given(pod["metadata"]["uid"], containers[position]["name"], environment)
+
+    def _slot(self, pod: Object, key: str, count: int, known: Container[str]) -> tuple[list[str], int, list[list[str]]]:
+        """Return the slots of an annotation without the first that is left, its position, and its devices."""
+        slots = annotations(pod).get(key, "").split(";")
+        position = next((number for number, slot in enumerate(slots) if "," in slot), -1)
+        devices = [device.split(",") for device in slots[position].split(":") if "," in device]
+        if position < 0 or len(devices) != count:
+            raise Failed(f"device number not matched: {name(pod)} has {devices}, request has {count}")
+        if unknown := [device for device, *_ in devices if device not in known]:
+            raise Failed(f"unknown uuid: {unknown} of {name(pod)}")
+        slots[position] = ""
+        return slots, position, devices
 
     async def _end(self, node: str, pod: Object, phase: str) -> None:
         await self._annotate(pod, {self.PHASE: phase})
@@ -325,28 +245,10 @@ class HamiNvidia(HamiAscend):
         """Whether the plugin registers the node."""
         return resource == "nvidia.com/gpu" and self.REGISTER in annotations(self.cache.nodes[node])
 
-    async def allocate(self, node: str, resource: str, count: int) -> Given:
-        """Take the pod that the lock names, else the first by name that is allocating or was served and is pending."""
-        pod = await self._pending(node)
-        try:
-            if self.fails():
-                raise Failed("get allocate response", wanted=True)
-            return await self._hand_out(node, pod, count)
-        except Failed:
-            await self._end(node, pod, "failed")
-            raise
-
-    async def _hand_out(self, node: str, pod: Object, count: int) -> Given:
+    async def _serve(self, node: str, resource: str, pod: Object, count: int) -> Given:
         """Hand out the first slot that is left; the lock goes when nothing is left."""
-        slots = annotations(pod).get(self.TO_ALLOCATE, "").split(";")
-        position = next((number for number, slot in enumerate(slots) if "," in slot), -1)
-        devices = [device.split(",") for device in slots[position].split(":") if "," in device]
-        if position < 0 or len(devices) != count:
-            raise Failed(f"device number not matched: {name(pod)} has {devices}, request has {count}")
         registered = {one["id"] for one in json.loads(annotations(self.cache.nodes[node])[self.REGISTER])}
-        if unknown := [device for device, *_ in devices if device not in registered]:
-            raise Failed(f"unknown uuid: {unknown} of {name(pod)}")
-        slots[position] = ""
+        slots, position, devices = self._slot(pod, self.TO_ALLOCATE, count, registered)
         await self._annotate(pod, {self.TO_ALLOCATE: ";".join(slots)})
         if not any("," in slot for slot in slots):
             await self._end(node, pod, "success")
@@ -423,3 +325,7 @@ class MindCluster(Plugin):
                     for group in range(first, first + max(1, int(match[1]) // 2)):
                         used[group % 4] += 1
         return used.index(min(used))
+
+
+PLUGINS: tuple[type[Plugin], ...] = (Vgpu, Gpu, HamiAscend, HamiNvidia, MindCluster)
+"""All kinds."""

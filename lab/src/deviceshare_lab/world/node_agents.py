@@ -9,17 +9,8 @@ from deviceshare_cluster.interface import Object
 
 from deviceshare_lab.clusters.fields import annotations_of, has_ended, name_of
 from deviceshare_lab.world.apiserver import ApiServer, Key, Seen, holds_nothing, key_of
-from deviceshare_lab.world.device_plugins import (
-    VGPU_NODE,
-    Failed,
-    Gpu,
-    HamiAscend,
-    HamiNvidia,
-    MindCluster,
-    Plugin,
-    Vgpu,
-    amount,
-)
+from deviceshare_lab.world.device_plugins import PLUGINS
+from deviceshare_lab.world.plugin import VGPU_NODE, Failed, Plugin, amount, holds_lock
 
 ADMISSION = (0.05, 1.0)
 """Seconds that a device plugin takes to serve a container."""
@@ -28,7 +19,7 @@ START = (0.1, 2.0)
 
 
 class _Cache:
-    """The cluster as device plugins see it: :class:`.device_plugins.PodCache`."""
+    """The cluster as device plugins see it: :class:`.plugin.PodCache`."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
@@ -66,8 +57,7 @@ class _Cache:
         """Remove a lock from a node, where it stands there and, if it names a pod, names this one."""
 
         def change(found: Object) -> bool:
-            value = annotations_of(found).get(lock)
-            if value is None or (holder and "," in value and value.partition(",")[2].replace(",", "/") != holder):
+            if not holds_lock(found, lock, holder):
                 return False
             found["metadata"]["annotations"] = {k: v for k, v in annotations_of(found).items() if k != lock}
             return True
@@ -96,9 +86,7 @@ class NodeAgents:
         self.excused: Container[str] = ()
         """Uids of pods that device plugins may refuse: they were bound for cards of a former node."""
         cache = _Cache(server)
-        self._plugins: tuple[Plugin, ...] = tuple(
-            kind(cache, self._fails) for kind in (Vgpu, Gpu, HamiAscend, HamiNvidia, MindCluster)
-        )
+        self._plugins = tuple(kind(cache, self._fails) for kind in PLUGINS)
         self._bound: dict[str, list[tuple[str, Key]]] = {}
         """Pods to admit, by node: their uids and names."""
         self._woken: dict[str, asyncio.Event] = {}
