@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from deviceshare.model import Synced
+from deviceshare.policies import POLICIES
 from deviceshare_bus.messages.subjects import SYNCED, ledger
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read
@@ -180,7 +181,7 @@ def test_policies_are_compared_side_by_side(simulate: Callable[..., Result], tmp
 def test_a_policy_is_that_of_the_configuration(simulate: Callable[..., Result], tmp_path: Path) -> None:
     cluster = "---".join(node(f"n{at}", 2, 10_000 - 1000 * at) for at in range(5))
     asked = "---".join(pod(f"p{at}", 1500 + 700 * (at % 4)) for at in range(24))
-    for policy in ("binpack", "spread", "fragmentation"):
+    for policy in POLICIES:
         conf = tmp_path / f"{policy}.conf"
         conf.write_text(
             'actions: "allocate"\ntiers:\n- plugins:\n  - name: deviceshare\n    arguments:\n'
@@ -189,7 +190,7 @@ def test_a_policy_is_that_of_the_configuration(simulate: Callable[..., Result], 
         )
     options = ("--json", "--conf", str(tmp_path / "binpack.conf"), "--policy", "all")
     compared = runs(simulate(cluster, *options, pods=asked))
-    assert [each["policy"] for each in compared] == ["binpack", "spread", "fragmentation"]
+    assert [each["policy"] for each in compared] == list(POLICIES)
     for each in compared:
         conf = tmp_path / f"{each['policy']}.conf"
         (configured,) = runs(simulate(cluster, "--json", "--conf", str(conf), pods=asked))
@@ -361,7 +362,7 @@ async def test_a_directory_that_does_not_exist_and_a_snapshot_that_is_none(tmp_p
 
 
 def test_names_of_policies() -> None:
-    assert policies("all") == ("binpack", "spread", "fragmentation")
+    assert policies("all") == POLICIES
     assert policies("spread,configured") == ("spread", "configured")
 
 

@@ -55,7 +55,7 @@ EQUIVALENT = (
         "Nothing assigns to the fields of a reservation, and nothing hashes one.",
     ),
     Equivalent(
-        "deviceshare/queueing/weights.py",
+        "deviceshare/queueing/policies/proportion.py",
         "for account, fair in zip(accounts, found, strict=True):",
         "for account, fair in zip(accounts, found, strict=False):",
         "Both functions that compute the amounts return one entry for each account.",
