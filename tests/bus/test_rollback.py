@@ -132,6 +132,22 @@ async def test_an_emptied_stream_is_noticed_within_seconds(connection, stream) -
             await reading
 
 
+async def test_a_lease_does_not_hide_that_a_stream_was_emptied(connection) -> None:
+    publisher = Publisher(connection)
+    await publisher.write(Write("ledger.1.a", b"1", 0))
+    follower, seen = Follower(connection, Stream.LEDGER), dict[str, bytes]()
+    reading = asyncio.create_task(read_on(follower, seen))
+    await until(lambda: follower.position == 1)
+    await connection.jetstream.purge_stream(Stream.LEDGER)
+    # As many messages are left as subjects are remembered.
+    await publisher.write(Write("ledger.lease.placement.one", b"lease", 0), ttl=600)
+    await publisher.write(Write("ledger.1.b", b"1", 0))
+    with pytest.raises(BusWiped):
+        async with asyncio.timeout(60):
+            await reading
+    assert seen.keys() >= {"ledger.1.a"}
+
+
 async def test_messages_that_expire_are_no_loss(connection) -> None:
     publisher = Publisher(connection)
     await publisher.write(Write("cluster.pod.a", b"1", 0))

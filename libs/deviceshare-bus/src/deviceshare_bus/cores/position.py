@@ -25,6 +25,25 @@ class Stored(NamedTuple):
     expires: bool = False
 
 
+class Known(NamedTuple):
+    """What a reader of the last messages of subjects knows: up to which sequence, and of which messages that stay.
+
+    ``subjects``: their number; ``oldest``: the sequence of the oldest one, 0 if there is none.
+    """
+
+    sequence: int
+    subjects: int
+    oldest: int
+
+    def lacks(self, messages: int, first: int, last: int) -> bool:
+        """Return whether messages have vanished from a stream with so many messages from ``first`` to ``last``.
+
+        Fewer may be left than are remembered. Messages with a time to live, such as leases, hide that: where nothing
+        has come since, the stream begins at the oldest message that is remembered, or before it.
+        """
+        return messages < self.subjects or (last == self.sequence and 0 < self.oldest < first)
+
+
 class Position:
     """How far a reader is in a stream, and the last message that it received of each subject.
 
@@ -39,20 +58,21 @@ class Position:
         """The last message received."""
         self.last_data = b""
         self._messages: dict[str, Stored] = {}
+        """By subject, in the order of their sequences."""
 
     @property
-    def subjects(self) -> int:
-        """The number of remembered subjects: the stream holds at least as many messages."""
-        return len(self._messages)
+    def known(self) -> Known:
+        """What is known now."""
+        oldest = next(iter(self._messages.values()), None)
+        return Known(self.sequence, len(self._messages), oldest.sequence if oldest is not None else 0)
 
     def received(self, subject: str, message: Stored, data: bytes) -> None:
         """Record a message."""
         self.sequence = message.sequence
         self.last = message
         self.last_data = data
-        if message.expires:
-            self._messages.pop(subject, None)
-        else:
+        self._messages.pop(subject, None)
+        if not message.expires:
             self._messages[subject] = message
 
     def differences(self, present: Mapping[str, Stored]) -> list[str]:

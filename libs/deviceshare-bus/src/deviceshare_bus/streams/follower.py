@@ -6,9 +6,9 @@ connection comes back, a delivery is missing, or the server has been silent for 
 acknowledged and nothing is durable: the reader holds the position.
 
 A reader must not go on if the stream is not the one that it has read. Every second it compares the stream's epoch, its
-last sequence and the number of its messages. When another server answers for the stream, or a restarted one, which may
-have lost messages, it compares the last message of every subject (:mod:`.audit`). Until then the process does not write
-to the stream with compare-and-set (:meth:`.Connection.may_write`): sequences may mean other messages now.
+first and last sequence and the number of its messages. When another server answers for the stream, or a restarted one,
+which may have lost messages, it compares the last message of every subject (:mod:`.audit`). Until then the process does
+not write to the stream with compare-and-set (:meth:`.Connection.may_write`): sequences may mean other messages now.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from nats.errors import Error as NatsError
 from nats.js.api import DeliverPolicy
 from nats.js.errors import NotFoundError
 
-from deviceshare_bus.cores.position import Position, Stored
+from deviceshare_bus.cores.position import Known, Position, Stored
 from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.streams.audit import DELIVERED, EXPIRES, find_difference
 from deviceshare_bus.streams.consumers import delivers_nothing, ephemeral
@@ -239,7 +239,7 @@ class Follower:
         while True:
             await asyncio.sleep(CHECK)
             known, before = self._state, self._clock()
-            sequence, subjects = self._received.sequence, self._received.subjects
+            received = self._received.known
             if self._stale or known is None or not self._connection.connected:
                 continue
             try:
@@ -257,7 +257,7 @@ class Follower:
             changed = (state.epoch, state.server) != (known.epoch, known.server)
             if state.led_since < known.led_since:
                 continue  # another server leads by now
-            if changed or state.last < sequence or self._lacks(state, subjects):
+            if changed or state.last < received.sequence or self._lacks(state, received):
                 self._connection.unverified(self._stream)
                 self._lost()
             elif self._received.sequence < self._behind[0] and self._clock() - self._behind[1] > RECHECK:
@@ -265,9 +265,9 @@ class Follower:
                     self._lost()  # a delivery is missing
                 self._behind = None
 
-    def _lacks(self, state: StreamState, subjects: int) -> bool:
-        """Return whether messages have vanished from the stream: fewer are left than subjects are remembered."""
-        return not self._history and state.messages < subjects
+    def _lacks(self, state: StreamState, received: Known) -> bool:
+        """Return whether messages have vanished from the stream that were received."""
+        return not self._history and received.lacks(state.messages, state.first, state.last)
 
     def _lost(self) -> None:
         self._generation += 1
@@ -313,7 +313,7 @@ class Follower:
             return "was created again"
         if state.led_since < known.led_since:
             raise Unanswered(f"stream {self._stream} has another leader by now")
-        if state.last < received.sequence or self._lacks(state, received.subjects):
+        if state.last < received.sequence or self._lacks(state, received.known):
             return f"has lost messages: {state.messages} are left, up to {state.last}"
         if known.server != state.server:
             difference = await find_difference(
