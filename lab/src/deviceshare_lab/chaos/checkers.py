@@ -88,6 +88,7 @@ class Checkers:
 
     def _outcomes_written(self, messages: Sequence[Stored], writer: str) -> None:
         for stored in messages:
+            self.ledgers.outcome(stored.subject, stored.data)
             _, outcomes = parse_outcomes(stored.subject, stored.data) or ("", [])
             self.ledgers.outcomes_written(outcomes)
             for outcome in outcomes:
@@ -96,11 +97,12 @@ class Checkers:
 
     def damaged(self, stream: Stream) -> None:
         """Hear that a fault changed the content of a stream: what is lost by it is not the services' doing."""
+        stored = [each for each in stream.last_per_subject() if not of_replicas(each.subject)]
         if stream.name == "LEDGER":
-            stored = [each for each in stream.last_per_subject() if not of_replicas(each.subject)]
             self.ledgers.restore(dict(filter(None, (parse_ledger(each.subject, each.data) for each in stored))))
         elif stream.name == "OUTCOME":
             self._outcomes.clear()  # binders may bind again what they have forgotten
+            self.ledgers.outcomes = dict(filter(None, (parse_outcomes(each.subject, each.data) for each in stored)))
 
     def bind_requested(self, uid: str, node: str, by: str) -> None:
         """Check a request for a binding: an instance does not bind again what it has reported as bound."""

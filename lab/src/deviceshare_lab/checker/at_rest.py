@@ -1,7 +1,7 @@
 """What is missing in a system to which nothing happens any more: pods, gangs, claims and outcomes."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare_lab.checker.claims import Claims
@@ -21,11 +21,9 @@ class Objects(NamedTuple):
 def missing(objects: Objects, claims: Claims, schedulers: Sequence[str], may_wait: str, config: str) -> list[str]:
     """Return everything that is not as it must be; pods with the label ``may_wait`` need not be bound."""
     ours = [pod for pod in objects.pods if pod["spec"].get("schedulerName") in schedulers and not has_ended(pod)]
-    pods = {pod["metadata"]["uid"]: pod for pod in ours}
     return [
         *_of_waiting(ours, claims, may_wait),
-        *of_claims(claims, pods),
-        *_of_outcomes(claims, pods),
+        *of_claims(claims, {pod["metadata"]["uid"]: pod for pod in ours}),
         *violations(objects.nodes, objects.pods, objects.events, objects.groups, config),
     ]
 
@@ -50,15 +48,12 @@ def of_claims(claims: Claims, pods: Mapping[str, Object], undecided: frozenset[s
         pod = pods.get(claim.uid)
         if pod is None:
             yield f"{what} is left over: there is no such pod that has not ended"
-        elif pod["spec"].get("nodeName") != claim.node:
+            continue
+        if pod["spec"].get("nodeName") != claim.node:
             yield f"{what}, but the pod is on {pod['spec'].get('nodeName') or 'no node'}"
-
-
-def _of_outcomes(claims: Claims, pods: Collection[str]) -> Iterator[str]:
-    for claim in claims.all():
         outcomes = [each for each in claims.outcomes.get(claim.node, ()) if each.claim == claim.id]
-        if claim.uid in pods and (claim.id, claim.uid, "bound") not in outcomes:
-            yield f"claim {claim.id} of {claim.name} ({claim.uid}) on {claim.node} has the outcomes {outcomes}"
+        if (claim.id, claim.uid, "bound") not in outcomes:
+            yield f"{what} has the outcomes {outcomes}"
 
 
 def _of_waiting(pods: Sequence[Object], claims: Claims, may_wait: str) -> Iterator[str]:
