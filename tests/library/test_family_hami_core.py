@@ -278,6 +278,30 @@ def test_vgpus_in_two_containers_come_with_a_warning() -> None:
 # Where Volcano goes wrong
 
 
+def test_devices_released_by_a_gang_are_free_again() -> None:
+    # Volcano keeps it for the rest of the session: what it gives back it looks up in annotations not written yet.
+    one = cluster(node(cards=cards(1, memory=100)))
+    take(one, vgpu(1, 60), "a")
+    one.release("n1", "a")
+    assert one.used_cards("n1") == [(0, 0, 0)]
+    take(one, vgpu(1, 100), "b")
+
+
+def test_a_query_charges_nothing() -> None:
+    # Volcano's session keeps what it tried where the node's lock is not to be had.
+    one = cluster(node(cards=cards(2, memory=100)))
+    assert one.place(vgpu(2, 60)) is not None
+    assert one.place(ask(container("a", **{MEMORY: 60}), container("b", **{MEMORY: 101}))) is None
+    assert one.used_cards("n1") == [(0, 0, 0)] * 2
+
+
+def test_two_containers_on_one_card_are_both_charged_after_a_restart() -> None:
+    # Volcano counts the first, once it reads them from the annotation.
+    one = cluster(node(cards=cards(1)))
+    one.hold("n1", "a", read({"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,10,5:;GPU-0,NVIDIA,20,6:"}, vgpu()), ())
+    assert one.used_cards("n1") == [(30, 11, 2)]
+
+
 def test_the_number_0_takes_nothing_and_is_refused_beside_an_amount() -> None:
     # Volcano charges a card for it, and gives none.
     one = cluster(node(cards=cards(1)))

@@ -12,6 +12,7 @@ from support.builders import ask, chosen, codes, conf, container, take
 from support.hami_vnpu import (
     B3,
     DEVICES,
+    FAMILY,
     P310,
     allocator,
     chips,
@@ -20,6 +21,7 @@ from support.hami_vnpu import (
     npu,
     npu_node,
     shared,
+    written,
 )
 
 # What a chip has room for
@@ -104,6 +106,17 @@ def test_more_chips_than_a_node_has_are_refused_and_no_chips_are_named() -> None
 
 
 # Containers
+
+
+def test_every_container_is_charged_also_after_a_restart() -> None:
+    """hami-multi-container-undercount: Volcano loses the first device of each container but the first."""
+    what = npu(1, 6144, containers=2)
+    one = allocator(npu_node(chips(2)))
+    placement = take(one, what, "a")
+    restarted = allocator(npu_node(chips(2)))
+    restarted.hold("n1", "a", FAMILY.held(written(placement, what), what, "ns/a"), placement.resources)
+    assert one.used_cards("n1") == restarted.used_cards("n1") == [(6144, 0, 1), (6144, 0, 1)]
+    assert one.card_state("n1", "vnpu_ai_cores") == restarted.card_state("n1", "vnpu_ai_cores") == [2, 2]
 
 
 def test_containers_have_chips_of_their_own() -> None:

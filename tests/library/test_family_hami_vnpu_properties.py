@@ -141,7 +141,7 @@ class Cluster(RuleBasedStateMachine):
             anew.set_node(each)
         for name in self.nodes:
             assert anew.used_cards(name) == self.one.used_cards(name)
-            for state in FAMILY.state:
+            for state in FAMILY.accounting.state:
                 assert anew.card_state(name, state) == self.one.card_state(name, state)
         for what in ASKS:
             assert anew.place(what) == self.one.place(what)
@@ -152,7 +152,7 @@ class Cluster(RuleBasedStateMachine):
                 self.one.release(node_name, uid)
             for name in self.nodes:
                 assert all(used == (0, 0, 0) for used in self.one.used_cards(name))
-                assert not any(sum(self.one.card_state(name, state)) for state in FAMILY.state)
+                assert not any(sum(self.one.card_state(name, state)) for state in FAMILY.accounting.state)
 
 
 TestCluster = Cluster.TestCase

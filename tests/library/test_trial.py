@@ -79,6 +79,8 @@ def schedulers(draw: st.DrawFn) -> Scheduler:
         VolumeClaimFact(key="ns/claim", volume="pv", bound=True),
         VolumeFact(name="pv", driver=DRIVER, claim="ns/claim"),
         VolumeLimitsFact(name="vgpu", drivers=((DRIVER, 1),)),
+        # The first pod without requests gives columns to what is scored of it, for good.
+        replace(pod("first", ask(container())), node="share"),
     ]
     for fact in facts:
         scheduler.apply(repr(fact), fact, NOW)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from deviceshare_cluster.interface import Change, Cluster
 from deviceshare_lab.checker.objects import violations
-from support.manifests import node, pod, podgroup
+from support.manifests import node, pod, pod_group
 from support.running import RunningSystem
 
 NODES = int(os.environ.get("DEVICESHARE_KILL_NODES", "100"))
@@ -63,7 +63,7 @@ async def test_each_process_is_killed_in_the_middle_of_the_work(tmp_path: Path) 
             while True:  # until it is killed while pods wait: on a busy machine they may be bound as fast as they come
                 groups = [f"gang-{created}-{number}" for number in range(GANGS)]
                 members = [group for group in groups for _ in range(GANG)] + [None] * (PODS - GANG * GANGS)
-                await cluster.load([podgroup(name, GANG) for name in groups])
+                await cluster.load([pod_group(name, GANG) for name in groups])
                 await cluster.load([pod(created + number, group=group) for number, group in enumerate(members)])
                 await bound.reach(created + PODS // 5, system)
                 created += PODS

@@ -15,7 +15,7 @@ from typing import Any
 from deviceshare.model import PHASES, trace_id
 from deviceshare_bus.runtime.tracing import BATCH, ROOT, Tracing
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
-from support.manifests import node, pod, podgroup
+from support.manifests import node, pod, pod_group
 from support.otlp import Receiver, Span
 from support.running import RunningSystem, http_get
 
@@ -26,7 +26,7 @@ GANGS = PODS // 30
 
 async def load(system: RunningSystem) -> None:
     await system.cluster.load([node(number) for number in range(PODS // 15)])
-    await system.cluster.load([podgroup(f"gang-{number}", GANG) for number in range(GANGS)])
+    await system.cluster.load([pod_group(f"gang-{number}", GANG) for number in range(GANGS)])
     in_gangs = range(GANG * GANGS)
     await system.cluster.load(
         [pod(number, group=f"gang-{number // GANG}" if number in in_gangs else None) for number in range(PODS)]
