@@ -99,7 +99,8 @@ GROUPS = (
         (f"{_LIBRARY}/queueing", f"{_LIBRARY}/policies"),
         (
             "library/test_ordering.py library/test_ordering_[bs]*.py library/test_borrowing.py "
-            "library/test_enqueue.py library/test_policies.py library/test_proportion.py library/test_queue_*.py library/test_re*.py "
+            "library/test_enqueue.py library/test_policies.py library/test_proportion.py library/test_queue_*.py "
+            "library/test_re*.py "
             "placement/test_placement_queues.py placement/test_placement_core.py library/test_ordering_properties.py"
         ),
     ),
