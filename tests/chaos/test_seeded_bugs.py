@@ -4,7 +4,7 @@ import pytest
 from deviceshare_lab.chaos.simulation import play
 from support import seeded_bugs
 
-SLOW = ("ignore_roll_back",)
+SLOW = ("ignore_roll_back", "retry_without_read_back")
 FAST = [bug.__name__ for bug in seeded_bugs.BUGS if bug.__name__ not in SLOW]
 
 
