@@ -63,7 +63,6 @@ OBJECTS: dict[str, tuple[str, Object]] = {
         {"spec": {"weight": 1, "capability": {"cpu": "1"}}, "status": {"state": "Open", "allocated": {"cpu": "1"}}},
     ),
     "PriorityClass": ("scheduling.k8s.io/v1", {"value": 5, "globalDefault": False}),
-    "RuntimeClass": ("node.k8s.io/v1", {"handler": "runsc"}),
     "Namespace": ("v1", {}),
     "ConfigMap": ("v1", {"data": {"a": "b"}}),
     "PersistentVolumeClaim": (

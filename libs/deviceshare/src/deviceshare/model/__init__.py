@@ -40,7 +40,6 @@ from deviceshare.model.cluster_facts import (
     PodGroupFact,
     PriorityClassFact,
     QueueFact,
-    RuntimeClassFact,
     Synced,
 )
 from deviceshare.model.explanations import (
@@ -230,7 +229,6 @@ __all__ = [
     "Requirement",
     "ResourceAmounts",
     "Resources",
-    "RuntimeClassFact",
     "Selector",
     "Source",
     "SpreadConstraint",

@@ -105,14 +105,6 @@ class NamespaceFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="na
     problems: tuple[Problem, ...] = ()
 
 
-class RuntimeClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="runtimeclass"):
-    """A RuntimeClass."""
-
-    name: str
-    handler: str = ""
-    problems: tuple[Problem, ...] = ()
-
-
 class ConfigFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="config"):
     """A configuration: ``name`` is ``scheduler`` (volcano-scheduler.conf) or ``devices`` (device-config.yaml)."""
 
@@ -139,7 +131,6 @@ AnyFact = (
     | OtherPodFact
     | PodGroupFact
     | PriorityClassFact
-    | RuntimeClassFact
     | QueueFact
     | NamespaceFact
     | VolumeClaimFact

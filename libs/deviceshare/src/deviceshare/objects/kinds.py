@@ -19,7 +19,6 @@ from deviceshare.model import (
     PodGroupFact,
     PriorityClassFact,
     QueueFact,
-    RuntimeClassFact,
     StorageClassFact,
     StorageFact,
     VolumeClaimFact,
@@ -85,30 +84,6 @@ def decode_namespace(raw: bytes) -> NamespaceFact:
     )
 
 
-class RuntimeClassObject(Object):
-    """A RuntimeClass, ``node.k8s.io/v1``."""
-
-    handler: str | None = None
-
-
-_RUNTIME_CLASS = msgspec.json.Decoder(RuntimeClassObject)
-
-
-def decode_runtime_class(raw: bytes) -> RuntimeClassFact:
-    """Decode a RuntimeClass in JSON.
-
-    Raises:
-        FormatError: the object has no name.
-    """
-    view, problems = decode_view(raw, _RUNTIME_CLASS, "RuntimeClass")
-    return RuntimeClassFact(
-        revision=view.metadata.resource_version or "",
-        name=view.metadata.name or "",
-        handler=view.handler or "",
-        problems=limited(problems),
-    )
-
-
 class Kind(NamedTuple):
     """A kind of objects: its group and version (``v1``, ``storage.k8s.io/v1``), its plural, and its facts.
 
@@ -133,7 +108,6 @@ KINDS = {
     "PodGroup": Kind(_VOLCANO, "podgroups", True, PodGroupFact, decode_podgroup, optional=True, status_apart=False),
     "Queue": Kind(_VOLCANO, "queues", False, QueueFact, decode_queue, optional=True),
     "PriorityClass": Kind("scheduling.k8s.io/v1", "priorityclasses", False, PriorityClassFact, decode_priority_class),
-    "RuntimeClass": Kind("node.k8s.io/v1", "runtimeclasses", False, RuntimeClassFact, decode_runtime_class),
     "Namespace": Kind("v1", "namespaces", False, NamespaceFact, decode_namespace),
     "ConfigMap": Kind("v1", "configmaps", True, ConfigFact),
     "StorageClass": Kind(_STORAGE, "storageclasses", False, StorageClassFact, decode_storage_class, status_apart=False),
