@@ -4,11 +4,12 @@ import json
 
 import pytest
 from deviceshare.conf import default_conf
-from deviceshare.model import Policies
+from deviceshare.model import Now, Policies
 from deviceshare.objects import decode_pod, decode_podgroup, decode_queue
 from deviceshare.policies import CARD_POLICIES, POLICIES, CardPolicy
+from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
-from support.builders import cards, chosen, cluster, node, take, vgpu, weighted_scores
+from support.builders import cards, chosen, cluster, node, pod, take, vgpu, weighted_scores
 from support.mig import DOCS, mig_card
 
 NODE, CARD = "deviceshare.io/node-scheduler-policy", "deviceshare.io/card-scheduler-policy"
@@ -145,3 +146,13 @@ def test_a_registered_policy_orders_cards_and_scores_nodes_by_its_numbers(monkey
         "a": -30,
         "b": -20,
     }
+
+
+def test_a_pod_whose_policy_only_a_newer_version_knows_is_placed_as_without_one():
+    request = replace(vgpu(1, 1000), policies=Policies(node="newer", card="newer"))
+    scheduler = Scheduler("s")
+    scheduler.apply("node", node(cards=cards(2)), Now(0.0, 0.0))
+    scheduler.apply("pod", pod("1", request), Now(0.0, 0.0))
+    with scheduler.trial() as trial:
+        placement = trial.place("uid-1")
+    assert chosen(placement) == chosen(cluster(node(cards=cards(2))).place(vgpu(1, 1000)))

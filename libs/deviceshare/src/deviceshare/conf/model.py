@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from deviceshare.conf.device_model import BUILT_IN, DevicesConf
 from deviceshare.conf.node_plugins import ALL_PREDICATES, Binpack, NodeOrder, Predicates
 from deviceshare.model import NO_POLICIES, Labels, Policies
-from deviceshare.policies import CARD_POLICIES, CardPolicy
+from deviceshare.policies import CardPolicy, card_policy
 
 BEST_FIT, FIRST_FIT = "best-fit", "first-fit"
 
@@ -125,12 +125,12 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def scoring(self) -> CardPolicy:
         """The policy that scores nodes."""
-        return CARD_POLICIES[self.node_policy]
+        return card_policy(self.node_policy)
 
     @property
     def ordering(self) -> CardPolicy:
         """The policy that orders the cards of a node."""
-        return CARD_POLICIES[self.card_policy]
+        return card_policy(self.card_policy)
 
     @property
     def node_policy(self) -> str:

@@ -20,4 +20,10 @@ QUEUE_POLICIES = ("priority", "gang", "drf", "sla", "overcommit", "capacity", "p
 """The queue policies, each a plugin of ``volcano-scheduler.conf``. Of several that divide the cluster the last one
 counts."""
 
-__all__ = ["CARD_POLICIES", "POLICIES", "QUEUE_POLICIES", "CardPolicy"]
+
+def card_policy(name: str) -> CardPolicy:
+    """Return a card policy: none for a name that a newer version has written, or a device family of another package."""
+    return CARD_POLICIES.get(name, NO_POLICY)
+
+
+__all__ = ["CARD_POLICIES", "POLICIES", "QUEUE_POLICIES", "CardPolicy", "card_policy"]

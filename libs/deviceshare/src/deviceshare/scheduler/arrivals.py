@@ -3,7 +3,7 @@
 from collections import Counter
 
 from deviceshare.model import PodFact, PodRequest, Policies
-from deviceshare.policies import CARD_POLICIES
+from deviceshare.policies import card_policy
 from deviceshare.scheduler.cluster_state import ClusterState
 
 
@@ -17,7 +17,7 @@ def count_arrival(cluster: ClusterState, pod: PodFact) -> None:
 
 def count_if_selected(cluster: ClusterState, policies: Policies) -> None:
     """Begin to count if a pod, PodGroup or queue has a policy that compares by fragmentation."""
-    if CARD_POLICIES[policies.node].fragmentation or CARD_POLICIES[policies.card].fragmentation:
+    if card_policy(policies.node).fragmentation or card_policy(policies.card).fragmentation:
         begin_to_count(cluster)
 
 
