@@ -129,6 +129,7 @@ class Link:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
+    # A connection that is closed already has no socket: uvloop raises ValueError then.
+    with contextlib.suppress(OSError, ValueError):
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     writer.transport.abort()
