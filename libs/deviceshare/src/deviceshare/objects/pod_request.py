@@ -99,9 +99,8 @@ def annotations_read(annotations: Mapping[str, str]) -> tuple[tuple[str, str], .
 def annotations_needed(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the annotations on which a request depends, the pod's PodGroup aside."""
     read = annotations_read(annotations)
-    if annotations and not policy_annotations().isdisjoint(annotations):
-        read = tuple(sorted({*read, *_chosen(annotations, policy_annotations())}))
-    return read
+    policies = _chosen(annotations, policy_annotations())
+    return tuple(sorted({*read, *policies})) if policies else read
 
 
 def spreading_annotations() -> frozenset[str]:
