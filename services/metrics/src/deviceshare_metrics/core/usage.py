@@ -91,12 +91,12 @@ class Cards:
         }
         self._conf = store.conf
         self._counter = CardCounter(store.conf)
-        self._families: defaultdict[str, list[Family]] = defaultdict(list)
+        self._families: dict[str, list[Family]] = {}
         """The families that allocate cards of each mode."""
         for family in FAMILIES:
             for mode in family.modes:
-                self._families[mode].append(family)
-        self._units = {mode: family.memory_unit(store.conf) for family in FAMILIES for mode in family.modes}
+                self._families.setdefault(mode, []).append(family)
+        self._units = {mode: families[-1].memory_unit(store.conf) for mode, families in self._families.items()}
         """The MiB in one unit of the memory of cards of each mode."""
         self._alone: dict[tuple[object, ...], CardCount] = {}
         """The usage of single devices, and of unused cards: few cards and grants differ in more than their names."""
@@ -111,15 +111,18 @@ class Cards:
 
     def counts_cores(self, card: Card) -> bool:
         """Return whether the cores of a card are an amount of their own."""
-        return all(family.counts_cores for family in self._families[card.mode])
+        return all(family.counts_cores for family in self._families.get(card.mode, ()))
 
     def device_id(self, card: Card, device: DeviceGrant) -> str:
         """Return the device plugin's id of a device of a card."""
-        return next((family.device_id(device) for family in self._families[card.mode]), device.id)
+        return next((family.device_id(device) for family in self._families.get(card.mode, ())), device.id)
 
     def mebibytes(self, card: Card, amount: int) -> int:
         """Return an amount of a card's memory in MiB."""
-        return amount * self._units.get(card.mode, 1)
+        return amount * self._unit(card)
+
+    def _unit(self, card: Card) -> int:
+        return self._units.get(card.mode, 1)
 
     def memory(self, card: Card, grant: ContainerGrant, device: DeviceGrant) -> int:
         """Return the MiB that a device alone takes of its card: the size of the MIG instance or of the template."""
@@ -141,9 +144,9 @@ class Cards:
             if count is None:
                 continue
             used = count.usage
-            memory = used.memory // self._units.get(card.mode, 1)
+            memory = used.memory // self._unit(card)
             counted: dict[str, int] = {}
-            for family in self._families[card.mode]:
+            for family in self._families.get(card.mode, ()):
                 names = family.card_names(card, self._conf)
                 number = int(used.slots > 0) if names.whole else used.slots
                 counted |= {names.number: number, names.memory: memory, names.cores: used.cores}
@@ -190,7 +193,7 @@ class Cards:
         return found
 
     def _in_mebibytes(self, card: Card, count: CardCount) -> CardCount:
-        if self._units.get(card.mode, 1) == 1:
+        if self._unit(card) == 1:
             return count
         usage = count.usage._replace(memory=self.mebibytes(card, count.usage.memory))
         return CardCount(usage, self.mebibytes(card, count.largest_free) if card.memory else count.largest_free)
