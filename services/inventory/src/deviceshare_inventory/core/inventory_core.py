@@ -1,5 +1,6 @@
 """The state machine of inventory: applies changes of the cluster and answers of the bus, and writes CLUSTER."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from deviceshare.model import AnyFact, Backoff, ConfigFact, Synced
@@ -77,7 +78,8 @@ class InventoryCore:
         self._comparison = Comparison(jitter)
         self._builder = FactBuilder(schedulers, keys, file, self._desired, self._reports)
         self._caught_up = False
-        self._watch_failures = 0
+        self._watch_failures = Counter[bool]()
+        """Failures of the watch since it last delivered something, by whether they were refusals (``final``)."""
         self._watch_due: float | None = None
         """Monotonic time at which a failed watch is started again."""
         self._listed = 0
@@ -236,7 +238,7 @@ class InventoryCore:
         if event.listed is not None and not self._builder.listing:
             # Only a new watch reports when its list is complete.
             return [Log("info", "the cluster was listed again: the watch is restarted"), RestartWatch()]
-        self._watch_failures = 0
+        self._watch_failures.clear()
         for change in event.changes:
             self._comparison.apply(change)
             self._builder.apply(change)
@@ -252,8 +254,10 @@ class InventoryCore:
         return []
 
     def _schedule_restart(self, failed: WatchFailed, now: Now) -> list[Command]:
-        pause = (REFUSED_RETRY if failed.final else RETRY).delay(self._watch_failures, self._jitter)
-        self._watch_failures += 1
+        # Counted apart: a refusal after a failed connection is the first one, and often passes at once.
+        failures = self._watch_failures[failed.final]
+        pause = (REFUSED_RETRY if failed.final else RETRY).delay(failures, self._jitter)
+        self._watch_failures[failed.final] += 1
         self._comparison.stop()
         self._watch_due = now.monotonic + pause
         return [Log("warning", f"the cluster cannot be watched: {failed.error}"), Count("cluster_errors")]
