@@ -6,7 +6,7 @@ from deviceshare.families import SERVED
 from deviceshare.model import Outcome, VolumeBinding
 from deviceshare_binder.core import PATIENCE
 from deviceshare_binder.core.bind_task import UNANSWERED
-from deviceshare_binder.core.commands import Annotate, BindPod, BindVolumes, FencePod, ReadPod
+from deviceshare_binder.core.commands import Annotate, BindPod, BindVolumes, FencePod, ReadPod, SetPodCondition
 from deviceshare_binder.core.events import ClusterFailed, VolumeChanged, VolumeClaimChanged, VolumesRequested
 from deviceshare_binder.core.outcomes import FOLD
 from deviceshare_binder.core.views import NodeView, VolumeClaimView, VolumeView
@@ -199,6 +199,34 @@ def test_a_stuck_pod_is_reported_with_the_claims_that_wait_for_it():
     assert "has not served pod default/p0 yet" in waits.message
     cluster.fact("p0")
     assert cluster.core.detail["stuck"] == 0
+
+
+def messages_of(cluster, uid):
+    """Return the conditions of a pod that were written since the last call."""
+    return [one.message for one in of(SetPodCondition, cluster.core.written_reports()) if one.uid == uid]
+
+
+@pytest.mark.parametrize("held_later", [False, True])
+def test_a_claim_behind_a_pod_whose_binding_has_no_known_result_says_so(held_later):
+    cluster = Cluster(vgpus(2), vgpus(2))
+    if held_later:
+        cluster.claims("p0")
+    assert cluster.begun() == ["p0"]
+    cluster.bound("p0", fact=False)
+    cluster.core.take(NOW + PATIENCE - 1)
+    assert messages_of(cluster, "p1") == []
+    cluster.core.take(NOW + PATIENCE)
+    if held_later:
+        assert messages_of(cluster, "p1") == [], "it does not wait"
+        cluster.claims("p0", "p1")
+        cluster.core.take(NOW + PATIENCE + 1)
+    unknown = "pod default/p0, which has 2 vGPUs as well, is being bound there, and the result is not known"
+    assert messages_of(cluster, "p1") == [f"waits on n1: {unknown}"]
+    assert (stuck_counts(cluster), cluster.core.detail["stuck"]) == (0, 0)
+    cluster.fact("p0", "2 vGPUs")
+    cluster.core.take(NOW + 3 * PATIENCE)
+    (message,) = messages_of(cluster, "p1")
+    assert "has not served pod default/p0 yet" in message
 
 
 def test_a_pod_that_ended_unserved_is_taken_out_of_the_plugins_sight_before_the_next():

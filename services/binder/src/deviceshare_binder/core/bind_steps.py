@@ -103,7 +103,7 @@ class BindSteps:
             return move
         if self.handoffs.blocked(node, claim.uid, task.keys):
             task.deadline = None
-            self.handoffs.hold(node, claim.id, claim.uid, task.keys)
+            self.handoffs.hold(node, claim.id, claim.uid, task.keys, now.monotonic)
             return Move(State.HELD)
         if objection := self.facts.objection(task):
             return self._object(task, objection, now)
@@ -149,7 +149,7 @@ class BindSteps:
             return None
         if isinstance(step, LockNode):
             task.lock = step
-            self.handoffs.begin(task.node.name, task.claim.uid, task.keys)
+            self.handoffs.begin(task.node.name, task.claim.uid, task.keys, now.monotonic)
             return Move(State.LOCKING, step)
         return Move(State.WAITING, until=step)
 
@@ -162,7 +162,7 @@ class BindSteps:
         except (InputError, UnknownFamilyError, FamilyError) as error:
             return self.fence(task, Verdict(REFUSED, str(error), sure=False))
         annotations |= sign(self._keys, claim.uid, node, annotations)
-        self.handoffs.begin(node, claim.uid, task.keys)
+        self.handoffs.begin(node, claim.uid, task.keys, now.monotonic)
         request = BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations, pod.revision)
         task.requested_at = task.requested_at or now.wall
         return Move(State.BINDING, request)

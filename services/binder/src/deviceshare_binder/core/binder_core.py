@@ -354,6 +354,9 @@ class BinderCore:
 
     def _stuck(self, stuck: Stuck) -> list[Command]:
         pod = self._claims.facts.pods.get(stuck.uid) or self._claims.others.get(stuck.uid)
+        if stuck.begun:
+            self._reports.behind(stuck, pod, self._claims.claims(stuck.waiting))
+            return []
         if pod is not None:
             self._reports.stuck(stuck, pod, self._claims.claims(stuck.waiting))
         details = {"uid": stuck.uid, "node": stuck.node}

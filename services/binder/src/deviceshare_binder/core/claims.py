@@ -235,7 +235,7 @@ class ClaimBinder:
         for stuck in self.handoffs.take_stuck():
             if self._owns(stuck.node):
                 self._steps.add(stuck)
-                if (other := self.others.get(stuck.uid)) is not None:
+                if not stuck.begun and (other := self.others.get(stuck.uid)) is not None:
                     self._steps.add(*out_of_sight(other))
         self._steps.add(*self.locks.release(self.now.monotonic, self.facts.nodes.locks))
         return self._steps.take()
@@ -309,7 +309,7 @@ class ClaimBinder:
                     keys = keys_of(claim.grants)
                 except FamilyError:
                     continue  # every claim of this family is refused meanwhile
-                self.handoffs.begin(node.name, claim.uid, keys)
+                self.handoffs.begin(node.name, claim.uid, keys, self.now.monotonic)
                 if task is not None:
                     task.unsure = bool(keys)
 

@@ -22,6 +22,9 @@ from deviceshare_binder.core.views import PodView
 PATIENCE = 60.0
 """Seconds after which an unserved pod is reported; kubelet asks the plugin at once, before it pulls images."""
 
+BIND, SERVE, START = "bind", "serve", "start"
+"""What a pod is to do before the patience with it ends: have a known result of its binding, be served, run."""
+
 Keys = frozenset[str]
 """What a plugin identifies a pod by. No two plugins have a key in common."""
 
@@ -44,13 +47,14 @@ def keys_of(grants: Iterable[ContainerGrant]) -> Keys:
 
 
 class Stuck(NamedTuple):
-    """A plugin does not serve a pod; claims (ids) wait for it."""
+    """A plugin does not serve a pod, or it is not known whether it was bound (``begun``); claims (ids) wait for it."""
 
     uid: str
     node: str
     keys: list[str]
     plugins: list[str]
     waiting: list[str]
+    begun: bool = False
 
 
 class PluginHandoff(msgspec.Struct, eq=False):
@@ -62,6 +66,8 @@ class PluginHandoff(msgspec.Struct, eq=False):
     """Pods, by uid, that are not bound here, and that the plugin may select by their annotations."""
     begun: dict[str, Keys] = {}
     """Pods, by uid, whose binding has begun and whose fact does not show its result yet."""
+    begun_due: dict[str, float] = {}
+    """The monotonic time at which the patience with each of them ends."""
     starting: dict[str, Keys] = {}
     """Pods, by uid, that are served and do not run yet; without keys once the patience is over."""
     held: dict[str, tuple[str, Keys]] = {}
@@ -115,9 +121,13 @@ class PluginHandoff(msgspec.Struct, eq=False):
                 self.reserved.discard(key)
         return True
 
-    def waiting_for(self, uid: str) -> list[str]:
-        """Return the claims that wait for a pod."""
-        awaited = self.to_serve(uid)
+    def end_begun(self, uid: str) -> bool:
+        """Remove a pod from those whose binding has begun; return whether it was one."""
+        self.begun_due.pop(uid, None)
+        return self.begun.pop(uid, None) is not None
+
+    def waiting_for(self, awaited: Keys) -> list[str]:
+        """Return the claims that wait for a pod with these keys."""
         return [claim for claim, (_, keys) in self.held.items() if not keys.isdisjoint(awaited)]
 
     def to_serve(self, uid: str) -> Keys:
@@ -150,9 +160,9 @@ class PluginHandoffs:
         """Nodes whose plugins may select a pod that is not bound there, by uid."""
         self._families: dict[str, tuple[str, ...]] = {}
         """The families whose plugins have not served a pod, by uid."""
-        self._timers: list[tuple[float, str, str, bool]] = []
-        """The end of the patience with a pod: monotonic time, node, uid, whether the pod is served and starts. If not,
-        it is valid only while :attr:`PluginHandoff.due` has the same time."""
+        self._timers: list[tuple[float, str, str, str]] = []
+        """The end of the patience with a pod: monotonic time, node, uid, and what it is to do. Times of other kinds than
+        ``START`` are valid only while :class:`PluginHandoff` has the same one."""
         self._stuck: list[Stuck] = []
         self.freed: dict[str, None] = {}
 
@@ -202,7 +212,7 @@ class PluginHandoffs:
         handoff = self._handoffs.get(node)
         return handoff is not None and bool(keys) and handoff.blocked(uid, keys)
 
-    def hold(self, node: str, claim: str, uid: str, keys: Keys) -> None:
+    def hold(self, node: str, claim: str, uid: str, keys: Keys, now: float) -> None:
         """Hold a claim, and later ones that share a key with it."""
         handoff = self._handoffs[node]
         handoff.held[claim] = (uid, keys)
@@ -211,6 +221,9 @@ class PluginHandoffs:
         for stuck in sorted(handoff.stuck):
             if not keys.isdisjoint(handoff.to_serve(stuck)):
                 self._report(node, stuck, [claim])
+        for begun, due in handoff.begun_due.items():
+            if due <= now and not keys.isdisjoint(handoff.begun[begun]):
+                self._report_begun(node, begun, [claim])
 
     def unhold(self, node: str, claim: str, uid: str) -> None:
         """A claim is no longer held, nor is it its turn."""
@@ -228,17 +241,21 @@ class PluginHandoffs:
         self._drop_empty(node, handoff)
         return ready
 
-    def begin(self, node: str, uid: str, keys: Keys) -> None:
-        """A binding begins, or may have been begun by a predecessor of this process."""
+    def begin(self, node: str, uid: str, keys: Keys, now: float) -> None:
+        """A binding begins, perhaps again, or may have been begun by a predecessor of this process."""
         if keys and uid not in self._handoffs[node].unserved:
-            self._handoffs[node].begun[uid] = keys
-            self._handoffs[node].called.discard(uid)
+            handoff = self._handoffs[node]
+            if uid not in handoff.begun:
+                handoff.begun_due[uid] = now + self._patience
+                heapq.heappush(self._timers, (handoff.begun_due[uid], node, uid, BIND))
+            handoff.begun[uid] = keys
+            handoff.called.discard(uid)
             self._nodes.setdefault(uid, {})[node] = None
 
     def not_begun(self, node: str, uid: str) -> None:
         """The pod was not bound to the node, or was served at once."""
         handoff = self._handoffs.get(node)
-        if handoff is None or handoff.begun.pop(uid, None) is None:
+        if handoff is None or not handoff.end_begun(uid):
             return
         self._free(node, handoff)
         if uid not in handoff.unserved and uid in self._nodes:
@@ -257,16 +274,21 @@ class PluginHandoffs:
         return self._timers[0][0] if self._timers else None
 
     def expire(self, now: float) -> None:
-        """End the patience with pods: unserved ones are stuck, starting ones no longer block others."""
+        """End the patience with pods: unserved ones are stuck, starting ones no longer block others.
+
+        Of those whose binding has begun, only the claims that wait for them are reported.
+        """
         while self._timers and self._timers[0][0] <= now:
-            due, node, uid, starts = heapq.heappop(self._timers)
+            due, node, uid, awaited = heapq.heappop(self._timers)
             handoff = self._handoffs.get(node)
             if handoff is None:
                 continue
-            if not starts and handoff.due.get(uid) == due:
+            if awaited == SERVE and handoff.due.get(uid) == due:
                 handoff.stuck.add(uid)
-                self._report(node, uid, handoff.waiting_for(uid))
-            elif starts and uid in handoff.starting:
+                self._report(node, uid, handoff.waiting_for(handoff.to_serve(uid)))
+            elif awaited == BIND and handoff.begun_due.get(uid) == due:
+                self._report_begun(node, uid, handoff.waiting_for(handoff.begun[uid]))
+            elif awaited == START and uid in handoff.starting:
                 handoff.starting[uid] = frozenset()
                 self._free(node, handoff)
 
@@ -275,7 +297,7 @@ class PluginHandoffs:
         for node, handoff in self._handoffs.items():
             if handoff.stuck and nodes(node):
                 for uid in sorted(handoff.stuck):
-                    self._report(node, uid, handoff.waiting_for(uid))
+                    self._report(node, uid, handoff.waiting_for(handoff.to_serve(uid)))
 
     def take_stuck(self) -> list[Stuck]:
         """Return the stuck pods to report, each once."""
@@ -286,9 +308,9 @@ class PluginHandoffs:
         """A fact shows that a pod is bound here, unserved if there are keys, or that it is not here."""
         handoff = self._handoffs[node]
         if starting and uid not in handoff.starting:
-            heapq.heappush(self._timers, (now + self._patience, node, uid, True))
+            heapq.heappush(self._timers, (now + self._patience, node, uid, START))
         before = handoff.of_pod(uid)
-        handoff.begun.pop(uid, None)
+        handoff.end_begun(uid)
         self._await(node, uid, handoff.unserved, keys, now)
         if starting:
             handoff.starting.setdefault(uid, starting)
@@ -303,7 +325,7 @@ class PluginHandoffs:
         handoff = self._handoffs[node]
         if keys and uid not in awaited:
             handoff.due[uid] = now + self._patience
-            heapq.heappush(self._timers, (handoff.due[uid], node, uid, False))
+            heapq.heappush(self._timers, (handoff.due[uid], node, uid, SERVE))
         elif not keys and uid in awaited:
             del awaited[uid], handoff.due[uid]
             handoff.stuck.discard(uid)
@@ -318,6 +340,10 @@ class PluginHandoffs:
         plugins = [BY_NAME[name].plugin.name for name in self._families.get(uid, ()) if name in BY_NAME]
         keys = sorted(self._handoffs[node].to_serve(uid))
         self._stuck.append(Stuck(uid, node, keys, list(dict.fromkeys(plugins)), waiting))
+
+    def _report_begun(self, node: str, uid: str, waiting: list[str]) -> None:
+        if waiting:
+            self._stuck.append(Stuck(uid, node, sorted(self._handoffs[node].begun[uid]), [], waiting, begun=True))
 
     def _drop_empty(self, node: str, handoff: PluginHandoff) -> None:
         if handoff.empty and not handoff.called:

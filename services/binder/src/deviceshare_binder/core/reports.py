@@ -158,11 +158,19 @@ class Reports:
             waits = f"{plugin} may serve {pod}, which is not on this node and whose annotations name {keys} of it"
         self._add(view, STUCK, text)
         for claim in waiting:
-            self._waits[claim.uid] = f"waits on {stuck.node}: {waits}"
-            self._report_wait(claim.uid)
+            self.paused(claim, stuck.node, waits)
+
+    def behind(self, stuck: Stuck, view: PodView | OtherPodView | None, waiting: Sequence[Claim]) -> None:
+        """Claims wait for a pod, None if it is not known, of which no fact shows yet whether it was bound."""
+        pod = f"the pod with uid {stuck.uid}" if view is None else f"pod {view.namespace}/{view.name}"
+        reason = (
+            f"{pod}, which has {' and '.join(stuck.keys)} as well, is being bound there, and the result is not known"
+        )
+        for claim in waiting:
+            self.paused(claim, stuck.node, reason)
 
     def paused(self, claim: Claim, node: str, reason: str) -> None:
-        """A claim waits since its node is paused."""
+        """A claim waits on its node."""
         self._waits[claim.uid] = f"waits on {node}: {reason}"
         self._report_wait(claim.uid)
 
