@@ -161,8 +161,8 @@ class PluginHandoffs:
         self._families: dict[str, tuple[str, ...]] = {}
         """The families whose plugins have not served a pod, by uid."""
         self._timers: list[tuple[float, str, str, str]] = []
-        """The end of the patience with a pod: monotonic time, node, uid, and what it is to do. Times of other kinds than
-        ``START`` are valid only while :class:`PluginHandoff` has the same one."""
+        """The end of the patience with a pod: monotonic time, node, uid, and what it is to do. Those of other kinds
+        than ``START`` are valid only while :class:`PluginHandoff` has the same time."""
         self._stuck: list[Stuck] = []
         self.freed: dict[str, None] = {}
 
