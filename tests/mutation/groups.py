@@ -122,7 +122,7 @@ GROUPS = (
             "library/test_claim_check.py library/test_mig*.py library/test_family_hami_vnpu_placing.py "
             "library/test_nodes_recorded.py library/test_pod_*.py library/test_predicates.py library/test_ties.py "
             "library/test_reserved_nodes.py library/test_family_hami_core.py library/test_allocator_properties.py "
-            "library/test_feasibility.py"
+            "library/test_feasibility.py library/test_undo_log.py"
         ),
     ),
     Group(

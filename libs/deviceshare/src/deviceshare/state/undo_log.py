@@ -13,34 +13,37 @@ from typing import Any, Self
 class UndoLog:
     """What undoes the changes of the open trials."""
 
-    __slots__ = ("_trials", "entries")
+    __slots__ = ("entries", "trials")
 
     def __init__(self) -> None:
         self.entries: list[tuple[Any, ...]] | None = None
         """For each change of the open trials a function that undoes it, and its arguments; None while none is open."""
-        self._trials = 0
+        self.trials = 0
+        """The number of open trials."""
 
     def begin(self) -> int:
         """Open a trial; return its position in the log."""
-        self._trials += 1
+        self.trials += 1
         if self.entries is None:
             self.entries = []
         return len(self.entries)
 
     def undo(self, position: int) -> None:
-        """Undo the changes since a position."""
+        """Undo the changes since a position. If one cannot be undone, the log keeps those before it."""
         entries, self.entries = self.entries, None  # what is undone is not logged
         assert entries is not None
-        while len(entries) > position:
-            undo: Callable[..., object]
-            undo, *arguments = entries.pop()
-            undo(*arguments)
-        self.entries = entries
+        try:
+            while len(entries) > position:
+                undo: Callable[..., object]
+                undo, *arguments = entries.pop()
+                undo(*arguments)
+        finally:
+            self.entries = entries
 
     def end(self) -> None:
         """Close the trial that was opened last."""
-        self._trials -= 1
-        if not self._trials:
+        self.trials -= 1
+        if not self.trials:
             self.entries = None
 
 
@@ -58,21 +61,38 @@ class Trial:
 
     def __enter__(self) -> Self:
         self._positions = [*map(UndoLog.begin, self._logs)]
+        self._trials = [log.trials for log in self._logs]
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is not None or not self._committed:
-            self.roll_back()
-        for log in self._logs:
-            log.end()
+        try:
+            if error is not None or not self._committed:
+                self.roll_back()
+        finally:
+            for log in self._logs:
+                log.end()
 
     def commit(self) -> None:
-        """Keep the changes of the trial."""
+        """Keep the changes of the trial.
+
+        Raises:
+            RuntimeError: a trial within this one is open, which may undo what it has changed.
+        """
+        self._require_innermost("committed")
         self._committed = True
 
+    def _require_innermost(self, done: str) -> None:
+        if [log.trials for log in self._logs] != self._trials:
+            raise RuntimeError(f"a trial cannot be {done} while one within it is open")
+
     def roll_back(self) -> None:
-        """Undo the changes so far."""
+        """Undo the changes so far.
+
+        Raises:
+            RuntimeError: a trial within this one is open, whose changes would be undone twice.
+        """
+        self._require_innermost("rolled back")
         for log, position in zip(self._logs, self._positions, strict=True):
             log.undo(position)
