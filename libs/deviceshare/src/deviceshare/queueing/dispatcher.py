@@ -6,13 +6,14 @@ other queues (see :mod:`deviceshare.queueing`).
 
 from collections import ChainMap, Counter
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from math import inf
 
 import msgspec
 
 from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import GroupKey, PodFact, PodRequest, PodUid
+from deviceshare.model import GroupKey, PodFact, PodRequest
 from deviceshare.queueing.gangs import Decision, decide, lacks_room
 from deviceshare.queueing.group import Group
 from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
@@ -270,22 +271,21 @@ class Dispatcher:
         """
         jobs, unready = self._job_queues[BACKFILL], self._job_queues[HOLD]
         holding: list[Job] = []
-        held: list[tuple[str, PodUid]] = []
-        for queue in sorted({*jobs.queues, *unready.queues}, key=self.queues.order):
-            while jobs.queues and len(result.order) < most:
-                first, waiting = jobs.first(queue), unready.first(queue)
-                if waiting is not None and self._work.is_left((HOLD, queue)) and _is_before(waiting, first):
-                    job = waiting[1]
-                    held += self._hold(job)
-                    self._work.charge((HOLD, queue))
-                    unready.discard(job.key)
-                    holding.append(job)
-                elif first is not None and self._work.may_decide((BACKFILL, queue)):
-                    self._backfill_job(first[1], result, most)
-                else:
-                    break
-        for node, uid in held:
-            self._allocator.release(node, uid)
+        # No trial: what is placed between two jobs stays.
+        with ExitStack() as held:
+            for queue in sorted({*jobs.queues, *unready.queues}, key=self.queues.order):
+                while jobs.queues and len(result.order) < most:
+                    first, waiting = jobs.first(queue), unready.first(queue)
+                    if waiting is not None and self._work.is_left((HOLD, queue)) and _is_before(waiting, first):
+                        job = waiting[1]
+                        self._hold(job, held)
+                        self._work.charge((HOLD, queue))
+                        unready.discard(job.key)
+                        holding.append(job)
+                    elif first is not None and self._work.may_decide((BACKFILL, queue)):
+                        self._backfill_job(first[1], result, most)
+                    else:
+                        break
         for job in holding:
             self._enqueue(BACKFILL, job)
 
@@ -332,16 +332,14 @@ class Dispatcher:
             if job.group.pods:
                 self._enqueue(BACKFILL, job)
 
-    def _hold(self, job: Job) -> list[tuple[str, PodUid]]:
-        """Hold capacity for a job's pods until the end of the round, as Volcano does for a gang that is not ready."""
-        held = []
+    def _hold(self, job: Job, held: ExitStack) -> None:
+        """Hold capacity for a job's pods until ``held`` ends, as Volcano does for a gang that is not ready."""
         with self.reservations.all_nodes():
             for pod in job.group.pods:
                 placement = self._allocator.place(pod.ask)
                 if placement is not None:
                     self._allocator.take(pod.uid, placement, pod.tenant)
-                    held.append((placement.node, pod.uid))
-        return held
+                    held.callback(self._allocator.release, placement.node, pod.uid)
 
     def _decide(
         self, group: Group, no_room: dict[PodRequest, Unplaceable], *, borrowing: bool, reasons: bool
