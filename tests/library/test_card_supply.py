@@ -1,7 +1,7 @@
 """The supply of cards for expected requests, and their weights: they follow the nodes of the cluster."""
 
 import pytest
-from deviceshare.allocation.expected_pods import expected_request
+from deviceshare.allocation.expected_request import expected_request
 from msgspec.structs import replace
 from support.builders import ask, card, cards, container, node, vgpu
 from support.hami_vnpu import B3, P310, allocator, chips, npu, npu_node

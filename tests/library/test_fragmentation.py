@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 from deviceshare.allocation import expected_pods
-from deviceshare.allocation.expected_pods import expected_request
+from deviceshare.allocation.expected_request import expected_request
 from deviceshare.kernels import CARD, MAX_EXPECTED, Arrivals, Typical, TypicalPod
 from deviceshare.kernels.arrivals import MAX_COUNTED
 from deviceshare.kernels.free_cards import FreeCards

@@ -10,16 +10,16 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from msgspec.structs import replace
 
 from deviceshare.allocation.card_supply import CardSupply
+from deviceshare.allocation.expected_request import ExpectedRequest, expected_request, modes_for, rest_of, size_of
 from deviceshare.allocation.node_filter import NodeFilter
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import Rule
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import BY_NAME, FAMILIES, card_parts, types_accepted
+from deviceshare.families import FAMILIES, card_parts, types_accepted
 from deviceshare.kernels import CARD, KIND, Arrivals, Changes, NodeFragmentation, Typical, TypicalPod, expected_weight
-from deviceshare.model import INIT, NodeFact
+from deviceshare.model import NodeFact
 from deviceshare.state import Bools, CardTable, Ints, ResourceTable
 
 MAX_RULES = 256
@@ -31,68 +31,6 @@ MAX_COMPARED = 65_536
 SUPPLY_CHANGE = 0.05
 """The part of all cards on nodes that change until supplies are calculated again, and the part by which one of the
 weights has to change then: all scores are computed again."""
-
-
-class ExpectedRequest(NamedTuple):
-    """What counts of a pod's request: CPU in millicores, and ``cards`` cards with MiB, or percent, and cores of each.
-
-    ``families`` may answer it; none: every family. ``use`` and ``nouse`` are the models that the pod accepts;
-    ``card_type`` is the only type of cards that serves it, '' for any.
-    """
-
-    cpu: int
-    memory: int
-    cards: int
-    percentage: int = 0
-    cores: int = 0
-    families: tuple[str, ...] = ()
-    use: tuple[str, ...] = ()
-    nouse: tuple[str, ...] = ()
-    type_parts: bool = False
-    card_type: str = ""
-    rule: Rule | None = None
-    or_whole: bool = False
-    """Whether nodes may serve it with cards that the kubelet chooses (:attr:`Demand.or_whole`)."""
-
-    @property
-    def hardware(self) -> str:
-        """The name of the hardware, '' for any."""
-        return BY_NAME[self.families[0]].hardware.name if self.families else ""
-
-
-def expected_request(pod_class: PodClass) -> ExpectedRequest | None:
-    """Return what counts of the pods of a class, None if they request no cards.
-
-    Of several containers, the largest amount counts for all cards; of several kinds of cards, the first one.
-    """
-    if not pod_class.card_requests:
-        return None
-    answers = pod_class.card_requests[0].answers
-    demand = answers[0][1]
-    running = [cards for cards in demand.cards if cards.stage != INIT] or list(demand.cards)
-    whole = any(not (cards.memory or cards.memory_percentage) for cards in running)
-    return ExpectedRequest(
-        cpu=pod_class.cpu,
-        memory=max(cards.memory for cards in running),
-        cards=sum(cards.count for cards in running),
-        percentage=100 if whole else max(cards.memory_percentage for cards in running),
-        cores=max(cards.cores for cards in running),
-        families=tuple(family.name for family, _ in answers),
-        use=demand.use_types,
-        nouse=demand.nouse_types,
-        type_parts=demand.type_parts,
-        card_type=demand.card_type,
-        rule=_normal(pod_class.rule),
-        or_whole=demand.or_whole,
-    )
-
-
-def _normal(rule: Rule) -> Rule:
-    """Return a rule with the values of its node affinity in order and once: requests may differ in that alone."""
-    terms = tuple(
-        tuple(replace(each, values=tuple(sorted(set(each.values)))) for each in term) for term in rule.node_terms or ()
-    )
-    return rule if not terms or terms == rule.node_terms else replace(rule, node_terms=terms)
 
 
 class _KindRequest(NamedTuple):
@@ -187,7 +125,7 @@ class ExpectedPods:
 
     def _update(self) -> None:
         """Expect the most frequent requests. At once when it is due, so that they depend on the arrivals alone."""
-        found = self._arrivals.frequent(_order, self._order_of_ties())
+        found = self._arrivals.frequent(size_of, self._order_of_ties())
         if found is not None:
             self._frequent = found
             self.outdate()
@@ -329,7 +267,7 @@ class ExpectedPods:
             if request.hardware in hardware and request.card_type in types:
                 amount = self._amount(request, kind)
                 weights.append(expected_weight(pods, min(amount, CARD) * request.cards, self._supplies[request]))
-                served = mode in _modes(request)
+                served = mode in modes_for(request)
                 accepted = served and self._accepts(request, kind)
                 found.append(_KindRequest(request, amount, 0.0, request.cards if served else 0, accepted))
         total = sum(weights) or 1.0
@@ -344,7 +282,7 @@ class ExpectedPods:
         """Return whether cards of the mode, the type and the model of a kind serve pods."""
         kinds = self._cluster.cards.kinds
         of_type = request.card_type in ("", kinds.types.names[kinds.type[kind]])
-        return of_type and self._mode(kind) in _modes(request) and self._accepts(request, kind)
+        return of_type and self._mode(kind) in modes_for(request) and self._accepts(request, kind)
 
     def _mode(self, kind: int) -> str:
         kinds = self._cluster.cards.kinds
@@ -385,7 +323,7 @@ class ExpectedPods:
                 if rule not in admitting and (len(admitting) + 1) * nodes <= MAX_COMPARED:
                     admitting[rule] = self._kinds_of(self._node_filter(rule), alike)
                 admits = admitting.get(rule, every)
-            return bytes(bool(admits[kind]) and self._accepts(request, kind) for kind in first), _rest(request)
+            return bytes(bool(admits[kind]) and self._accepts(request, kind) for kind in first), rest_of(request)
 
         return order
 
@@ -399,20 +337,3 @@ class ExpectedPods:
             if kind in alike:
                 found[alike[kind]] = True
         return found
-
-
-def _modes(request: ExpectedRequest) -> frozenset[str]:
-    """Return the modes of the cards that may serve a request."""
-    families = [BY_NAME[name] for name in request.families] if request.families else FAMILIES
-    return frozenset().union(*(family.modes for family in families))
-
-
-def _order(request: ExpectedRequest) -> tuple[int, int, int]:
-    return request.cpu, request.memory, request.cards
-
-
-def _rest(request: ExpectedRequest) -> str:
-    """Return the rest of a request as text, the same in every process: sets have no order."""
-    rule = request.rule
-    shown = "" if rule is None else f"{rule.node_selector}{rule.node_terms}{rule.tolerations}{sorted(rule.hardware)}"
-    return f"{request[3:-1]}{shown}"
