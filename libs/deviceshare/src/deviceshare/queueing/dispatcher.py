@@ -4,7 +4,7 @@ Source: Volcano pkg/scheduler/actions/{allocate,backfill}. Beyond Volcano: queue
 other queues (see :mod:`deviceshare.queueing`).
 """
 
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from math import inf
@@ -14,9 +14,9 @@ import msgspec
 from deviceshare.allocation import Allocator, Placement, Unplaceable
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, PodFact, PodRequest
-from deviceshare.queueing.gangs import Decision, decide, lacks_room
+from deviceshare.queueing.gangs import Decision, lacks_room
 from deviceshare.queueing.group import Group
-from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
+from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_NEAR_PODS, JobClass
 from deviceshare.queueing.job_order import JobOrder
 from deviceshare.queueing.job_queue import JobQueue
 from deviceshare.queueing.jobs import Job
@@ -27,15 +27,13 @@ from deviceshare.queueing.reservation import Reservation, Reservations
 from deviceshare.queueing.round_result import RoundResult
 from deviceshare.queueing.round_work import ALLOCATE, BACKFILL, HOLD, RoundWork
 from deviceshare.queueing.shortage import DESERVED, Shortage
-from deviceshare.queueing.wake import wake_allowed, wake_borrowers
+from deviceshare.queueing.wake import room_for, wake_allowed, wake_borrowers, wake_for_room, wake_to_explain
 
 MIN_PAUSE, PAUSE_PER_CLASS = 1.0, 0.05
 """Seconds between two diagnoses of a waiting job class: the minimum, and the seconds for each parked job class.
 
 A diagnosis costs more than a decision, and with many waiting pods its numbers change with every pod that ends.
 """
-MAX_WOKEN = 100
-"""Job classes of a queue that one round wakes to diagnose again why they wait."""
 
 
 class Dispatcher:
@@ -179,15 +177,9 @@ class Dispatcher:
         """Wake job classes after capacity was freed, and those with a due diagnosis."""
         pause = self._pause
         for jobs in self._job_queues.values():
-            for job_class in jobs.parked.served(self._new_room):
-                jobs.wake(job_class)
-            if self._new_room & ROOM:
-                jobs.parked.outdate()
-            for queue in jobs.parked.outdated_queues if self._reasons else ():
-                for _ in range(MAX_WOKEN):
-                    if (first := jobs.parked.outdated(queue)) is None or now < first[0] + pause:
-                        break
-                    jobs.wake(first[1])
+            wake_for_room(jobs, self._new_room)
+            if self._reasons:
+                wake_to_explain(jobs, now, pause)
         self._new_room = NO_ROOM
 
     def _serve_overdue(self, result: RoundResult) -> None:
@@ -238,14 +230,8 @@ class Dispatcher:
         parked = self._job_queues[ALLOCATE].parked
         next_overdue = self._overdue.update(parked.take_changed(), now + self._wall_offset)
         self._due = min(self._due, next_overdue - self._wall_offset)
-        first: list[Job] = []
-        for queue in self._overdue.queues:
-            search_at = self.reservations.next_search_at(queue)
-            if now < search_at:
-                self._due = min(self._due, search_at)
-            elif overdue := self._overdue.of(queue):
-                searching = (job for job in overdue if job.key == self.reservations.searching)
-                first.append(next(searching, None) or min(overdue, key=self._order_key))
+        first, next_search = self._overdue.to_search(now, self._order_key)
+        self._due = min(self._due, next_search)
         return first
 
     def _order_key(self, job: Job) -> OrderKey:
@@ -341,19 +327,6 @@ class Dispatcher:
                     self._allocator.take(pod.uid, placement, pod.tenant)
                     held.callback(self._allocator.release, placement.node, pod.uid)
 
-    def _decide(
-        self, group: Group, no_room: dict[PodRequest, Unplaceable], *, borrowing: bool, reasons: bool
-    ) -> Decision:
-        """Decide a group without the nodes to avoid, and with all nodes if it does not fit."""
-        if self.reservations.avoided:
-            # What fits on none of all nodes fits on none of fewer nodes, but not the other way round.
-            fewer = ChainMap[PodRequest, Unplaceable]({}, no_room)
-            decision = decide(self._allocator, group, self.queues, borrowing=borrowing, no_room=fewer, reasons=False)
-            if decision.placed or not (group.mixed or any(lacks_room(why) for _, why in decision.waiting)):
-                return decision
-        with self.reservations.all_nodes():
-            return decide(self._allocator, group, self.queues, borrowing=borrowing, no_room=no_room, reasons=reasons)
-
     def _decide_job(
         self,
         jobs: JobQueue,
@@ -372,7 +345,7 @@ class Dispatcher:
             and (self._now >= job_class.explained_at + self._pause or self._now == job_class.explained_at)
             and self._work.may_explain(sharer)
         )
-        decision = self._decide(job.group, no_room, borrowing=borrowing, reasons=explain)
+        decision = self.reservations.decide(job.group, no_room, borrowing=borrowing, reasons=explain)
         self._work.charge(sharer)
         if not decision.placed:
             # Includes the pods of the gang that were placed temporarily.
@@ -380,7 +353,7 @@ class Dispatcher:
             reasons = [reason for _, reason in decision.waiting if reason is not None]
             if explain and any(map(lacks_room, reasons)):
                 job_class.explained_at = self._now
-            job_class.woken_by = _woken_by(requests)
+            job_class.woken_by = room_for(requests)
             job_class.needs = [
                 (each.resource, self.queues.needed(each), each.bound != DESERVED)
                 for each in reasons
@@ -425,12 +398,3 @@ def _action(job: Job) -> str:
 def _is_before(one: tuple[JobClass, Job], other: tuple[JobClass, Job] | None) -> bool:
     """Return whether the first job of an active job class comes before the one of another class, if any."""
     return other is None or (one[0].order_key or ()) < (other[0].order_key or ())
-
-
-def _woken_by(requests: Collection[PodRequest]) -> int:
-    """Return what new room (bits) may make nodes feasible for pods with these requests."""
-    found = ROOM
-    for request in requests:
-        found |= ROOM_NEAR_PODS if request.follows_pods else NO_ROOM
-        found |= ROOM_FOR_VOLUMES if request.volumes else NO_ROOM
-    return found

@@ -1,11 +1,12 @@
 """The parked jobs that have waited too long for capacity, by queue."""
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from math import inf
 
 from deviceshare.queueing.job_class import JobClass
 from deviceshare.queueing.jobs import Job
+from deviceshare.queueing.policies import OrderKey
 from deviceshare.queueing.replacing_heap import ReplacingHeap
 from deviceshare.queueing.reservation import Reservations
 
@@ -40,12 +41,23 @@ class OverdueJobs:
         if known is not None and known.pop(job_class.name, None) is not None and not known:
             del self._overdue[job_class.queue]
 
-    @property
-    def queues(self) -> Collection[str]:
-        """The queues with overdue jobs."""
-        return self._overdue.keys()
+    def to_search(self, now: float, order: Callable[[Job], OrderKey]) -> tuple[list[Job], float]:
+        """Return the job of each queue for which nodes may be searched now, and when there are others.
 
-    def of(self, queue: str) -> list[Job]:
+        It is that of the search in progress, or the first one by ``order``. Times are monotonic.
+        """
+        jobs: list[Job] = []
+        later = inf
+        for queue in self._overdue:
+            search_at = self._reservations.next_search_at(queue)
+            if now < search_at:
+                later = min(later, search_at)
+            elif overdue := self._of(queue):
+                searching = (job for job in overdue if job.key == self._reservations.searching)
+                jobs.append(next(searching, None) or min(overdue, key=order))
+        return jobs, later
+
+    def _of(self, queue: str) -> list[Job]:
         """Return the overdue jobs of a queue that would fit if nodes were empty, as far as is known."""
         first_jobs = (job_class.first() for job_class in self._overdue.get(queue, {}).values())
         return [

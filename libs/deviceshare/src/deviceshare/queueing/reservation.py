@@ -10,15 +10,18 @@ continues it by a bounded amount of work.
 Beyond Volcano, whose plugin ``sla`` admits such a job to its queue and sorts it first, but reserves nothing.
 """
 
-from collections.abc import Collection, Iterator
+from collections import ChainMap
+from collections.abc import Collection, Iterator, MutableMapping
 from contextlib import contextmanager
 from math import inf
 
 import msgspec
 
-from deviceshare.allocation import Allocator
+from deviceshare.allocation import Allocator, Unplaceable
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import GroupKey, NodeFact
+from deviceshare.model import GroupKey, NodeFact, PodRequest
+from deviceshare.queueing.gangs import Decision, decide, lacks_room
+from deviceshare.queueing.group import Group
 from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.node_search import NodeSearch
 from deviceshare.queueing.queues import Queues
@@ -180,6 +183,19 @@ class Reservations:
             yield
         finally:
             self._set(self._avoided_now, reserved=True)
+
+    def decide(
+        self, group: Group, no_room: MutableMapping[PodRequest, Unplaceable], *, borrowing: bool, reasons: bool
+    ) -> Decision:
+        """Decide a group (:func:`.gangs.decide`) without the nodes to avoid, and with all if it does not fit."""
+        if self.avoided:
+            # What fits on none of all nodes fits on none of fewer nodes, but not the other way round.
+            fewer = ChainMap[PodRequest, Unplaceable]({}, no_room)
+            decision = decide(self._allocator, group, self._queues, borrowing=borrowing, no_room=fewer, reasons=False)
+            if decision.placed or not (group.mixed or any(lacks_room(why) for _, why in decision.waiting)):
+                return decision
+        with self.all_nodes():
+            return decide(self._allocator, group, self._queues, borrowing=borrowing, no_room=no_room, reasons=reasons)
 
     def _set(self, nodes: Collection[str], *, reserved: bool) -> None:
         for name in nodes:

@@ -1,12 +1,43 @@
-"""Wakes parked job classes that limits of their queue do not hold back any more."""
+"""Wakes parked job classes: nodes have new room for them, their queue allows more, or their diagnosis is due."""
 
+from collections.abc import Collection
 from functools import partial
 
-from deviceshare.queueing.job_class import JobClass
+from deviceshare.model import PodRequest
+from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
 from deviceshare.queueing.job_queue import JobQueue
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservations
 from deviceshare.queueing.round_work import ALLOCATE, RoundWork
+
+MAX_WOKEN = 100
+"""Job classes of a queue that one round wakes to diagnose again why they wait."""
+
+
+def room_for(requests: Collection[PodRequest]) -> int:
+    """Return what new room (bits) may make nodes feasible for pods with these requests."""
+    room = ROOM
+    for request in requests:
+        room |= ROOM_NEAR_PODS if request.follows_pods else NO_ROOM
+        room |= ROOM_FOR_VOLUMES if request.volumes else NO_ROOM
+    return room
+
+
+def wake_for_room(jobs: JobQueue, room: int) -> None:
+    """Wake job classes for which there is new room (bits); what others lack is diagnosed again when it is due."""
+    for job_class in jobs.parked.served(room):
+        jobs.wake(job_class)
+    if room & ROOM:
+        jobs.parked.outdate()
+
+
+def wake_to_explain(jobs: JobQueue, now: float, pause: float) -> None:
+    """Wake job classes whose outdated diagnosis was made ``pause`` seconds ago."""
+    for queue in jobs.parked.outdated_queues:
+        for _ in range(MAX_WOKEN):
+            if (first := jobs.parked.outdated(queue)) is None or now < first[0] + pause:
+                break
+            jobs.wake(first[1])
 
 
 def wake_allowed(jobs: JobQueue, queues: Queues) -> None:
