@@ -158,7 +158,7 @@ def test_why_a_pod_was_placed_is_published_when_it_has_ended_and_its_claim_is_re
     (kept,) = out.explanations
     assert kept == was
     assert (out.claims, [ledger.node for ledger in out.ledgers]) == ([], ["a"]), "with the removal of the claim"
-    assert played.core.scheduler.cluster.has_explained
+    assert played.core.scheduler.has_explained
     played.written(out)
     (gone,) = played.gone(fact).explanations
     assert gone.message == "the pod is gone; before that: placed on a"

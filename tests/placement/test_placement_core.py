@@ -39,19 +39,19 @@ def test_a_pod_that_waits_is_decided_again_when_room_is_made(played) -> None:
 
 
 def test_it_knows_whether_there_are_explanations_that_do_not_expire(played) -> None:
-    cluster = played.core.scheduler.cluster
+    scheduler = played.core.scheduler
     bound = pod("h", vgpu(2, 60), node="a", held=())
     played.put(bound)
-    assert not cluster.has_explained
+    assert not scheduler.has_explained
     waiting, placed = pod("w", vgpu(9, 60)), pod("x", vgpu(1, 10))
     played.put(waiting)
     played.tick()
-    assert cluster.has_explained
+    assert scheduler.has_explained
     played.gone(waiting)
-    assert not cluster.has_explained
+    assert not scheduler.has_explained
     played.put(placed)
     played.decided()
-    assert not cluster.has_explained, "its claim says why it was placed"
+    assert not scheduler.has_explained, "its claim says why it was placed"
 
 
 def _held(count, memory):

@@ -58,7 +58,7 @@ async def main(context: Context) -> None:
     context.hindrance = lambda: core.obstacle
     if context.watch is not None:
         # Lost answers are decided, and written, again.
-        context.watch.rewritten[Stream.EXPLAIN] = lambda: core.scheduler.cluster.has_explained
+        context.watch.rewritten[Stream.EXPLAIN] = lambda: core.scheduler.has_explained
     explanations = BoundedStream(
         context.connection, Stream.EXPLAIN, MAX_EXPLANATIONS, EXPLANATION_BYTES,
         lambda: context.events.count("explanations_dropped"),

@@ -71,11 +71,6 @@ class ClusterState:
         self.crowded: set[str] = set()
         """Nodes that may be overcommitted: pods without a claim were bound there, or the node has changed."""
 
-    @property
-    def has_explained(self) -> bool:
-        """Whether there are pods with an explanation on EXPLAIN, which does not expire before they are deleted."""
-        return any(pod.explained for pod in self.pods.values())
-
     def group(self, key: GroupKey) -> GroupRecord:
         """Return a group, a new one if it was never seen."""
         group = self.groups.get(key)

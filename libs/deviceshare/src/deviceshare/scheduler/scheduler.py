@@ -1,6 +1,6 @@
 """The scheduler of one cluster: facts and claims in, decisions and reasons out."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from itertools import chain
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from deviceshare.model import (
     Now,
     PodFact,
     PodRequest,
+    QueueFact,
 )
 from deviceshare.queueing import Decision
 from deviceshare.scheduler import explaining, holders
@@ -29,7 +30,7 @@ from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.overcommit import overcommitted_claims
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
 from deviceshare.scheduler.readiness import queue_obstacle
-from deviceshare.scheduler.records import GroupRecord, PodRecord
+from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
 from deviceshare.scheduler.reporter import Reporter
 from deviceshare.scheduler.trial import SchedulerTrial
 from deviceshare.state import Holding
@@ -76,9 +77,40 @@ class Scheduler:
         return self.cluster.pods
 
     @property
+    def has_explained(self) -> bool:
+        """Whether there are pods with an explanation on EXPLAIN, which does not expire before they are deleted."""
+        return any(pod.explained for pod in self.cluster.pods.values())
+
+    @property
     def groups(self) -> Mapping[GroupKey, GroupRecord]:
         """The groups by key."""
         return self.cluster.groups
+
+    def group(self, key: GroupKey) -> GroupRecord:
+        """Return a group, a new one if it was never seen."""
+        return self.cluster.group(key)
+
+    @property
+    def queues(self) -> Mapping[str, QueueFact]:
+        """The facts of the queues by name."""
+        return self.cluster.queues
+
+    @property
+    def ledgers(self) -> Mapping[str, LedgerRecord]:
+        """The known ledgers by node."""
+        return self.cluster.ledgers
+
+    def ledger(self, node: str) -> LedgerRecord:
+        """Return a node's ledger, an empty one if there is none."""
+        return self.cluster.ledger(node)
+
+    def claims_of(self, uid: str) -> Mapping[str, str]:
+        """Return the node of each claim of a pod by the id of the claim, whether or not the pod is known."""
+        return self.cluster.claims.get(uid, {})
+
+    def claim_on(self, node: str, uid: str) -> Claim | None:
+        """Return a pod's claim on a node, or None."""
+        return self.cluster.claim_on(node, uid)
 
     @property
     def conf(self) -> SchedulerConf:
@@ -92,6 +124,19 @@ class Scheduler:
     def queue_of(self, pod: PodFact) -> str:
         """Return the name of the queue that a pod is in."""
         return self.cluster.queue_of(pod)
+
+    def queue_of_group(self, group: GroupRecord) -> str:
+        """Return the name of the queue that a group is in."""
+        return self.cluster.queue_of_group(group)
+
+    def waiting(self) -> Mapping[str, int]:
+        """Return the number of groups that wait for capacity in each queue."""
+        return self.cluster.dispatcher.waiting()
+
+    def lacking(self) -> Mapping[str, tuple[int, list[str]]]:
+        """Return the queues that have less than they deserve and request: see :meth:`.QueueLimits.lacking`."""
+        self.cluster.accounts.refresh()
+        return dict(self.cluster.accounts.lacking())
 
     @property
     def catalog(self) -> Catalog:
@@ -183,6 +228,18 @@ class Scheduler:
         """Decide a pod not before a monotonic time."""
         self._deciding.retries[uid] = at
         self.cluster.reconsider_pod(uid)
+
+    def forget_ledger(self, node: str) -> None:
+        """Forget the ledger of a node, which has no claims."""
+        del self.cluster.ledgers[node]
+
+    def prefer(self, preference: Callable[[str], tuple[int, int]]) -> None:
+        """Prefer, among nodes that are equal otherwise, those for whose names this returns less."""
+        self.cluster.allocator.prefer(preference)
+
+    def keep_for_others(self, claimed: Mapping[str, Set[str]]) -> None:
+        """Let no queue borrow what queues claim that are decided elsewhere: their names by resource."""
+        self.cluster.accounts.claimed_elsewhere = claimed
 
     def decide_all(self) -> None:
         """Decide every group in the next round, as if it had changed."""

@@ -8,7 +8,7 @@ pods fit nowhere. New pods that fit nowhere either prolong nothing. Times are mo
 
 from collections.abc import Callable, Iterator
 
-from deviceshare.queueing import Queues
+from deviceshare.scheduler import Scheduler
 
 WAIT = 0.5
 """Seconds without progress after which a queue of another replica claims nothing any more."""
@@ -17,8 +17,8 @@ WAIT = 0.5
 class Borrowing:
     """The queues of other replicas that lack what they deserve. ``owns`` returns whether a queue is this replica's."""
 
-    def __init__(self, queues: Queues, owns: Callable[[str], bool]) -> None:
-        self._queues = queues
+    def __init__(self, scheduler: Scheduler, owns: Callable[[str], bool]) -> None:
+        self._scheduler = scheduler
         self._owns = owns
         self._seen: dict[str, tuple[int, float]] = {}
         """Of each such queue: how much it had allocated at the last change, and the time of the change."""
@@ -28,8 +28,7 @@ class Borrowing:
         """Tell the queues what others claim; ``shared``: there are other replicas."""
         lacking = {}
         if shared:
-            self._queues.refresh()
-            lacking = {name: each for name, each in self._queues.lacking() if not self._owns(name)}
+            lacking = {name: each for name, each in self._scheduler.lacking().items() if not self._owns(name)}
         self._seen = {name: self._progress(name, allocated, now) for name, (allocated, _) in lacking.items()}
         claimed: dict[str, set[str]] = {}
         for name, (_, resources) in lacking.items():
@@ -37,7 +36,7 @@ class Borrowing:
                 for resource in resources:
                     claimed.setdefault(resource, set()).add(name)
         self._claiming = bool(claimed)
-        self._queues.claimed_elsewhere = claimed
+        self._scheduler.keep_for_others(claimed)
 
     def _progress(self, name: str, allocated: int, now: float) -> tuple[int, float]:
         before = self._seen.get(name)

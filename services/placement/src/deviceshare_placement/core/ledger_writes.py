@@ -50,7 +50,6 @@ class LedgerWrites:
         claim_prefix: str,
     ) -> None:
         self._scheduler = scheduler
-        self._cluster = scheduler.cluster
         self._ledgers = ledgers
         self._work = work
         self._contention = contention
@@ -103,7 +102,7 @@ class LedgerWrites:
 
     def forget(self, node: str) -> None:
         """Forget the ledger of a node that is gone."""
-        if self._cluster.allocator.node(node) is None:
+        if self._scheduler.node(node) is None:
             self._ledgers.idle.discard(node)
             self._ledgers.drop(node)
             self._writer.forget(subject_of(node))
@@ -120,7 +119,7 @@ class LedgerWrites:
             new = self._scheduler.new_claim(claim_id, pod, placement, decision, now)
             added[placement.node].append(NewClaim(placement.node, new))
         # Another replica may have written meanwhile what was due. What is not readable becomes due again when it is.
-        due = {node for node in self._ledgers.due if self._cluster.ledger(node).changes and self._readable(node)}
+        due = {node for node in self._ledgers.due if self._scheduler.ledger(node).changes and self._readable(node)}
         self._ledgers.due = {node for node in due if self._repairs_later(node, now.monotonic)} - added.keys()
         due -= self._ledgers.due
         writes = [sorted(together)] if together else []
@@ -132,17 +131,17 @@ class LedgerWrites:
 
     def _keep_reasons(self, node: str) -> Iterator[Command]:
         """Publish why pods were placed that have ended on a node: the claims that say so are removed."""
-        record = self._cluster.ledger(node)
+        record = self._scheduler.ledger(node)
         for removed in sorted(record.remove):
             claim = record.claims[removed]
-            pod = self._cluster.pods.get(claim.uid)
+            pod = self._scheduler.pods.get(claim.uid)
             if pod is not None and pod.fact.ended and pod.fact.node == node and claim.choice is not None:
                 pod.explained = True
-                yield publishing.ended(self._cluster.allocator, claim, node)
+                yield publishing.ended(self._scheduler, claim, node)
 
     def _repairs_later(self, node: str, now: float) -> bool:
         """Return whether changes alone of a ledger are not written now: later, or by another replica."""
-        return self._cluster.ledger(node).retry_at > now or not self._work.owns_node(node)
+        return self._scheduler.ledger(node).retry_at > now or not self._work.owns_node(node)
 
     def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
         """Return the write of the ledgers of these nodes as they should be."""
@@ -150,7 +149,7 @@ class LedgerWrites:
         added_here: list[NewClaim] = []
         for node in nodes:
             new = added.get(node, ())
-            claims = (*self._cluster.ledger(node).remaining(), *(each.claim for each in new))
+            claims = (*self._scheduler.ledger(node).remaining(), *(each.claim for each in new))
             added_here += new
             messages.append((subject_of(node), NodeLedger(node=node, claims=claims)))
         return self._writer.write(messages, added_here, guard=self._division.guard)
@@ -172,8 +171,8 @@ class LedgerWrites:
         if completed.result is Result.WRITTEN:
             for written in completed.write.writes:
                 self._contention.written(written.message.node)
-                self._cluster.ledger(written.message.node).refusals = 0
-                self._cluster.ledger(written.message.node).retry_at = 0.0
+                self._scheduler.ledger(written.message.node).refusals = 0
+                self._scheduler.ledger(written.message.node).retry_at = 0.0
             for written in completed.newer:
                 self._ledgers.enter(written.message.node, written.message.claims, now.monotonic)
                 if written.message.gone:
@@ -203,7 +202,7 @@ class LedgerWrites:
         """Retry a write that the server refused with back-off: its pods are decided again, its removals are kept."""
         self.resume_at = now + PAUSE
         for refused in write.writes:
-            ledger = self._cluster.ledger(refused.message.node)
+            ledger = self._scheduler.ledger(refused.message.node)
             ledger.retry_at = now + RETRY.delay(ledger.refusals)
             ledger.refusals += 1
         for each in new:
@@ -216,11 +215,11 @@ class LedgerWrites:
         commands: list[Command] = []
         for each in new:
             uid = each.uid
-            if self._cluster.claim_on(each.node, uid) is None:
+            if self._scheduler.claim_on(each.node, uid) is None:
                 # The claim was not written, or was removed again before its write was acknowledged.
                 self._scheduler.release(each.node, uid)
                 continue
-            record = self._cluster.pods.get(uid)
+            record = self._scheduler.pods.get(uid)
             if record is None:
                 continue
             record.report(placed_on(each.node), now.monotonic)

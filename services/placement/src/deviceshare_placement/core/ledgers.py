@@ -28,7 +28,6 @@ class Ledgers:
 
     def __init__(self, scheduler: Scheduler, traces: ClaimTraces) -> None:
         self._scheduler = scheduler
-        self._cluster = scheduler.cluster
         self._traces = traces
         self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
         """By node, and by the claim's id and the pod's uid: an outcome belongs to a claim only if both match."""
@@ -50,16 +49,16 @@ class Ledgers:
     def enter(self, node: str, claims: Iterable[Claim], now: float) -> None:
         """Make the claims of a newer version of a ledger the known ones: charge new claims, release removed ones."""
         _, new = self._scheduler.claim(node, claims)
-        record = self._cluster.ledger(node)
+        record = self._scheduler.ledger(node)
         for claim in new:
-            pod = self._cluster.pods.get(claim.uid)
+            pod = self._scheduler.pods.get(claim.uid)
             self._traces.claimed(claim, pod.reported if pod is not None else "")
         outcomes = self._outcomes.get(node, {})
         for claim in new:
             self._check(node, claim, now)
             if (outcome := outcomes.get((claim.id, claim.uid))) is not None:
                 self._apply(record, outcome, now)
-        if new and (fact := self._cluster.allocator.node(node)) is not None and not fact.takes_pods:
+        if new and (fact := self._scheduler.node(node)) is not None and not fact.takes_pods:
             self.node_lost(node)
         if not record.claims:
             self.idle.add(node)
@@ -70,7 +69,7 @@ class Ledgers:
 
     def _check(self, node: str, claim: Claim, now: float) -> None:
         """Check whether a new claim may stay."""
-        pod = self._cluster.pods.get(claim.uid)
+        pod = self._scheduler.pods.get(claim.uid)
         if pod is None and claim.uid not in self._gone:
             self.orphans[claim.uid] = (node, now)
         elif pod is None or pod.fact.ended:
@@ -81,9 +80,9 @@ class Ledgers:
     def contradiction(self, node: str, claims: Iterable[Claim]) -> str:
         """Return why a version of a ledger cannot be right: a claim of another node has the same id; '' if it can."""
         for claim in claims:
-            known = self._cluster.claims.get(claim.uid)
-            if known and known.get(claim.id, node) != node:
-                return f"claim {claim.id} is on node {known[claim.id]} already"
+            known = self._scheduler.claims_of(claim.uid).get(claim.id, node)
+            if known != node:
+                return f"claim {claim.id} is on node {known} already"
         return ""
 
     def outcomes(self, node: str, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
@@ -98,7 +97,7 @@ class Ledgers:
             self._outcomes[node] = {(outcome.claim, outcome.uid): outcome for outcome in outcomes.outcomes}
         else:
             self._outcomes.pop(node, None)
-        record = self._cluster.ledgers.get(node)
+        record = self._scheduler.ledgers.get(node)
         if record is not None:
             for outcome in new:
                 self._apply(record, outcome, now)
@@ -124,7 +123,7 @@ class Ledgers:
                 self._doubt(outcome, now)
 
     def _doubt(self, outcome: Outcome, now: float) -> None:
-        pod = self._cluster.pods.get(outcome.uid)
+        pod = self._scheduler.pods.get(outcome.uid)
         if pod is not None and outcome.claim in pod.claims and not (pod.fact.node or pod.fact.ended):
             self.unconfirmed.setdefault(outcome.claim, (outcome.uid, now))
 
@@ -134,7 +133,7 @@ class Ledgers:
         while self.unconfirmed and now >= (first := next(iter(self.unconfirmed.items())))[1][1] + BOUND_GRACE:
             claim, (uid, _) = first
             del self.unconfirmed[claim]
-            pod = self._cluster.pods.get(uid)
+            pod = self._scheduler.pods.get(uid)
             if pod is not None and claim in pod.claims and not (pod.fact.node or pod.fact.ended):
                 node = pod.claims[claim]
                 asked += self.withdraw(node, claim) and owns(node)
@@ -142,13 +141,13 @@ class Ledgers:
 
     def readable_again(self, node: str) -> None:
         """Make the changes of a ledger due again that were not written while a message about its node was invalid."""
-        record = self._cluster.ledgers.get(node)
+        record = self._scheduler.ledgers.get(node)
         if record is not None and record.changes:
             self.due.add(node)
 
     def withdraw(self, node: str, claim: str) -> bool:
         """Request the withdrawal of a claim; return False if it was requested before."""
-        record = self._cluster.ledgers[node]
+        record = self._scheduler.ledgers[node]
         if record.claims[claim].withdraw or claim in record.withdraw:
             return False
         record.withdraw.add(claim)
@@ -161,18 +160,18 @@ class Ledgers:
         The gang is decided again as a whole: its other pods may go to other nodes as well. Pods that a cordon does not
         concern stay on a node that is ready, unless it is ``gone``.
         """
-        fact = None if gone else self._cluster.allocator.node(node)
-        cordons = self._cluster.allocator.conf.predicates.unschedulable
-        for claim in list(self._cluster.ledger(node).claims.values()):
-            pod = self._cluster.pods.get(claim.uid)
+        fact = None if gone else self._scheduler.node(node)
+        cordons = self._scheduler.conf.predicates.unschedulable
+        for claim in list(self._scheduler.ledger(node).claims.values()):
+            pod = self._scheduler.pods.get(claim.uid)
             if pod is None or pod.fact.node or pod.fact.ended:
                 continue
             if fact is not None and fact.ready and (not cordons or tolerates(pod.fact.ask.tolerations, CORDONED)):
                 continue
-            group = self._cluster.groups[pod.fact.group]
+            group = self._scheduler.groups[pod.fact.group]
             if group.fact is None or group.fact.min_member <= 1:
                 continue
-            for member in (self._cluster.pods[uid] for uid in group.members):
+            for member in (self._scheduler.pods[uid] for uid in group.members):
                 if not (member.fact.node or member.fact.ended):
                     for each, where in member.claims.items():
                         self.withdraw(where, each)
@@ -183,8 +182,8 @@ class Ledgers:
         The other node may have other cards, and the binder may hear of the ledger before it hears of the node.
         """
         self.node_lost(node, gone=True)
-        for claim in self._cluster.ledger(node).claims.values():
-            pod = self._cluster.pods.get(claim.uid)
+        for claim in self._scheduler.ledger(node).claims.values():
+            pod = self._scheduler.pods.get(claim.uid)
             if pod is not None and not (pod.fact.node or pod.fact.ended):
                 self.withdraw(node, claim.id)
 
@@ -193,8 +192,8 @@ class Ledgers:
         idle, self.idle = self.idle, set()
         found = []
         for node in sorted(idle):
-            record = self._cluster.ledger(node)
-            if self._cluster.allocator.node(node) is not None or record.claims or node == INTER_POD:
+            record = self._scheduler.ledger(node)
+            if self._scheduler.node(node) is not None or record.claims or node == INTER_POD:
                 continue
             if busy(node) or record.retry_at > now:
                 self.idle.add(node)
@@ -204,15 +203,15 @@ class Ledgers:
 
     def drop(self, node: str) -> None:
         """Forget the empty ledger of a node that is gone."""
-        record = self._cluster.ledgers.get(node)
-        if record is not None and not record.claims and self._cluster.allocator.node(node) is None:
-            del self._cluster.ledgers[node]
+        record = self._scheduler.ledgers.get(node)
+        if record is not None and not record.claims and self._scheduler.node(node) is None:
+            self._scheduler.forget_ledger(node)
             self.due.discard(node)
 
     def remove(self, uid: str) -> None:
         """Remove all claims of a pod that holds no devices any more."""
-        for claim, node in self._cluster.claims[uid].items() if uid in self._cluster.claims else ():
-            self._cluster.ledgers[node].remove.add(claim)
+        for claim, node in self._scheduler.claims_of(uid).items():
+            self._scheduler.ledgers[node].remove.add(claim)
             self.due.add(node)
         self.orphans.pop(uid, None)
 
@@ -229,7 +228,7 @@ class Ledgers:
         bound = pod.fact.node
         if len(pod.claims) < 2 and all(node == bound for node in pod.claims.values() if bound):
             return
-        claims = [(self._cluster.ledgers[node].claims[claim], node) for claim, node in pod.claims.items()]
+        claims = [(self._scheduler.ledgers[node].claims[claim], node) for claim, node in pod.claims.items()]
         keep, _ = min(
             claims, key=lambda found: (found[1] != bound, found[0].withdraw, found[0].decided_at, found[0].id)
         )
@@ -244,7 +243,7 @@ class Ledgers:
         while self._gone and now >= next(iter(self._gone.values())) + REMEMBER_GONE:
             del self._gone[next(iter(self._gone))]
         for uid, (node, since) in list(self.orphans.items()):
-            if uid in self._cluster.pods:
+            if uid in self._scheduler.pods:
                 del self.orphans[uid]
             elif uid in self.invalid:
                 self.orphans[uid] = (node, now)
@@ -264,7 +263,7 @@ class Ledgers:
         """
         self.asked.discard(uid)
         orphan = self.orphans.get(uid)
-        if orphan is None or uid in self._cluster.pods:
+        if orphan is None or uid in self._scheduler.pods:
             return ""
         if exists:  # not readable
             self.orphans[uid] = (orphan[0], now)

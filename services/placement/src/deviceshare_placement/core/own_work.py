@@ -12,7 +12,7 @@ from zlib import crc32
 
 from deviceshare.model import QueueFact
 from deviceshare.queueing import ROOT
-from deviceshare.scheduler import ClusterState, GroupRecord
+from deviceshare.scheduler import GroupRecord, Scheduler
 from deviceshare_bus.cores.division import Division
 from deviceshare_bus.messages.subjects import PARTITIONS, partition
 
@@ -32,8 +32,8 @@ _QUEUE = "queue "
 class OwnWork:
     """The part of the groups and nodes that this replica works on."""
 
-    def __init__(self, cluster: ClusterState, division: Division) -> None:
-        self._cluster = cluster
+    def __init__(self, scheduler: Scheduler, division: Division) -> None:
+        self._scheduler = scheduler
         self._division = division
         self._parts: dict[str, tuple[str, bool]] = {}
         """For each queue, the part of the work that it belongs to, and whether bounds prevent its division."""
@@ -71,7 +71,7 @@ class OwnWork:
 
     def _key(self, group: GroupRecord) -> str:
         """Return the key under which the division knows the owner of a group."""
-        part, bounded = self._part(self._cluster.queue_of_group(group))
+        part, bounded = self._part(self._scheduler.queue_of_group(group))
         return f"group {group.key}" if not bounded and self._division.is_split(part) else part
 
     def owns_queue(self, name: str) -> bool:
@@ -97,7 +97,7 @@ class OwnWork:
                 level = levels[partition(name)]
                 return level, crc32(f"{instance} {name}".encode()) if level else 0
 
-            self._cluster.allocator.prefer(preference)
+            self._scheduler.prefer(preference)
 
     def level(self, node: str) -> int:
         """Return how many other replicas prefer a node rather than this one."""
@@ -160,7 +160,7 @@ class OwnWork:
 
     def _find_part(self, queue: str) -> tuple[str, bool]:
         path = self._path(queue)
-        queues = self._cluster.queues
+        queues = self._scheduler.queues
         bounded = {name for name, fact in queues.items() if fact.capability}
         if bounded & {ROOT, *path[1:]}:
             # An ancestor bounds several queues together.
@@ -171,7 +171,7 @@ class OwnWork:
     def _path(self, queue: str) -> list[str]:
         """Return a queue and its ancestors below the root; a cycle ends it."""
         path = [queue]
-        while (fact := self._cluster.queues.get(path[-1])) is not None and fact.parent not in ("", ROOT, *path):
+        while (fact := self._scheduler.queues.get(path[-1])) is not None and fact.parent not in ("", ROOT, *path):
             path.append(fact.parent)
         return path
 

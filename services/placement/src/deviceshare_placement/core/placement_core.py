@@ -66,16 +66,15 @@ class PlacementCore:
 
     def __init__(self, instance: str, claim_prefix: str, *, divided: bool = False) -> None:
         self.scheduler = Scheduler(instance)
-        self._cluster = self.scheduler.cluster
         self._division = Division(Stream.LEDGER, "placement", instance, claim_prefix if divided else "")
-        self._work = OwnWork(self._cluster, self._division)
+        self._work = OwnWork(self.scheduler, self._division)
         self._unread = {Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME}
         """Streams that have not been read to their end: nothing is decided before."""
         self._synced = False
         """Whether the whole cluster has been on the bus once: nothing is decided before."""
         self._traces = ClaimTraces(instance)
         self._ledgers = Ledgers(self.scheduler, self._traces)
-        self._borrowing = Borrowing(self._cluster.accounts, self._work.owns_queue)
+        self._borrowing = Borrowing(self.scheduler, self._work.owns_queue)
         self._contention = Contention(self._work.level)
         self._facts = Facts(self.scheduler, self._ledgers, self._work)
         self._writes = LedgerWrites(
@@ -189,7 +188,7 @@ class PlacementCore:
             *(
                 due
                 for node in self._ledgers.due
-                if self._work.owns_node(node) and (due := self._cluster.ledger(node).retry_at)
+                if self._work.owns_node(node) and (due := self.scheduler.ledger(node).retry_at)
             ),
         ]
 
@@ -243,11 +242,11 @@ class PlacementCore:
         self._facts.valid(outcome_subject(node))
         commands: list[Command] = []
         for outcome in self._ledgers.outcomes(node, outcomes, now.monotonic):
-            record = self._cluster.pods.get(outcome.uid)
+            record = self.scheduler.pods.get(outcome.uid)
             if record is None:
                 continue
             self.scheduler.refuse(outcome.uid, outcome.reason if outcome.state == REFUSED else "", now.monotonic)
-            if not self._work.owns(self._cluster.group(record.fact.group)):
+            if not self._work.owns(self.scheduler.group(record.fact.group)):
                 continue
             commands += count_attempts("error", outcome.state == REFUSED)
             step = f"claim {outcome.state}"
@@ -267,7 +266,7 @@ class PlacementCore:
             self._shards_changed()
             commands += self._facts.take_ended()
         if self._may_decide(now.monotonic):
-            self._work.split_large(self._cluster.dispatcher.waiting(), now.monotonic)
+            self._work.split_large(self.scheduler.waiting(), now.monotonic)
             if self._undecided or min(work, default=inf) <= now.monotonic:
                 commands += self._decide(now)
         return commands + self._report_waiting(now.monotonic)
@@ -277,7 +276,7 @@ class PlacementCore:
         commands: list[Command] = []
         if not self._explanations_expire and self._work.owns_expiry:
             self._explanations_expire = True
-            commands.append(publishing.expire_others(self._cluster))
+            commands.append(publishing.expire_others(self.scheduler))
         commands += self._reconcile(now.monotonic)
         self._borrowing.update(now.monotonic, shared=self._division.others > 0)
         decided = self.scheduler.round(now, self._work, self._contention.paused(now.monotonic))
@@ -315,6 +314,6 @@ class PlacementCore:
     def _report_waiting(self, now: float) -> list[Command]:
         commands: list[Command] = []
         for each in self.scheduler.reports(now):
-            ref = self._cluster.pods[each.uid].fact.ref
+            ref = self.scheduler.pods[each.uid].fact.ref
             commands += (publishing.publish(each), RecordStep(each.uid, ref, "pending", message=each.message))
         return commands

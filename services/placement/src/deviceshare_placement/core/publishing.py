@@ -1,9 +1,8 @@
 """What is written to EXPLAIN: why pods wait, and why those that have ended were placed."""
 
-from deviceshare.allocation import Allocator
 from deviceshare.families import explain_claim
 from deviceshare.model import Claim, Explanation
-from deviceshare.scheduler import ClusterState
+from deviceshare.scheduler import Scheduler
 from deviceshare_bus.cores.core import ExpireOthers, PutLatest
 from deviceshare_bus.messages.subjects import Stream, explain
 
@@ -19,14 +18,14 @@ def publish(explanation: Explanation, *, ttl: float | None = None) -> PutLatest:
     return PutLatest(explain(explanation.uid), explanation, ttl)
 
 
-def expire_others(cluster: ClusterState) -> ExpireOthers:
+def expire_others(scheduler: Scheduler) -> ExpireOthers:
     """Return the command that lets explanations expire whose objects were deleted while the service did not run."""
-    groups = (group.fact for group in cluster.groups.values())
-    uids = {*cluster.pods, *(fact.uid for fact in groups if fact is not None)} - {""}
+    groups = (group.fact for group in scheduler.groups.values())
+    uids = {*scheduler.pods, *(fact.uid for fact in groups if fact is not None)} - {""}
     return ExpireOthers(Stream.EXPLAIN, tuple(map(explain, sorted(uids))), EXPLANATION_TTL)
 
 
-def ended(allocator: Allocator, claim: Claim, node: str) -> PutLatest:
+def ended(scheduler: Scheduler, claim: Claim, node: str) -> PutLatest:
     """Return the command that keeps why a pod was placed, when it has ended and its claim is to be removed."""
-    fact = allocator.node(node)
+    fact = scheduler.node(node)
     return publish(explain_claim(claim, node, fact.cards if fact is not None else ()))
