@@ -79,22 +79,22 @@ class Replica:
             self.pending.append(self.membership.lease(now, idle=self.idle))
 
     def work(self, shard: int, now: float) -> None:
-        if self.membership.is_trusted(now) and self.membership.owns(shard):
+        if self.membership.may_work(now) and self.membership.owns_shard(shard):
             self.pending.append(ShardWrite(shard, self.membership.member, self.read))
 
     def work_on_parts(self, now: float) -> None:
-        if not self.membership.is_trusted(now):
+        if not self.membership.may_work(now):
             return
         for part, groups in PARTS.items():
             split = self.membership.is_split(part)
             for group in groups:
-                if self.membership.owns(shard_of(group if split else part)):
+                if self.membership.owns(group if split else part):
                     self.pending.append(ShardWrite(group, self.membership.member, self.read))
 
     def divide(self, rng: random.Random) -> None:
         for part in PARTS:
-            if self.membership.owns(shard_of(part)):
-                rng.choice([self.membership.divide, self.membership.merge])(part)
+            if self.membership.owns(part):
+                self.membership.divide(part, divided=rng.choice([True, False]))
 
     def flush(self, most: int, rng: random.Random | None = None) -> None:
         """Let the server receive messages; with ``rng``, work in any order among the other messages."""
@@ -163,14 +163,14 @@ def test_a_share_has_one_owner_at_every_moment_and_one_in_the_end(seed: int) -> 
     settle(replicas, now, 8 * PERIOD)
     check(stream)
     for shard in range(SHARDS):
-        assert sum(replica.membership.owns(shard) for replica in replicas) == bool(replicas)
+        assert sum(replica.membership.owns_shard(shard) for replica in replicas) == bool(replicas)
     for part, groups in PARTS.items():
-        split = {replica.membership.is_split(part) for replica in replicas if replica.membership.owns(shard_of(part))}
+        split = {replica.membership.is_split(part) for replica in replicas if replica.membership.owns(part)}
         for group in groups:
             workers = [
                 replica
                 for replica in replicas
-                if replica.membership.owns(shard_of(group if replica.membership.is_split(part) else part))
+                if replica.membership.owns(group if replica.membership.is_split(part) else part)
             ]
             assert len(workers) == bool(replicas), (part, group, split)
 
@@ -179,15 +179,15 @@ def test_a_dead_member_is_replaced_within_three_periods_and_only_its_shares_move
     stream = Stream()
     replicas = [Replica(stream, f"placement-{number}", f"member-{number}") for number in range(3)]
     now = settle(replicas, 0.0, 3 * PERIOD)
-    owned = [{shard for shard in range(SHARDS) if replica.membership.owns(shard)} for replica in replicas]
+    owned = [{shard for shard in range(SHARDS) if replica.membership.owns_shard(shard)} for replica in replicas]
     assert sum(map(len, owned)) == SHARDS
     assert min(map(len, owned)) > SHARDS / 3 * 0.75, "the shards are even"
     dead = replicas.pop()
     settle(replicas, now, 3 * PERIOD)
     for replica, before in zip(replicas, owned, strict=False):
-        assert before <= {shard for shard in range(SHARDS) if replica.membership.owns(shard)}
-    assert all(sum(replica.membership.owns(shard) for replica in replicas) == 1 for shard in owned[2])
-    assert dead.membership.owns(min(owned[2])), "the dead member does not know yet"
+        assert before <= {shard for shard in range(SHARDS) if replica.membership.owns_shard(shard)}
+    assert all(sum(replica.membership.owns_shard(shard) for replica in replicas) == 1 for shard in owned[2])
+    assert dead.membership.owns_shard(min(owned[2])), "the dead member does not know yet"
     assert not stream.put(ShardWrite(min(owned[2]), dead.membership.member, dead.read)), (
         "but the server refuses its writes"
     )
@@ -197,16 +197,16 @@ def test_a_newcomer_owns_nothing_before_the_others_name_it() -> None:
     stream = Stream()
     old, new = Replica(stream, "a", "a1"), Replica(stream, "b", "b1")
     now = settle([old], 0.0, PERIOD)
-    assert all(old.membership.owns(shard) for shard in range(SHARDS))
+    assert all(old.membership.owns_shard(shard) for shard in range(SHARDS))
     new.act(now)
     new.flush(10)
     new.receive(1000, now)
     assert new.membership.joined
-    assert not any(new.membership.owns(shard) for shard in range(SHARDS))
+    assert not any(new.membership.owns_shard(shard) for shard in range(SHARDS))
     old.work(0, now)
     old.receive(1000, now)
     assert old.membership.outdated
-    assert not all(old.membership.owns(shard) for shard in range(SHARDS)), "the old one stops at once"
+    assert not all(old.membership.owns_shard(shard) for shard in range(SHARDS)), "the old one stops at once"
     assert old.membership.lease(now, idle=False).members == (), "but does not say so while a write is in flight"
     assert old.membership.lease(now, idle=True).members == ("b1",)
 
@@ -230,10 +230,10 @@ def test_a_fenced_member_takes_part_again_under_a_new_id() -> None:
     stream.put(Fence(service="placement", member="a1"))
     now = settle([replica], now, PERIOD / 2)
     assert replica.membership.member == "a1-1"
-    assert not replica.membership.is_trusted(now), "it waits for a period"
+    assert not replica.membership.may_work(now), "it waits for a period"
     now = settle([replica], now, PERIOD)
-    assert replica.membership.owns(0)
-    assert replica.membership.is_trusted(now)
+    assert replica.membership.owns_shard(0)
+    assert replica.membership.may_work(now)
 
 
 def test_two_processes_with_one_name_end_one_another_ever_more_rarely() -> None:
@@ -281,7 +281,7 @@ def test_a_member_that_never_names_others_is_reported_and_fenced() -> None:
         assert now - began < (NAMING + 2) * PERIOD
     assert now - began >= NAMING * PERIOD
     settle([other], now, PERIOD)
-    assert other.membership.owns(0)
+    assert other.membership.owns_shard(0)
     assert other.membership.unnaming(now) == []
 
 
@@ -290,12 +290,30 @@ def test_a_large_part_is_divided_and_merged_again() -> None:
     replicas = [Replica(stream, f"placement-{number}", f"member-{number}") for number in range(3)]
     now = settle(replicas, 0.0, 3 * PERIOD)
     (part,) = ["queue a"]
-    (owner,) = [each for each in replicas if each.membership.owns(shard_of(part))]
+    (owner,) = [each for each in replicas if each.membership.owns(part)]
     for divided in (True, False):
-        (owner.membership.divide if divided else owner.membership.merge)(part)
+        owner.membership.divide(part, divided=divided)
         now = settle(replicas, now, PERIOD)
         assert [each.membership.is_split(part) for each in replicas if each is not owner] == [divided, divided]
         assert owner.membership.is_split(part) == divided
+
+
+def test_a_part_that_is_divided_anew_is_worked_on_by_groups_once_a_new_lease_says_so() -> None:
+    stream = Stream()
+    replicas = [Replica(stream, f"placement-{number}", f"member-{number}") for number in range(2)]
+    now = settle(replicas, 0.0, 3 * PERIOD)
+    part = "queue a"
+    owner, other = sorted(replicas, key=lambda replica: not replica.membership.owns(part))
+    for divided in (True, False):
+        owner.membership.divide(part, divided=divided)
+        now = settle(replicas, now, PERIOD)
+    owner.membership.divide(part)
+    stream.put(owner.membership.lease(now, idle=True))
+    other.receive(1000, now)
+    assert not other.membership.is_split(part), "its lease of before does not count"
+    stream.put(other.membership.lease(now, idle=True))
+    other.receive(1000, now)
+    assert other.membership.is_split(part)
 
 
 def test_who_owns_by_a_fact_waits_until_all_others_work_by_it() -> None:
@@ -334,25 +352,42 @@ def test_a_member_that_joins_again_has_read_what_it_had_read_before() -> None:
     assert other.membership.least_read == 10
 
 
+def test_a_member_that_joins_again_owns_nothing_before_its_new_id_is_named() -> None:
+    stream = Stream()
+    replicas = [Replica(stream, "a", "a1"), Replica(stream, "b", "b1")]
+    now = settle(replicas, 0.0, 3 * PERIOD)
+    again, other = (replica.membership for replica in replicas)
+    stream.put(again.end_own())
+    replicas[0].receive(1000, now)
+    stream.put(again.lease(now, idle=True))
+    replicas[0].receive(1000, now)
+    assert again.joined
+    assert not any(map(again.owns_shard, range(SHARDS))), "the lease of the other one names its former id"
+    replicas[1].receive(1000, now)
+    stream.put(other.lease(now, idle=True))
+    replicas[0].receive(1000, now)
+    assert any(map(again.owns_shard, range(SHARDS)))
+
+
 def test_of_a_deletion_while_a_newcomer_joins_exactly_one_member_reports() -> None:
     for read_by_old in (5, 9):
         stream = Stream()
         old, new = Replica(stream, "a", "a1"), Replica(stream, "b", "b1")
         now = settle([old], 0.0, PERIOD)
-        shard = next(shard for shard in range(SHARDS) if _outranks("b", "a", shard))
+        key = next(key for key in map(str, range(SHARDS)) if _outranks("b", "a", shard_of(key)))
         new.membership.position_read = 5
         new.act(now)
         new.flush(10)
         new.receive(1000, now)
-        assert new.membership.answers_for(shard, 7) is None, "it has not been named"
-        assert old.membership.answers_for(shard, 3) is True
+        assert new.membership.answers_for(key, 7) is None, "it has not been named"
+        assert old.membership.answers_for(key, 3) is True
         old.receive(1000, now)
-        assert old.membership.answers_for(shard, 4) is True, "until it has named the newcomer"
+        assert old.membership.answers_for(key, 4) is True, "until it has named the newcomer"
         old.membership.position_read = read_by_old
         settle([old, new], now, PERIOD)
-        assert old.membership.answers_for(shard, 20) is False
-        assert new.membership.answers_for(shard, 20) is True
-        assert new.membership.answers_for(shard, 7) is (read_by_old < 7), "the old one has reported what it had read"
+        assert old.membership.answers_for(key, 20) is False
+        assert new.membership.answers_for(key, 20) is True
+        assert new.membership.answers_for(key, 7) is (read_by_old < 7), "the old one has reported what it had read"
 
 
 def _outranks(instance: str, other: str, shard: int) -> bool:
@@ -368,9 +403,9 @@ def test_leases_of_members_that_never_existed_are_bounded_and_fenced() -> None:
         stream.put(Lease(service="placement", member=f"stranger-{number}", instance=f"x-{number}"))
     replica.receive(10_000, now)
     assert len(replica.membership.others) == MAX_MEMBERS
-    assert not replica.membership.owns(0)
+    assert not replica.membership.owns_shard(0)
     settle([replica], now, 2 * PERIOD)
-    assert replica.membership.owns(0)
+    assert replica.membership.owns_shard(0)
 
 
 def test_no_member_is_fenced_after_an_outage_of_the_bus_before_its_renewals_can_have_arrived() -> None:

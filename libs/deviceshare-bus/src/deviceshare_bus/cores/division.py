@@ -10,7 +10,7 @@ from math import inf
 
 from deviceshare_bus.cores.core import Command, Count, Event, Guard, Log, Now, PutLatest, Stopping
 from deviceshare_bus.cores.membership import Membership
-from deviceshare_bus.messages.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, Fence, Lease, shard_of
+from deviceshare_bus.messages.leases import FENCE_SECONDS, LEASE_SECONDS, PERIOD, Fence, Lease
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.messages.subjects import fence as fence_subject
 from deviceshare_bus.messages.subjects import lease as lease_subject
@@ -38,27 +38,17 @@ def of_replicas(service: str, content: Lease | Fence) -> LeaseReceived | FenceRe
     return LeaseReceived(content) if isinstance(content, Lease) else FenceReceived(content)
 
 
-class Division:
-    """What this replica owns of the work of a service.
+class Division(Membership):
+    """The membership of a core: what is to be written are commands.
 
     Args:
         stream: the stream that the service writes.
-        service: the service.
-        instance: the name of the process.
-        member: the id of this replica, unique for ever; '' for one that is alone by construction, and owns everything.
-        period: seconds, see :data:`deviceshare_bus.messages.leases.PERIOD`.
+        service: as of a :class:`.membership.Membership`, and all that follow.
     """
 
     def __init__(self, stream: Stream, service: str, instance: str, member: str, period: float = PERIOD) -> None:
+        super().__init__(service, instance, member, period)
         self._stream = stream
-        self._service = service
-        self._instance = instance
-        self._members = Membership(service, instance, member, period) if member else None
-        self._period = period
-        self._owns: dict[int, bool] = {}
-        self._splits: dict[str, bool] = {}
-        """Whether parts are divided further, as far as asked."""
-        self._least_read = inf
         self._guarded_until = self._ticked_at = -inf
         """Until when writes have a guard though there are no others."""
         self._guard: Guard | None = None
@@ -68,180 +58,44 @@ class Division:
         """Why this replica does nothing, or less than it should, because of another one; '' if it does."""
         self._fencing: dict[str, float] = {}
         """Members whose fence was written and not received yet, and when it is written again."""
-        self._leases: dict[str, Lease] = {}
-        """The last lease of each other member."""
-        self.changed = False
-        """Whether the part of this replica may be another one; the core clears it."""
         self.took_over = False
         """Whether another member has ended since the core cleared it: its work may be incomplete."""
-
-    @property
-    def member(self) -> str:
-        """The id of this replica, '' for one that is alone by construction."""
-        return self._members.member if self._members is not None else ""
-
-    @property
-    def instance(self) -> str:
-        """The name of the process."""
-        return self._instance
-
-    @property
-    def others(self) -> int:
-        """The number of other members."""
-        return len(self._members.others) if self._members is not None else 0
-
-    @property
-    def steady(self) -> bool:
-        """Whether, as far as this replica knows, each part of the work has an owner."""
-        return self._members is None or self._members.steady
-
-    @property
-    def outdated(self) -> bool:
-        """Whether the next lease waits until this replica has completed what others own."""
-        return self._members is not None and self._members.outdated
-
-    def level(self, key: str) -> int:
-        """Return how many other replicas would rather own a part of the work than this one: 0 for what it owns."""
-        return 0 if self._members is None else self._members.level(shard_of(key))
-
-    # Events
 
     def handle(self, event: LeaseReceived | FenceReceived | Stopping, now: Now) -> list[Command]:
         """Apply a lease or a fence of any service, or end this member."""
         match event:
-            case LeaseReceived(lease=lease):
-                self._receive(lease, now.monotonic)
-            case FenceReceived(fence=fence):
-                return self._end(fence, now.monotonic)
+            case LeaseReceived(lease=lease) if self.member and lease.service == self.service:
+                self.receive(lease, now.monotonic)
+            case FenceReceived(fence=fence) if self.member and fence.service == self.service:
+                return self._receive_fence(fence.member, now.monotonic)
             case Stopping():
                 return self.leave()
         return []
 
-    def _receive(self, lease: Lease, now: float) -> None:
-        if self._members is None or lease.service != self._service:
-            return
-        changed = self._members.receive(lease, now)
-        self._least_read = self._members.least_read
-        if lease.member in self._members.others:
-            self._leases[lease.member] = lease
-        if changed:
-            self._refresh()
-
-    def _end(self, fence: Fence, now: float) -> list[Command]:
-        if self._members is None or fence.service != self._service:
-            return []
-        fenced = fence.member == self._members.member and not self._members.ending
-        namesake = self._members.namesake
-        self._members.end(fence.member, now)
-        self._least_read = self._members.least_read
-        self._fencing.pop(fence.member, None)
-        self._refresh()
+    def _receive_fence(self, member: str, now: float) -> list[Command]:
+        fenced = member == self.member and not self.ending
+        namesake = any(each.lease.instance == self.instance for each in self._others.values())
+        rest = self._others.get(member)
+        self.end(member, now)
+        self._fencing.pop(member, None)
         self.took_over = True
         if fenced:
-            again = f"this one joins again in {self._members.pause:g} seconds"
+            again = f"this one joins again in {self.pause:g} seconds"
             if namesake:
-                text = (
-                    f"another process is named {self._instance} as well: give each one a name of its own (--instance)"
-                )
+                text = f"another process is named {self.instance} as well: give each one a name of its own (--instance)"
                 return [Log("error", f"{text}; {again}")]
             return [Log("warning", f"another replica has ended the lease of this one; {again}")]
-        rest = self._leases.pop(fence.member, None)
-        return (
-            []
-            if rest is None
-            else [PutLatest(lease_subject(self._stream, self._service, rest.member), rest, REMAINS_SECONDS)]
-        )
-
-    def _refresh(self) -> None:
-        self._owns.clear()
-        self._splits.clear()
-        self.changed = True
-
-    # Work
-
-    def owns(self, key: str) -> bool:
-        """Return whether this replica may work on what has this key; see also :meth:`may_work`."""
-        if self._members is None:
-            return True
-        shard = shard_of(key)
-        owns = self._owns.get(shard)
-        if owns is None:
-            owns = self._owns[shard] = self._members.owns(shard)
-        return owns
-
-    def answers_for(self, key: str, sequence: int) -> bool | None:
-        """Return whether this replica reports a fact, by its sequence, about what has a key; None: ask again."""
-        return self._members is None or self._members.answers_for(shard_of(key), sequence)
-
-    def may_work(self, now: float) -> bool:
-        """Return whether this replica may begin any work now: no other member can have fenced it."""
-        return self._members is None or self._members.is_trusted(now)
-
-    def is_split(self, part: str) -> bool:
-        """Return whether a part of the work is divided further: this replica works on what it owns of it."""
-        if self._members is None:
-            return False
-        split = self._splits.get(part)
-        if split is None:
-            split = self._splits[part] = self._members.is_split(part)
-        return split
-
-    @property
-    def divided(self) -> set[str]:
-        """The parts that are divided further as far as this replica knows."""
-        return set() if self._members is None else self._members.splits.respected
-
-    def split(self, part: str, *, divided: bool = True) -> None:
-        """Divide a part of the work further, or no more, which this replica owns."""
-        if self._members is not None and (part in self._members.splits.respected) != divided:
-            (self._members.divide if divided else self._members.merge)(part)
-            self._refresh()
-
-    # Facts by which the work is divided
-
-    def read(self, sequence: int) -> None:
-        """Note that facts have been read up to a sequence."""
-        if self._members is not None:
-            self._members.position_read = max(sequence, self._members.position_read)
-
-    @property
-    def position_read(self) -> int:
-        """The sequence up to which facts have been read."""
-        return 0 if self._members is None else self._members.position_read
-
-    def need_read(self, sequence: int) -> None:
-        """Note that the fact with a sequence changes who owns what."""
-        if self._members is not None:
-            self._members.need_read(sequence)
-
-    def all_read(self, sequence: int) -> bool:
-        """Return whether all other members work by the fact with a sequence; ``changed`` is set when they do."""
-        return sequence <= self._least_read
+        return [] if rest is None else [self._put(rest.lease, REMAINS_SECONDS)]
 
     @property
     def guard(self) -> Guard | None:
         """The guard of writes; None for a replica that has had no others for :data:`LEASE_SECONDS`."""
-        if self._members is None or not (self._members.others or self._ticked_at < self._guarded_until):
+        if not (self.others or self._ticked_at < self._guarded_until):
             return None
-        lease = self._members.current
-        if self._guard is None or self._guard.message is not lease:
-            self._guard = Guard(
-                lease_subject(self._stream, self._service, lease.member),
-                lease,
-                fence_subject(self._stream, self._service, lease.member),
-            )
+        if self._guard is None or self._guard.message is not self.current:
+            of = self._stream, self.service, self.member
+            self._guard = Guard(lease_subject(*of), self.current, fence_subject(*of))
         return self._guard
-
-    # Time
-
-    def due(self, *, active: bool) -> float | None:
-        """Return when :meth:`tick` has something to do without an event, monotonic seconds; None for never.
-
-        ``active``: this replica has work.
-        """
-        if self._members is None:
-            return None
-        return self._members.due(active=active)
 
     def tick(self, now: Now, *, idle: bool, active: bool) -> list[Command]:
         """Renew the lease, and fence silent members.
@@ -249,25 +103,23 @@ class Division:
         ``idle``: no write under the lease is in flight for what another member may own; ``active``: this replica has
         work.
         """
-        if self._members is None:
+        if not self.member:
             return []
         commands = self._report(now.monotonic)
         self._ticked_at = now.monotonic
-        if self._members.others:
+        if self.others:
             self._guarded_until = now.monotonic + LEASE_SECONDS
-        for member in self._members.silent(now.monotonic):
+        for member in self.silent(now.monotonic):
             if now.monotonic >= self._fencing.get(member, 0.0):
-                self._fencing[member] = now.monotonic + self._period
-                commands.append(self._fence(Fence(service=self._service, member=member)))
-        if self._members.renewal_due(now.monotonic, active=active) or (idle and self._members.outdated):
-            lease = self._members.lease(now.monotonic, idle=idle)
-            commands.append(PutLatest(lease_subject(self._stream, self._service, lease.member), lease, LEASE_SECONDS))
+                self._fencing[member] = now.monotonic + self.period
+                commands.append(self._put(Fence(service=self.service, member=member), FENCE_SECONDS))
+        if self.renewal_due(now.monotonic, active=active) or (idle and self.outdated):
+            commands.append(self._put(self.lease(now.monotonic, idle=idle), LEASE_SECONDS))
         return commands
 
     def _report(self, now: float) -> list[Command]:
         """Report members that renew their leases and do not name this one: it can do nothing that they could."""
-        assert self._members is not None
-        unnaming = self._members.unnaming(now)
+        unnaming = self.unnaming(now)
         if unnaming == self._unnaming:
             return []
         new = sorted(set(unnaming) - set(self._unnaming))
@@ -280,7 +132,8 @@ class Division:
 
     def leave(self) -> list[Command]:
         """End this member: nothing that it has written and that is not stored yet can be stored later."""
-        return [] if self._members is None else [self._fence(self._members.end_own())]
+        return [self._put(self.end_own(), FENCE_SECONDS)] if self.member else []
 
-    def _fence(self, fence: Fence) -> PutLatest:
-        return PutLatest(fence_subject(self._stream, self._service, fence.member), fence, FENCE_SECONDS)
+    def _put(self, message: Lease | Fence, seconds: float) -> PutLatest:
+        subject = lease_subject if isinstance(message, Lease) else fence_subject
+        return PutLatest(subject(self._stream, self.service, message.member), message, seconds)

@@ -17,6 +17,8 @@ TRUSTED = 0.75
 """The part of a period, from the sending of a lease that was received, for which a member works."""
 MAX_SENT = 64
 """Renewals of which the time is remembered."""
+MAX_SPLIT = 1000
+"""Parts that may be divided further at the same time."""
 MAX_MEMBERS, MAX_FENCED = 256, 10_000
 """Other members, and members that have ended, that are remembered; leases of further members are ignored."""
 NAMING, NAMING_REPORTED = 15, 2
@@ -39,7 +41,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         instance: the name of the process. A new process with this name ends the leases of older ones.
         number: counts the renewals of the member.
         members: the other members for which this one has stopped to work on what they own, sorted.
-        split: parts of the work that are divided further, sorted (:mod:`deviceshare_bus.cores.splits`).
+        split: parts of the work that are divided further, sorted.
         read: the sequence up to which this member has read the facts by which the work is divided, and after which no
             write was in flight that it had begun before.
     """

@@ -48,15 +48,11 @@ class OwnWork:
     @property
     def others(self) -> int:
         """The number of other replicas."""
-        return self._division.others
+        return len(self._division.others)
 
     def owns(self, group: GroupRecord) -> bool:
         """Return whether this replica decides and explains a group."""
-        if self._division.others and not (
-            self._division.all_read(self._moved_at) and self._division.all_read(group.moved_at)
-        ):
-            return False
-        return self.will_own(group)
+        return max(self._moved_at, group.moved_at) <= self._division.least_read and self.will_own(group)
 
     def will_own(self, group: GroupRecord) -> bool:
         """Return whether this replica decides a group as soon as the others have read what moved it."""
@@ -144,12 +140,12 @@ class OwnWork:
             count = waiting.get(queue, 0)
             if queue not in divided:
                 if count > SPLIT_ABOVE and not bounded:
-                    self._division.split(part)
-            elif bounded or count * (self._division.others + 1) < MERGE_BELOW:
+                    self._division.divide(part)
+            elif bounded or count * (self.others + 1) < MERGE_BELOW:
                 # Of a divided queue this replica counts its own groups.
                 small[queue] = self._small_since.get(queue, now)
                 if now >= small[queue] + MERGE_SECONDS:
-                    self._division.split(part, divided=False)
+                    self._division.divide(part, divided=False)
         self._small_since = small
 
     def _part(self, queue: str) -> tuple[str, bool]:

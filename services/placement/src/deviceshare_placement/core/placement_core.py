@@ -278,7 +278,7 @@ class PlacementCore:
             self._explanations_expire = True
             commands.append(publishing.expire_others(self.scheduler))
         commands += self._reconcile(now.monotonic)
-        self._borrowing.update(now.monotonic, shared=self._division.others > 0)
+        self._borrowing.update(now.monotonic, shared=self._work.others > 0)
         decided = self.scheduler.round(now, self._work, self._contention.paused(now.monotonic))
         commands += self._writes.write(decided, now)
         commands += count_attempts("unschedulable", decided.unplaced)
