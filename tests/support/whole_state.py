@@ -14,7 +14,7 @@ from deviceshare.volumes.matching import LastUnbound
 from deviceshare.volumes.node_labels import NodeLabels
 
 _NOTICES = {
-    "work", "_done", "shrunk", "assumed_version", "_dirty", "_new_room", "_types_seen", "version",
+    "work", "_done", "shrunk", "changed", "assumed_version", "_dirty", "_new_room", "_types_seen", "version",
 }  # fmt: skip
 """Attributes that tell others that something may have changed, count the work done, or ask for a computation."""
 _CACHES = {
@@ -49,7 +49,7 @@ def _values(path: str, value: Any, seen: dict[int, str]) -> Iterator[tuple[str, 
         yield path, len(value)
         for number, each in enumerate(value):
             yield from _values(f"{path}[{number}]", each, seen)
-    elif isinstance(value, msgspec.Struct):
+    elif isinstance(value, msgspec.Struct) and value.__struct_config__.frozen:
         for name in value.__struct_fields__:
             yield from _values(f"{path}.{name}", getattr(value, name), seen)
     elif isinstance(value, bool | int | float | str | bytes | Enum | None):
@@ -64,7 +64,8 @@ def _attributes(path: str, value: object, seen: dict[int, str]) -> Iterator[tupl
         return
     seen[id(value)] = path
     slots = (vars(kind).get("__slots__", ()) for kind in type(value).__mro__)
-    names = [*getattr(value, "__dict__", ()), *(name for each in slots for name in each)]
+    fields = getattr(value, "__struct_fields__", ())
+    names = [*getattr(value, "__dict__", ()), *(name for each in slots for name in each), *fields]
     for name in names:
         if name not in _SKIPPED:
             yield from _values(f"{path}.{name}", getattr(value, name, None), seen)
