@@ -17,23 +17,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from deviceshare.model import ConfigError, trace_id
+from deviceshare.model import ConfigError
 
 from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
     CommonCommand,
     Core,
-    Count,
     Event,
     ExpireOthers,
-    Log,
     PutLatest,
     Read,
     ReadBack,
-    RecordBatch,
-    RecordStep,
-    RecordTrace,
     Stopping,
     Tick,
     Write,
@@ -44,6 +39,7 @@ from deviceshare_bus.messages.subjects import of_replicas
 from deviceshare_bus.runtime.core_writes import CoreWrites
 from deviceshare_bus.runtime.invalid_messages import InvalidMessages
 from deviceshare_bus.runtime.options import core_log_limit
+from deviceshare_bus.runtime.records import Records
 from deviceshare_bus.runtime.service import Context
 from deviceshare_bus.streams.expiring import expire_others
 from deviceshare_bus.streams.follower import BusWiped
@@ -129,7 +125,7 @@ class Shell:
         self._sources = {source.stream: source for source in sources}
         self._perform = perform
         self._clock = context.clock
-        self._tracing = context.tracing
+        self._records = Records(context)
         self._latest = LatestWriter(context.publisher)
         self._leases = LatestWriter(context.publisher)
         """For leases and fences, which must not wait for the answers to other messages."""
@@ -149,7 +145,7 @@ class Shell:
         """The service's own commands in flight."""
         self._writes = CoreWrites(
             context.publisher,
-            self._clock if self._tracing.enabled else None,
+            self._clock if context.tracing.enabled else None,
             self.post,
             lambda error: self._group.create_task(_fail(error)),
         )
@@ -205,7 +201,7 @@ class Shell:
             if isinstance(command, PutLatest) and not of_replicas(command.subject):
                 self._latest.put(command.subject, encode(command.message), ttl=command.ttl)
             else:
-                self._record(command)
+                self._records.write(command)
         await self._latest.drain(REST)
         earlier = len(self._commands)
         self.handle(Stopping())
@@ -223,7 +219,7 @@ class Shell:
         self._handle_answers()
         self.handle(Tick())
         for command in self._commands:
-            self._record(command)
+            self._records.write(command)
         if own:
             await self._context.events.flush()  # the process may be killed before the requests are answered
         if failed := await finish(LAST, *map(self._answer, own)):
@@ -339,33 +335,10 @@ class Shell:
                     case ExpireOthers(stream=stream, keep=keep, ttl=ttl):
                         self._start(expire_others(self._context.connection, self._context.publisher, stream, keep, ttl))
                     case _:
-                        if not self._record(command):
+                        if not self._records.write(command):
                             self._perform_own(command)
                 self._commands.popleft()
             self._command_done.set()
-
-    def _record(self, command: Command) -> bool:
-        """Execute a command that records what has happened, which has no answer; return whether it is one."""
-        match command:
-            case RecordStep():
-                self._context.events.step(command)
-            case Count(name=name, amount=amount):
-                self._context.events.count(name, amount)
-            case RecordTrace():
-                self._tracing.record(command)
-            case RecordBatch():
-                now = self._clock().wall
-                self._context.metrics.observe_round(max(0.0, now - command.at))
-                self._tracing.batch(command, now)
-            case Log(level=level, message=message, details=details):
-                number = logging.getLevelName(level.upper())
-                if log.isEnabledFor(number):
-                    if (uid := details.get("uid")) is not None:
-                        details = {**details, "trace_id": trace_id(uid)}
-                    log.log(number, "%s", message, extra=details)
-            case _:
-                return False
-        return True
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._performing += 1
