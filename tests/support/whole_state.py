@@ -14,7 +14,7 @@ from deviceshare.volumes.matching import LastUnbound
 from deviceshare.volumes.node_labels import NodeLabels
 
 _NOTICES = {
-    "work", "_done", "shrunk", "changed", "assumed_version", "_dirty", "_new_room", "_types_seen", "version",
+    "work", "_done", "_shrunk", "changed", "assumed_version", "_dirty", "_new_room", "_types_seen", "version",
 }  # fmt: skip
 """Attributes that tell others that something may have changed, count the work done, or ask for a computation."""
 _CACHES = {

@@ -127,18 +127,20 @@ class Dispatcher:
         ``now`` (monotonic seconds) is for pauses, ``wall`` (unix seconds, None: the same as ``now``) determines which
         jobs are overdue. ``avoided``: nodes that only a job gets which fits nowhere else.
         """
-        result = RoundResult()
-        no_room: dict[PodRequest, Unplaceable] = {}
-        self._now = now
-        self.reservations.avoided = avoided
+        result, no_room = RoundResult(), dict[PodRequest, Unplaceable]()
+        self._now, self.reservations.avoided = now, avoided
         self._wall_offset = 0.0 if wall is None else wall - now
         self.queues.refresh()
+        shrunk = self.queues.groups.take_shrunk()
+        if not (any(jobs.counts for jobs in self._job_queues.values()) or any(self.reservations)):
+            # The round after the one that placed the last pod.
+            self._new_room, self._due = NO_ROOM, inf
+            return result
         for reservation in self.reservations:
             if self._job_queues[ALLOCATE].find(reservation.key) is None:
                 self._drop(reservation)
-        for key in self.queues.groups.shrunk:
+        for key in shrunk:
             self._job_queues[ALLOCATE].move(key, self._order_key)
-        self.queues.groups.shrunk.clear()
         self._wake(now)
         self._work.begin([(action, queue) for action, jobs in self._job_queues.items() for queue in jobs.queues])
         self._serve_overdue(result)
@@ -227,11 +229,10 @@ class Dispatcher:
             for queue in jobs.parked.outdated_queues if self._reasons else ():
                 if (outdated := jobs.parked.outdated(queue)) is not None:
                     self._due = min(self._due, outdated[0] + pause)
-        parked = self._job_queues[ALLOCATE].parked
-        next_overdue = self._overdue.update(parked.take_changed(), now + self._wall_offset)
-        self._due = min(self._due, next_overdue - self._wall_offset)
+        changed = self._job_queues[ALLOCATE].parked.take_changed()
+        next_overdue = self._overdue.update(changed, now + self._wall_offset) - self._wall_offset
         first, next_search = self._overdue.to_search(now, self._order_key)
-        self._due = min(self._due, next_search)
+        self._due = min(self._due, next_overdue, next_search)
         return first
 
     def _order_key(self, job: Job) -> OrderKey:
@@ -244,10 +245,9 @@ class Dispatcher:
         while queues and len(result.order) < most:
             queue = queues.pop()
             first = jobs.first(queue)
-            if first is None or not self._work.may_decide((ALLOCATE, queue)):
-                continue
-            self._decide_job(jobs, *first, result, no_room, borrowing=borrowing)
-            queues.push(queue)
+            if first is not None and self._work.may_decide((ALLOCATE, queue)):
+                self._decide_job(jobs, *first, result, no_room, borrowing=borrowing)
+                queues.push(queue)
 
     def _backfill(self, result: RoundResult, most: int) -> None:
         """Place best-effort pods: queue by queue, job by job, all pods of a job at once.

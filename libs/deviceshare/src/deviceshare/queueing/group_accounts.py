@@ -12,8 +12,7 @@ class GroupAccounts:
 
     def __init__(self) -> None:
         self._allocated: defaultdict[GroupKey, Counter[str]] = defaultdict(Counter)
-        self.shrunk: set[GroupKey] = set()
-        """Groups whose allocation shrank: their order may have changed. The dispatcher clears it."""
+        self._shrunk: set[GroupKey] = set()
         self._promises: dict[GroupKey, tuple[QueueAccount, Mapping[str, int]]] = {}
 
     def allocated(self, group: GroupKey) -> Mapping[str, int]:
@@ -25,9 +24,14 @@ class GroupAccounts:
         allocated = self._allocated[group]
         add(allocated, amounts, sign)
         if sign < 0:
-            self.shrunk.add(group)
+            self._shrunk.add(group)
             if not any(allocated.values()):
                 del self._allocated[group]
+
+    def take_shrunk(self) -> set[GroupKey]:
+        """Return the groups whose allocation shrank since the last call: their order may have changed."""
+        shrunk, self._shrunk = self._shrunk, set()
+        return shrunk
 
     def promise(self, group: GroupKey) -> tuple[str, Mapping[str, int]] | None:
         """Return the queue that promised a group resources, and how much, or None."""

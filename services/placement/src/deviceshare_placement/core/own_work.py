@@ -7,7 +7,6 @@ Replicas read the facts of queues and groups at different times. Who becomes the
 all others have read this fact, and have completed what they had begun before.
 """
 
-from collections.abc import Mapping
 from zlib import crc32
 
 from deviceshare.model import QueueFact
@@ -123,14 +122,11 @@ class OwnWork:
         self._moved_at = max(self._moved_at, sequence)
         self._division.need_read(sequence)
 
-    def split_large(self, waiting: Mapping[str, int], now: float) -> None:
-        """Divide the large queues that this replica owns, and no more those that are small again.
-
-        ``waiting`` counts their groups.
-        """
+    def split_large(self, now: float) -> None:
+        """Divide the large queues that this replica owns, and no more those that are small again."""
         if not self._division.others or now < self._counted_at + SPLIT_INTERVAL:
             return
-        self._counted_at = now
+        self._counted_at, waiting = now, self._scheduler.waiting()
         small: dict[str, float] = {}
         divided = {part.removeprefix(_QUEUE) for part in self._division.divided if part.startswith(_QUEUE)}
         for queue in sorted({*waiting, *divided}):

@@ -266,7 +266,7 @@ class PlacementCore:
             self._shards_changed()
             commands += self._facts.take_ended()
         if self._may_decide(now.monotonic):
-            self._work.split_large(self.scheduler.waiting(), now.monotonic)
+            self._work.split_large(now.monotonic)
             if self._undecided or min(work, default=inf) <= now.monotonic:
                 commands += self._decide(now)
         return commands + self._report_waiting(now.monotonic)
