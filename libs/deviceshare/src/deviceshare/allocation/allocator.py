@@ -172,7 +172,7 @@ class Allocator(NodeTable):
 
     def waiting_requests(self) -> WaitingRequests:
         """Return an empty set of requests that wait for nodes to change, under the current configuration."""
-        return WaitingRequests(self._cluster, self._pod_classes.read, self._counting)
+        return WaitingRequests(self._cluster, self._pod_classes.read, self._counted.modes)
 
     def pod_class(self, request: PodRequest) -> PodClass:
         """Return the handle of all pods with this request; :meth:`place` and the other methods take its ``request``.

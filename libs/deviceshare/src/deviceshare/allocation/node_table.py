@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 
 from deviceshare.allocation.card_models import model_of
+from deviceshare.allocation.counted_cards import CountedCards
 from deviceshare.allocation.ties import Ties
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, accountings, device_resources
+from deviceshare.families import FAMILIES, device_resources
 from deviceshare.kernels import Changes, TieOrder
 from deviceshare.model import INIT, WHOLE, ContainerGrant, HostPort, Labels, NodeFact, Resources, Tenant
 from deviceshare.state import (
@@ -21,7 +22,6 @@ from deviceshare.state import (
     UndoLog,
     Usage,
     shares_by_card,
-    shares_on,
     usage_of,
 )
 from deviceshare.topology import ImposedTerms, PlacedPods
@@ -44,7 +44,7 @@ class NodeTable:
     def __init__(self, conf: SchedulerConf, ties: Ties) -> None:
         self.conf = conf
         self._ties = ties
-        self._counting = accountings()
+        self._counted = CountedCards()
         self._cards = CardTable(name for family in FAMILIES if family.accounting for name in family.accounting.state)
         self._resources = ResourceTable()
         self._resources.set_open(device_resources(conf))
@@ -104,10 +104,9 @@ class NodeTable:
         previous = self._nodes[row]
         if previous is None or previous.cards != node.cards:
             self._cards.set_cards(row, node.cards)
-            holdings = self._holdings_on(node.name)
-            for holding in holdings:
+            for holding in self._holdings_on(node.name):
                 self._charge_cards(row, holding, 1)
-            self._recount(row, range(len(node.cards)), holdings)
+            self._recount(row, range(len(node.cards)), node.name)
         self._resources.set_node(row, node.allocatable)
         self._cards.set_model(row, model_of(node))
         self._nodes[row] = node
@@ -185,7 +184,7 @@ class NodeTable:
         if before is not None:
             self.release(node, uid)
         self._holdings.setdefault(node, {})[uid] = holding
-        self._charge(node, holding, 1)
+        self._charge(node, holding, 1, last=True)
         if (undo := self.undo_log.entries) is not None:
             undo.append((self.release, node, uid))
 
@@ -241,13 +240,14 @@ class NodeTable:
         """Return the pods on a node by their uid, with what they hold."""
         return self._holdings.get(node, _NO_HOLDINGS).items()
 
-    def _charge(self, node: str, holding: Holding, sign: int) -> None:
+    def _charge(self, node: str, holding: Holding, sign: int, *, last: bool = False) -> None:
+        """Add (``sign`` 1) or subtract (-1) what a pod holds; ``last``: it was added after all others of the node."""
         row = self._rows.get(node)
         if row is None:
             return
         counted = self._charge_cards(row, holding, sign)
         if counted:
-            self._recount(row, counted, self._holdings_on(node))
+            self._recount(row, counted, node, holding if last else None)
         self._charge_node(row, holding, sign)
         if self._placed is not None:
             self._placed.charge(row, holding.tenant, sign)
@@ -262,7 +262,7 @@ class NodeTable:
         if tenant.volumes or tenant.disks:
             self.volumes.charge(row, tenant, sign)
 
-    def _charge_cards(self, row: int, holding: Holding, sign: int) -> list[int]:
+    def _charge_cards(self, row: int, holding: Holding, sign: int) -> Collection[int]:
         """Add or subtract the cards of a holding; return the columns of cards that their family counts itself.
 
         Skips devices that the node does not have.
@@ -286,25 +286,26 @@ class NodeTable:
                     if at >= 0:
                         memory = self._cards.cards[row][at].memory if device.memory == WHOLE else device.memory
                         charged.append((at, Usage(memory, device.cores, 1)))
-        counted = []
+        counted: dict[int, None] = {}
         for at, (memory, cores, slots) in charged:
-            if self._cards.cards[row][at].mode in self._counting:
-                counted.append(at)
+            if self._cards.cards[row][at].mode in self._counted.modes:
+                counted[at] = None
             else:
                 self._cards.charges.add(row, at, sign * memory, sign * cores, sign * slots)
         return counted
 
-    def _recount(self, row: int, columns: Iterable[int], holdings: Iterable[Holding]) -> None:
-        """Recompute the usage of cards whose family counts it itself, since it is not the sum of the amounts."""
+    def _recount(self, row: int, columns: Iterable[int], node: str, last: Holding | None = None) -> None:
+        """Recompute the usage of cards whose family counts it; ``last``: all but this last holding are counted."""
         for column in columns:
             card = self._cards.cards[row][column]
-            if (accounting := self._counting.get(card.mode)) is not None:
-                self._cards.put(row, column, *accounting.count(card, shares_on(card, holdings), self.conf))
+            if card.mode in self._counted.modes:
+                found = self._counted.count((row, column), card, self._holdings_on(node), last, self.conf)
+                self._cards.put(row, column, *found)
 
     def _recount_all(self) -> None:
         """Recompute the usage of all such cards under another configuration."""
-        for name, row in self._rows.items() if self._counting else ():
-            self._recount(row, range(len(self._cards.cards[row])), self._holdings_on(name))
+        for name, row in self._rows.items():
+            self._recount(row, range(len(self._cards.cards[row])), name)
 
     def _limit_again(self) -> None:
         """Read what nodes limit once more under another configuration, which may name other device resources."""

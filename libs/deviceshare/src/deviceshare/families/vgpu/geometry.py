@@ -10,7 +10,7 @@ never allocated twice, and all instances of a geometry are offered.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -150,7 +150,8 @@ def first_cut(geometries: Geometries, needed: int, later: Wanted, first_fit: boo
     return best
 
 
-def recut(geometries: Geometries, cut: int, positions: Iterable[int], wanted: Wanted) -> tuple[int, dict[int, int]]:
+@lru_cache(maxsize=4096)
+def recut(geometries: Geometries, cut: int, positions: frozenset[int], wanted: Wanted) -> tuple[int, dict[int, int]]:
     """Return the best geometry for an unused card, and its positions by the equivalent ``positions`` of ``cut``.
 
     The geometry has instances of the same sizes, and its other instances serve the most MiB of ``wanted``. Ties break

@@ -156,7 +156,7 @@ def _recuts(picks: Sequence[Pick], conf: SchedulerConf, wanted: Wanted) -> dict[
     for pick in picks:
         positions[pick.card.id].add(Instance.of(pick.detail).position)
     return {
-        pick.card.id: recut(_known(pick.card, conf), instance.cut, positions[pick.card.id], wanted)
+        pick.card.id: recut(_known(pick.card, conf), instance.cut, frozenset(positions[pick.card.id]), wanted)
         for pick in picks
         if (instance := Instance.of(pick.detail)).fresh
     }
