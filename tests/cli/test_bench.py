@@ -36,7 +36,7 @@ RUN = Run(
     moments=tuple(
         Moments(100.0, 100.0 + number / 40, 100.0 + number / 20, 100.0 + number / 10) for number in range(1, 11)
     ),
-    cpu_seconds={"placement": 1.0},
+    cpu_seconds={"placement": 1.0, "nats-server (cluster)": 0.3, "bench": 0.2},
     load_before=0.5,
     load_after=1.5,
     traffic=TRAFFIC,
@@ -92,7 +92,10 @@ def test_rates_and_quantiles() -> None:
     assert (shown["latency_p50_seconds"], shown["latency_p99_seconds"]) == (0.5, 1.0)
     assert shown["since_creation_seconds"]["claimed"] == {"p50": 0.25, "p99": 0.5, "p99.9": 0.5}
     assert shown["stage_seconds"]["bound"] == {"p50": 0.25, "p99": 0.5, "p99.9": 0.5}
-    assert shown["cpu_milliseconds_per_pod"] == {"placement": 100.0, "total": 100.0}
+    assert shown["cpu_milliseconds_per_pod"] == {
+        "placement": 100.0, "nats-server (cluster)": 30.0, "bench": 20.0,
+        "product": 100.0, "simulator": 50.0, "total": 150.0,
+    }  # fmt: skip
     assert (shown["rate"], shown["not_kept_up"]) == (None, "")
     assert "250.0/500.0/500.0 ms after the creation" in as_text(shown)
     assert quantile([], 0.5) is None

@@ -64,7 +64,9 @@ def bus(
     latency is the wait for earlier pods, without --rate.
 
     cpu_seconds: user and system time of each process during the run; `bench` is this process, with the clients and
-    controllers of the API server. load_average: over the last minute, before and after the run.
+    controllers of the API server. cpu_milliseconds_per_pod has sums in addition: `simulator` is `bench` and the
+    nats-server of the cluster, which take the place of an API server, `product` all others. load_average: over the last
+    minute, before and after the run.
 
     claims: the claims in the ledgers at the end, by the placement process that decided them. conflicts: how many writes
     of each process were refused since another one had written the node's ledger; their pods are decided again.

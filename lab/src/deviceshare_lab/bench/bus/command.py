@@ -15,6 +15,9 @@ from deviceshare_lab.bench.bus.floor import floor
 from deviceshare_lab.bench.bus.measure import Load, Run, measure
 from deviceshare_lab.bench.bus.stages import QUANTILES, STAGES, durations, judgement, quantile, since_creation
 
+SIMULATOR = ("nats-server (cluster)", "bench")
+"""The processes that are no part of the product: the server of the API objects, and its clients and controllers."""
+
 
 async def bench_bus(load: Load, timeout: float, replicas: str, *, as_json: bool, with_floor: bool) -> int:
     """Measure, print, and return the exit status: 1 if a pod was not bound, or the system did not keep up."""
@@ -110,8 +113,12 @@ def _stages(shown: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _per_pod(cpu_seconds: dict[str, float], bound: int) -> dict[str, float]:
-    """Return the CPU time of each process, and of all, divided by the bound pods, in milliseconds."""
-    used = {**cpu_seconds, "total": sum(cpu_seconds.values())}
+    """Return the CPU time of each process, of the product, of the simulator and of all per bound pod, in milliseconds.
+
+    The product includes its bus, and the binder's part of a binding on a local cluster.
+    """
+    total, simulator = sum(cpu_seconds.values()), sum(cpu_seconds.get(name, 0.0) for name in SIMULATOR)
+    used = {**cpu_seconds, "product": total - simulator, "simulator": simulator, "total": total}
     return {name: round(seconds * 1000 / bound, 4) for name, seconds in used.items()} if bound else {}
 
 
