@@ -121,3 +121,10 @@ def test_nothing_outside_reaches_into_a_scheduler() -> None:
     found = [f"{file}: {line}" for file in files for line in INSIDE.findall(file.read_text())]
     assert len(files) > 100
     assert found == []
+
+
+def test_the_holders_of_a_queue_are_its_pods_on_nodes_that_have_not_ended() -> None:
+    request = vgpu(1, 300)
+    ended = pod("b-ended", request, node="a", ended=True)
+    scheduler = scheduler_with(pod("a-waits", request), ended, pod("c-placed", request, node="a"))
+    assert [fact.name for fact, _ in scheduler.holders_of("default")] == ["c-placed"]
