@@ -104,6 +104,17 @@ def test_labels_of_namespaces_decide() -> None:
     assert core.settle() == {}
 
 
+def test_a_waiting_pod_is_classified_again_when_a_term_selects_its_namespace_no_more() -> None:
+    selects = PodSelection(selector("db"), (), (Requirement("env", "In", ("prod",)),))
+    core = Played(place("a"))
+    core.put(NamespaceFact(name="ns", labels=(("env", "prod"),)))
+    guard = PodTopology("ns", anti_affinity=(PodTerm(HOSTNAME, selects),))
+    core.put(replace(labelled("guard", "", guard), node="a"), labelled("plain", "db"))
+    assert core.settle() == {}
+    core.put(NamespaceFact(name="ns", labels=(("env", "dev"),)))
+    assert core.settle() == {"plain": "a"}
+
+
 def test_a_claim_of_another_replica_counts_before_its_pod_is_known() -> None:
     core = Played(place("a"), place("b"))
     core.put(labelled("mine", "db", apart("db")))
