@@ -73,8 +73,10 @@ def test_a_pod_that_is_served_and_does_not_run_is_waited_for_a_minute():
     assert locking(cluster, NOW + PATIENCE - 1) == []
     assert locking(cluster, NOW + PATIENCE) == ["claim-p0"]
     assert cluster.core.detail["stuck"] == 0
+    cluster.core.now = NOW + PATIENCE + 1
     cluster.fact("served", until_running=[SEVERAL])
-    cluster.core.take(NOW + PATIENCE)
+    assert cluster.core.next_due() == NOW + 2 * PATIENCE, "of the pod with the lock"
+    cluster.core.take(NOW + 2 * PATIENCE)
     assert cluster.core.next_due() is None, "once"
 
 

@@ -161,8 +161,7 @@ class PluginHandoffs:
         self._families: dict[str, tuple[str, ...]] = {}
         """The families whose plugins have not served a pod, by uid."""
         self._timers: list[tuple[float, str, str, str]] = []
-        """The end of the patience with a pod: monotonic time, node, uid, and what it is to do. Those of other kinds
-        than ``START`` are valid only while :class:`PluginHandoff` has the same time."""
+        """The end of the patience with a pod: monotonic time, node, uid, and what it is to do."""
         self._stuck: list[Stuck] = []
         self.freed: dict[str, None] = {}
 
@@ -271,24 +270,34 @@ class PluginHandoffs:
 
     def next_due(self) -> float | None:
         """Return the monotonic time at which :meth:`expire` has to be called next, None if no timer is set."""
+        # Most bindings have a result long before.
+        while self._timers and not self._is_valid(*self._timers[0]):
+            heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
+
+    def _is_valid(self, due: float, node: str, uid: str, awaited: str) -> bool:
+        """Return whether the patience with a pod still ends at this time."""
+        handoff = self._handoffs.get(node)
+        if handoff is None:
+            return False
+        if awaited == START:
+            return uid in handoff.starting
+        return (handoff.due if awaited == SERVE else handoff.begun_due).get(uid) == due
 
     def expire(self, now: float) -> None:
         """End the patience with pods: unserved ones are stuck, starting ones no longer block others.
 
         Of those whose binding has begun, only the claims that wait for them are reported.
         """
-        while self._timers and self._timers[0][0] <= now:
-            due, node, uid, awaited = heapq.heappop(self._timers)
-            handoff = self._handoffs.get(node)
-            if handoff is None:
-                continue
-            if awaited == SERVE and handoff.due.get(uid) == due:
+        while (due := self.next_due()) is not None and due <= now:
+            _, node, uid, awaited = heapq.heappop(self._timers)
+            handoff = self._handoffs[node]
+            if awaited == SERVE:
                 handoff.stuck.add(uid)
                 self._report(node, uid, handoff.waiting_for(handoff.to_serve(uid)))
-            elif awaited == BIND and handoff.begun_due.get(uid) == due:
+            elif awaited == BIND:
                 self._report_begun(node, uid, handoff.waiting_for(handoff.begun[uid]))
-            elif awaited == START and uid in handoff.starting:
+            else:
                 handoff.starting[uid] = frozenset()
                 self._free(node, handoff)
 
