@@ -192,6 +192,19 @@ def test_queues_are_compared_where_their_ways_part(at_once, expected):
     assert Counter(name[0] for name in placed) == expected, "in Volcano only the next session sees what 'one' has"
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_next_round_sees_what_a_parent_got_in_the_one_before(at_once):
+    scene = Scene(cluster(), conf=conf(Plugin("capacity", hierarchy=True), parent_shares=at_once), queues=DEPARTMENTS)
+    for number in range(2):
+        scene.gang(f"a{number}", 1, CPU, queue="one-a", created=float(number))
+    scene.decide()
+    scene.gang("b", 8, CPU, minimum=1, queue="one-b", created=2.0)
+    scene.gang("c", 8, CPU, minimum=1, queue="two-a", created=3.0)
+    scene.decide()
+    first = next(iter(scene.turns.placed.values())).placed[0][0]
+    assert first.name == "c-0", "department 'one' has a share already, 'two' has none"
+
+
 MALFORMED = [
     ([queue("q", "nowhere")], "q",
      "Queue q: spec.parent: 'nowhere' is not valid: expected the name of a queue that exists"),

@@ -57,6 +57,7 @@ class CapacityPolicy(QueuePolicy):
 
     def begin_round(self, accounts: Collection[QueueAccount]) -> None:
         """Keep the shares of parents, unless allocations change them at once."""
+        self._before = {}
         if self.hierarchical and not self.conf.extensions.parent_shares:
             self._before = {
                 account.fact.name: self._share(account) for account in accounts if account.used is not account.allocated
