@@ -2,7 +2,7 @@
 
 import pytest
 from deviceshare.queueing.proportion import Claimant, deserved, share
-from deviceshare.queueing.rounds import deserved_by_rounds
+from deviceshare.queueing.proportion_rounds import deserved_by_rounds
 from hypothesis import given
 from hypothesis import strategies as st
 

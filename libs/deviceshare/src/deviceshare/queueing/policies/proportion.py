@@ -10,8 +10,8 @@ from math import inf
 from deviceshare.queueing.bounds import capability
 from deviceshare.queueing.policies.queue_policy import Application, OrderKey, QueuePolicy
 from deviceshare.queueing.proportion import Claimant, deserved, share
+from deviceshare.queueing.proportion_rounds import deserved_by_rounds
 from deviceshare.queueing.queue_account import QueueAccount
-from deviceshare.queueing.rounds import deserved_by_rounds
 from deviceshare.queueing.shortage import Shortage
 
 
