@@ -8,11 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, Self
 
-from deviceshare.model import Backoff, trace_id, visible
-
-REFUSED_RETRY = Backoff(1.0, 60.0)
-"""Seconds until a request that the cluster refused for good (``ClusterError.final``) is tried again: permissions may be
-granted later, and an API server that has just started refuses requests until it has read its roles."""
+from deviceshare.model import trace_id, visible
 
 Object = dict[str, Any]
 """A Kubernetes object, decoded from JSON."""

@@ -3,10 +3,7 @@
 An operator may raise the limits of a server while services run.
 """
 
-from deviceshare.model import Backoff
-
-REFUSED_RETRY = Backoff(1.0, 60.0)
-"""Pauses before what was refused is written again."""
+from deviceshare.model import REFUSED_RETRY
 
 
 class Postponed:

@@ -10,7 +10,7 @@ must not be bound any more), :mod:`.traces` (ids of traces), :mod:`.backoff` (pa
 time as an argument).
 """
 
-from deviceshare.model.backoff import Backoff
+from deviceshare.model.backoff import REFUSED_RETRY, Backoff
 from deviceshare.model.bounded import Amount, Count, Real
 from deviceshare.model.claims import (
     BOUND,
@@ -167,6 +167,7 @@ __all__ = [
     "PLACED",
     "PREFERENCE",
     "REFUSED",
+    "REFUSED_RETRY",
     "REJECTED",
     "SIDECAR",
     "UNMADE",

@@ -32,3 +32,8 @@ class Backoff:
         # A larger exponent gives the same pause, and the power overflows at 2**1024.
         steps = math.ceil(math.log(self.most / self.first, self.factor))
         return min(self.most, self.first * self.factor ** min(attempt, steps)) * (1 + jitter)
+
+
+REFUSED_RETRY = Backoff(1.0, 60.0)
+"""Pauses before a server gets again what it refused for good: an operator may grant permissions or raise limits, and an
+API server that has just started refuses requests until it has read its roles."""

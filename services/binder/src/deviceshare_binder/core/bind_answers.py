@@ -1,9 +1,8 @@
 """What the answers of the cluster mean for bind tasks: the transitions of tasks in flight."""
 
 from deviceshare.families import SERVED
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN
+from deviceshare.model import BOUND, REFUSED, REFUSED_RETRY, WITHDRAWN
 from deviceshare_bus.cores.core import Now
-from deviceshare_cluster.interface import REFUSED_RETRY
 
 from deviceshare_binder.core.bind_steps import BindSteps
 from deviceshare_binder.core.bind_task import QUEUE, RETRY, UNANSWERED, BindTask, Move, State, Verdict

@@ -5,8 +5,7 @@ from collections import OrderedDict, deque
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import Backoff
-from deviceshare_cluster.interface import REFUSED_RETRY
+from deviceshare.model import REFUSED_RETRY, Backoff
 from msgspec.structs import replace
 
 from deviceshare_binder.core.commands import Annotate, RecordEvent, SetPodCondition, SetStatus

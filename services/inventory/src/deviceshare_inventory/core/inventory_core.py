@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from deviceshare.model import AnyFact, Backoff, ConfigFact, Synced
+from deviceshare.model import REFUSED_RETRY, AnyFact, Backoff, ConfigFact, Synced
 from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
@@ -23,7 +23,6 @@ from deviceshare_bus.cores.core import (
 )
 from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
 from deviceshare_bus.messages.subjects import FACT_KINDS, SYNCED, Stream, address
-from deviceshare_cluster.interface import REFUSED_RETRY
 from msgspec.structs import replace
 
 from deviceshare_inventory.core.commands import RestartWatch
