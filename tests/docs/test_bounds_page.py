@@ -23,7 +23,7 @@ BOUND = re.compile(
     r"WAITING$|^UPDATES$|^BATCHES$|QUEUE_SIZE|BYTES$|BUFFER$|^FULL$|^LARGEST$|_BATCH$|^DELETIONS$"
 )
 NO_BUFFERS = {
-    "deviceshare.conf.device_model.MAX_INSTANCES": "a limit of one object",
+    "deviceshare.families.vgpu.section.MAX_INSTANCES": "a limit of one object",
     "deviceshare.conf.yaml_loader.MAX_ALIASED": "a limit of one object",
     "deviceshare.families.protocol.MAX_CARDS": "a limit of one object",
     "deviceshare.families.selection._MAX_TYPES": "names in a message",

@@ -4,9 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from deviceshare.conf import BUILT_IN, SchedulerConf, VgpuConf, devices, known, parse_conf, parse_devices
+from deviceshare.conf import SchedulerConf, known, parse_conf, parse_devices
 from deviceshare.conf import node_plugins as nodes
 from deviceshare.conf.known import family_flags
+from deviceshare.families.hami_gpu.section import HAMI_KEYS, HamiConf
+from deviceshare.families.hami_vnpu.section import CHIP_KEYS, VnpuConf
+from deviceshare.families.vgpu.section import PLUGIN_KEYS, VGPU_KEYS, VgpuConf
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
 
@@ -73,15 +76,15 @@ def test_the_values_of_an_argument_are_accepted(argument):
 
 
 def test_every_key_of_the_devices_is_explained():
-    keys = {*devices._VGPU_KEYS, *devices._PLUGIN_KEYS, *devices._CHIP_KEYS, "hamiVnpuCore"}
+    keys = {*VGPU_KEYS, *PLUGIN_KEYS, *CHIP_KEYS, "hamiVnpuCore"}
     assert set(rows("device-config.yaml")) == keys
 
 
 def test_every_key_of_hami_is_explained_with_its_default():
     table = rows("GPUs of HAMi in device-config.yaml")
     shared = {"defaultGPUNum"}
-    assert {name for name in table if not name.startswith("nvidia.com/")} == {*devices._HAMI_KEYS} - shared
-    names = parse_devices("hami: {}", "x").hami
+    assert {name for name in table if not name.startswith("nvidia.com/")} == {*HAMI_KEYS} - shared
+    names = parse_devices("hami: {}", "x").section(HamiConf)
     assert table["resourceCountName"][0] == f"`{names.number}`"
     assert table["resourcePriorityName"][0] == f"`{names.priority}`"
     memory = ", ".join(f"`{name}`" for name in (names.memory, names.percentage, names.cores))
@@ -91,12 +94,12 @@ def test_every_key_of_hami_is_explained_with_its_default():
 
 def test_the_defaults_of_the_devices_are_those_shown():
     table = rows("device-config.yaml")
-    shown = {key: table[key][0].strip("`") for key in devices._VGPU_KEYS}
-    conf = parse_devices("nvidia: {}", "x").vgpu
+    shown = {key: table[key][0].strip("`") for key in VGPU_KEYS}
+    conf = parse_devices("nvidia: {}", "x").section(VgpuConf)
     assert shown["resourceCountName"] == conf.number
     assert shown["resourceMemoryName"] == conf.memory
     assert shown["resourceCoreName"] == conf.cores
-    assert shown["resourceMemoryPercentageName"] == f"none; without a ConfigMap `{BUILT_IN.vgpu.percentage}"
+    assert shown["resourceMemoryPercentageName"] == f"none; without a ConfigMap `{VgpuConf().percentage}"
     assert conf.percentage == ""
     numbers = (conf.default_number, conf.default_memory, conf.default_cores, conf.memory_factor)
     assert tuple(shown[key] for key in ("defaultGPUNum", "defaultMemory", "defaultCores", "gpuMemoryFactor")) == tuple(
@@ -108,6 +111,6 @@ def test_the_example_is_read_without_a_warning():
     (example,) = re.findall(r"^```yaml\n(apiVersion.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     conf = parse_devices(example, "x")
     assert conf.warnings == ()
-    assert conf.vgpu == VgpuConf(geometries=conf.vgpu.geometries)
-    assert [model.models for model in conf.vgpu.geometries] == [("A30",)]
-    assert [chip.word for chip in conf.chips] == ["Ascend910B3"]
+    assert conf.section(VgpuConf) == VgpuConf(geometries=conf.section(VgpuConf).geometries)
+    assert [model.models for model in conf.section(VgpuConf).geometries] == [("A30",)]
+    assert [chip.word for chip in conf.section(VnpuConf).chips] == ["Ascend910B3"]

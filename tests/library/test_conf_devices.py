@@ -5,19 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deviceshare.conf import (
-    BUILT_IN,
-    MAX_INSTANCES,
-    ConfField,
-    DevicesConf,
-    DeviceSection,
-    HamiConf,
-    MigInstance,
-    VgpuConf,
-    VnpuTemplate,
-    add_device_section,
-    parse_devices,
-)
+from deviceshare.conf import BUILT_IN, ConfField, DevicesConf, DeviceSection, add_device_section, parse_devices
+from deviceshare.families.hami_gpu.section import HamiConf
+from deviceshare.families.hami_vnpu.section import VnpuConf, VnpuTemplate
+from deviceshare.families.vgpu.section import MAX_INSTANCES, MigInstance, VgpuConf
 from deviceshare.model import ConfigError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,9 +63,9 @@ def problem_of(**sections: object):
 def test_the_config_map_that_the_vgpu_device_plugin_publishes_is_read_without_a_warning():
     conf = published("volcano-vgpu-device-plugin")
     assert conf.warnings == ()
-    assert conf.chips == ()
-    assert conf.vgpu == VgpuConf(geometries=conf.vgpu.geometries)
-    a30, a100, a100_large = conf.vgpu.geometries
+    assert conf.section(VnpuConf).chips == ()
+    assert conf.section(VgpuConf) == VgpuConf(geometries=conf.section(VgpuConf).geometries)
+    a30, a100, a100_large = conf.section(VgpuConf).geometries
     assert a100.models == ("A100-SXM4-40GB", "A100-40GB-PCIe", "A100-PCIE-40GB")  # it names one of them twice
     assert [group.name for group in a30.groups] == ["group1", "group2", "group3"]
     assert a100.groups[1].instances == (MigInstance("2g.10gb", 10240, 3), MigInstance("1g.5gb", 5120, 1))
@@ -84,31 +75,37 @@ def test_the_config_map_that_the_vgpu_device_plugin_publishes_is_read_without_a_
 def test_the_config_map_that_the_ascend_device_plugin_publishes_is_read_without_a_warning():
     conf = published("ascend-device-plugin")
     assert conf.warnings == ()
-    assert conf.hami_vnpu_core is False
-    assert [chip.word for chip in conf.chips] == [
+    assert conf.section(VnpuConf).hami_vnpu_core is False
+    assert [chip.word for chip in conf.section(VnpuConf).chips] == [
         "Ascend910A", "Ascend910B2", "Ascend910B3", "Ascend910B4-1", "Ascend910B4", "Ascend310P", "Ascend910C",
     ]  # fmt: skip
-    without_cpus, *_, small, _ = conf.chips
-    assert small == BUILT_IN.chips[0]
+    without_cpus, *_, small, _ = conf.section(VnpuConf).chips
+    assert small == BUILT_IN.section(VnpuConf).chips[0]
     assert (without_cpus.ai_cores, without_cpus.ai_cpus) == (30, 0)
     assert without_cpus.core_resource == "huawei.com/Ascend910A-core"  # Volcano adds -core
     # The vGPU names hold in a file that is silent about them.
-    assert conf.vgpu == VgpuConf()
+    assert conf.section(VgpuConf) == VgpuConf()
 
 
 def test_templates_are_sorted_by_memory_and_both_forms_of_vnpus_mean_the_same():
     bare = parse(vnpus=[CHIP])
-    assert bare.chips[0].templates == (
+    assert bare.section(VnpuConf).chips[0].templates == (
         VnpuTemplate("vir05_1c_16g", 16384, 5, 1),
         VnpuTemplate("vir10_3c_32g", 32768, 10, 3),
     )
     assert parse(vnpus={"configs": [CHIP]}) == bare
-    assert parse(vnpus={"hamiVnpuCore": "true", "configs": [CHIP]}) == replace(bare, hami_vnpu_core=True)
+    assert parse(vnpus={"hamiVnpuCore": "true", "configs": [CHIP]}) == bare.having(
+        replace(bare.section(VnpuConf), hami_vnpu_core=True)
+    )
 
 
 def test_vgpus_and_vnpus_stand_in_one_file():
     conf = parse(nvidia={"knownMigGeometries": [MODEL]}, vnpus={"hamiVnpuCore": True, "configs": [CHIP]})
-    assert (conf.vgpu.geometries[0].models, conf.chips[0].word, conf.hami_vnpu_core) == (("A100",), "Ascend910B3", True)
+    assert (
+        conf.section(VgpuConf).geometries[0].models,
+        conf.section(VnpuConf).chips[0].word,
+        conf.section(VnpuConf).hami_vnpu_core,
+    ) == (("A100",), "Ascend910B3", True)
     assert conf.warnings == ()
 
 
@@ -125,18 +122,22 @@ def test_a_manifest_means_what_its_text_means():
 
 def test_names_that_the_file_does_not_give_are_the_usual_ones_but_a_percentage_has_to_be_named():
     conf = nvidia(resourceCountName="acme.io/vgpu", defaultGPUNum=0, defaultCores=10, defaultMemory=2000)
-    assert (conf.vgpu.number, conf.vgpu.memory, conf.vgpu.cores) == (
+    assert (conf.section(VgpuConf).number, conf.section(VgpuConf).memory, conf.section(VgpuConf).cores) == (
         "acme.io/vgpu", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores",
     )  # fmt: skip
-    assert conf.vgpu.percentage == ""
-    assert (conf.vgpu.default_number, conf.vgpu.default_cores, conf.vgpu.default_memory) == (1, 10, 2000)
-    assert nvidia(resourceMemoryPercentageName="acme.io/part").vgpu.percentage == "acme.io/part"
-    assert nvidia(resourceCoreName="").vgpu.cores == ""
+    assert conf.section(VgpuConf).percentage == ""
+    assert (
+        conf.section(VgpuConf).default_number,
+        conf.section(VgpuConf).default_cores,
+        conf.section(VgpuConf).default_memory,
+    ) == (1, 10, 2000)
+    assert nvidia(resourceMemoryPercentageName="acme.io/part").section(VgpuConf).percentage == "acme.io/part"
+    assert nvidia(resourceCoreName="").section(VgpuConf).cores == ""
 
 
 @pytest.mark.parametrize(("value", "factor"), [(0, 1), (None, 1), (1, 1), ("1024", 1024), (10.0, 10)])
 def test_a_memory_factor_of_nothing_is_one(value, factor):
-    assert nvidia(gpuMemoryFactor=value).vgpu.memory_factor == factor
+    assert nvidia(gpuMemoryFactor=value).section(VgpuConf).memory_factor == factor
 
 
 def test_keys_of_the_device_plugin_cause_no_warning():
@@ -159,12 +160,14 @@ def test_the_section_hami_is_hamis_section_nvidia():
     }  # fmt: skip
     conf = parse(hami=section)
     assert conf.warnings == ()
-    assert conf.hami == HamiConf(
+    assert conf.section(HamiConf) == HamiConf(
         number="acme.io/gpu", memory="acme.io/mem", percentage="acme.io/part", cores="", priority="acme.io/priority",
         default_memory=100, default_cores=10, request_factor=1024,
     )  # fmt: skip
-    assert parse(hami={"defaultMemory": 0, "defaultCores": 0}).hami == parse().hami == HamiConf()
-    assert parse(hami={"defaultCores": 100}).hami == HamiConf(default_cores=100)
+    assert (
+        parse(hami={"defaultMemory": 0, "defaultCores": 0}).section(HamiConf) == parse().section(HamiConf) == HamiConf()
+    )
+    assert parse(hami={"defaultCores": 100}).section(HamiConf) == HamiConf(default_cores=100)
 
 
 def test_hamis_names_under_nvidia_are_doubtful():
@@ -188,7 +191,7 @@ def test_the_keys_of_a_chip_in_hamis_configuration_cause_no_warning():
         ({"nvidia": {"disablecorelimit": "false"}}, ["nvidia: unknown key 'disablecorelimit'", "'disableCoreLimit'"]),
         ({"nvidia": {"defaultMem": 0}}, ["unknown key 'defaultMem'", "did you mean 'defaultMemory'?"]),
         ({"nvida": {}}, ["unknown key 'nvida'", "did you mean 'nvidia'?"]),
-        ({"hygon": {}}, ["unknown key 'hygon' is ignored; known: nvidia, hami, vnpus"]),
+        ({"hygon": {}}, ["unknown key 'hygon' is ignored; known: nvidia, vnpus, hami"]),
         ({"vnpus": {"hamiVNPUCore": True}}, ["vnpus: unknown key", "did you mean 'hamiVnpuCore'?"]),
         ({"vnpus": [CHIP | {"aicore": 20}]}, ["vnpus[0]: unknown key 'aicore'", "did you mean 'aiCore'?"]),
         ({"nvidia": {"knownMigGeometries": [MODEL | {"model": "A100"}]}}, ["did you mean 'models'?"]),
@@ -214,7 +217,7 @@ def test_settings_without_effect_cause_a_warning_with_a_suggestion(sections, par
 )
 def test_a_template_that_the_chip_cannot_give_is_left_out_with_a_warning(template, key, limit):
     conf = parse(vnpus={"configs": [CHIP | {"templates": [*CHIP["templates"], template]}]})
-    assert [each.name for each in conf.chips[0].templates] == ["vir05_1c_16g", "vir10_3c_32g"]
+    assert [each.name for each in conf.section(VnpuConf).chips[0].templates] == ["vir05_1c_16g", "vir10_3c_32g"]
     (warning,) = conf.warnings
     assert f"vnpus.configs[0].templates[2].{key}: big is left out" in warning
     assert limit in warning
@@ -321,8 +324,8 @@ def test_instances_smaller_than_the_memory_factor_would_have_no_memory():
 @pytest.mark.parametrize(
     ("text", "field", "expected"),
     [
-        ("", "$", "one document: the sections nvidia, hami and vnpus"),
-        ("just words", "$", "the sections nvidia, hami and vnpus"),
+        ("", "$", "one document: the sections nvidia, vnpus, hami"),
+        ("just words", "$", "the sections nvidia, vnpus, hami"),
         ("nvidia: [}", "line 1", "YAML"),
         ("kind: ConfigMap\ndata: {config.json: '{}'}", "data[device-config.yaml]", "the text of the configuration"),
     ],
@@ -341,7 +344,7 @@ yaml_like = st.text("ab:-[]{}#&*! '\"\n.|>1,?%@`~\t", max_size=40)
 def test_any_text_is_either_a_configuration_or_a_config_error(text):
     for whole in (text, f"nvidia:\n  knownMigGeometries: {text}", f"vnpus: {text}"):
         try:
-            assert parse_devices(whole, "x").vgpu.memory_factor == 1
+            assert parse_devices(whole, "x").section(VgpuConf).memory_factor == 1
         except ConfigError as error:
             assert error.problem.expected  # noqa: PT017
 
@@ -357,8 +360,8 @@ class Acme(DeviceSection, frozen=True, kw_only=True):
             raise entry.error("the resource of Acme cards")
         return cls(resource=entry.value)
 
-    def resources(self) -> tuple[str, ...]:
-        return (self.resource,)
+    def resources(self) -> tuple[tuple[str, str], ...]:
+        return ((self.resource, self.key),)
 
 
 def test_a_device_family_declares_a_section_of_its_own() -> None:
@@ -368,7 +371,7 @@ def test_a_device_family_declares_a_section_of_its_own() -> None:
         assert parse().section(Acme) == BUILT_IN.section(Acme) == Acme()
         with pytest.raises(ConfigError, match=r"acme\.resourceName.*the resource of Acme cards"):
             parse(acme={"resourceName": ""})
-        with pytest.raises(ConfigError, match="each resource once, not in acme and nvidia"):
+        with pytest.raises(ConfigError, match="each resource once, not in nvidia and acme"):
             parse(acme={"resourceName": VgpuConf().number}, nvidia={})
     (warning,) = parse(acme={}).warnings
     assert "acme" in warning

@@ -6,8 +6,10 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 from deviceshare.allocation import ClaimCheck
-from deviceshare.conf import DevicesConf, HamiConf, VgpuConf, default_conf
+from deviceshare.conf import BUILT_IN, default_conf
 from deviceshare.families import BY_NAME, caveats
+from deviceshare.families.hami_gpu.section import HamiConf
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, Policies, Problem, RequestError, Tenant
 from deviceshare.objects.policies import read_policies
 from deviceshare.objects.problems import Problems
@@ -48,7 +50,7 @@ def case_id(case) -> str:
 @pytest.mark.parametrize("case", RECORDED["requests"], ids=case_id)
 def test_a_request_means_what_it_means_to_hami(case):
     names = HamiConf(**case["conf"])
-    configured = replace(default_conf(), devices=DevicesConf(hami=names))
+    configured = replace(default_conf(), devices=BUILT_IN.having(names))
     what = ask(container(**case["limits"]))
     if case.get("ours") == "refused":
         with pytest.raises(RequestError):
@@ -228,7 +230,7 @@ def test_without_the_flag_gpus_are_whole_and_memory_names_the_flag():
 
 def test_names_of_hami_under_nvidia_belong_to_volcanos_plugin():
     names = VgpuConf(number=GPU, memory=MEM, percentage=PERCENT, cores=CORES)
-    configured = replace(default_conf(), devices=DevicesConf(vgpu=names))
+    configured = replace(default_conf(), devices=BUILT_IN.having(names))
     assert FAMILY.demand(gpu(1, 100), configured) is None
     assert FAMILY.resources(configured) == frozenset()
     allocator = cluster(node("v", [card(0, mode="hami-core")]), devices=configured.devices)
@@ -237,7 +239,7 @@ def test_names_of_hami_under_nvidia_belong_to_volcanos_plugin():
 
 def test_under_another_name_it_is_never_a_whole_gpu():
     """A node whose registration cannot be read still offers the renamed resource, and has no cards."""
-    renamed = DevicesConf(hami=HamiConf(number="nvidia.com/vgpu"))
+    renamed = BUILT_IN.having(HamiConf(number="nvidia.com/vgpu"))
     what = ask(container(**{"nvidia.com/vgpu": 1}))
     allocator = cluster(node("unread", **{"nvidia.com/vgpu": 10}), devices=renamed)
     assert allocator.place(what) is None

@@ -5,6 +5,7 @@ import json
 import pytest
 from deviceshare.allocation import Allocator
 from deviceshare.conf import parse_conf
+from deviceshare.families.hami_vnpu.section import VnpuConf
 from deviceshare.model import DeviceGrant, unavailable
 from deviceshare.objects import decode_pod
 from msgspec.structs import replace
@@ -258,7 +259,8 @@ def test_a_uuid_that_no_chip_has_is_the_reason() -> None:
     ],
 )  # fmt: skip
 def test_shares_are_had_where_the_node_or_else_the_configuration_says_so(mode, configured, fits) -> None:
-    one = Allocator(replace(conf(), devices=replace(DEVICES, hami_vnpu_core=configured)))
+    devices = DEVICES.having(replace(DEVICES.section(VnpuConf), hami_vnpu_core=configured))
+    one = Allocator(replace(conf(), devices=devices))
     one.set_node(npu_node(chips(1, mode=mode)))
     assert (one.place(shared(1, 100)) is not None) == fits
     assert one.place(npu(1, 100)) is not None

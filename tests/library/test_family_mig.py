@@ -1,8 +1,9 @@
 """MIG: which instance a pod gets, how an unused card is cut, and why nothing is given."""
 
 import pytest
-from deviceshare.conf import FIRST_FIT, DevicesConf, MigGroup, MigInstance, MigModel, VgpuConf
+from deviceshare.conf import BUILT_IN, FIRST_FIT
 from deviceshare.conf.model import BEST_FIT
+from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, VgpuConf
 from support.builders import ask, card, codes, container, node, take, vgpu
 from support.mig import (
     A30,
@@ -104,8 +105,8 @@ def test_memory_in_units_of_the_factor() -> None:
 # How a card is cut: best-fit and first-fit
 
 
-LARGE_FIRST = DevicesConf(
-    vgpu=VgpuConf(
+LARGE_FIRST = BUILT_IN.having(
+    VgpuConf(
         geometries=(
             MigModel(
                 ("A100",),
@@ -243,16 +244,19 @@ def test_a_model_without_geometry_is_refused_by_its_name() -> None:
 
 
 def test_a_model_is_named_once_the_configuration_knows_it() -> None:
-    known = DevicesConf(
-        vgpu=VgpuConf(geometries=(MigModel(("A100 80GB PCIe",), (MigGroup("g", (MigInstance("i", 9, 2),)),)),))
+    known = BUILT_IN.having(
+        VgpuConf(geometries=(MigModel(("A100 80GB PCIe",), (MigGroup("g", (MigInstance("i", 9, 2),)),)),))
     )
     pcie = card(0, model="NVIDIA-NVIDIA A100 80GB PCIe", memory=81920, mode="mig")
     assert instances(mig_cluster(node("n1", [pcie]), devices=known).place(vgpu(1, 5))) == ["0:g-0"]
 
 
 def test_the_first_model_that_is_a_part_of_the_type_counts() -> None:
-    models = (MigModel(("A100-SXM4",), (MigGroup("first", (MigInstance("i", 9, 2),)),)), *DOCS.vgpu.geometries)
-    known = DevicesConf(vgpu=VgpuConf(geometries=models))
+    models = (
+        MigModel(("A100-SXM4",), (MigGroup("first", (MigInstance("i", 9, 2),)),)),
+        *DOCS.section(VgpuConf).geometries,
+    )
+    known = BUILT_IN.having(VgpuConf(geometries=models))
     assert instances(one_node(devices=known).place(vgpu(1, 5))) == ["0:first-0"]
 
 

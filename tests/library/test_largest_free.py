@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from deviceshare.conf import default_conf, parse_devices
 from deviceshare.families import CardCounter
+from deviceshare.families.hami_vnpu.section import VnpuConf
 from deviceshare.model import WHOLE, ContainerGrant, DeviceGrant
 from deviceshare.state import shares_by_card
 from hypothesis import given
@@ -82,7 +83,7 @@ def test_the_free_instances_of_a_mig_card_count_one_by_one():
     assert CardCounter(default_conf()).count(A100, ()).largest_free == 0, "no geometry of the model is known"
 
 
-CHIPS = {chip.word: chip for chip in hami_vnpu.DEVICES.chips}
+CHIPS = {chip.word: chip for chip in hami_vnpu.DEVICES.section(VnpuConf).chips}
 NPUS = {
     word: replace(hami_vnpu.chips(1, word)[0], cores=CHIPS[word].ai_cores)
     for word in (hami_vnpu.B3, hami_vnpu.P310, hami_vnpu.SMALL.word)

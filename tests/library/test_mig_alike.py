@@ -4,6 +4,7 @@ from deviceshare.allocation import Allocator
 from deviceshare.conf import FIRST_FIT, NodeOrder
 from deviceshare.conf.model import BEST_FIT
 from deviceshare.families.vgpu.geometry import rounded_up
+from deviceshare.families.vgpu.section import VgpuConf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -16,12 +17,12 @@ AMOUNTS = st.integers(1, 90_000)
 
 def test_it_is_the_smallest_instance_of_any_model() -> None:
     sizes = {
-        each.memory for model in DOCS.vgpu.geometries for group in model.groups for each in group.instances
+        each.memory for model in DOCS.section(VgpuConf).geometries for group in model.groups for each in group.instances
     }  # fmt: skip
-    assert {rounded_up(DOCS.vgpu, memory) for memory in range(1, max(sizes) + 1)} == sizes
-    assert rounded_up(DOCS.vgpu, max(sizes) + 1) == max(sizes) + 1
-    assert rounded_up(DOCS.vgpu, 0) == 0
-    assert rounded_up(IN_GIB.vgpu, 5) < 100, "sizes are in GiB there"
+    assert {rounded_up(DOCS.section(VgpuConf), memory) for memory in range(1, max(sizes) + 1)} == sizes
+    assert rounded_up(DOCS.section(VgpuConf), max(sizes) + 1) == max(sizes) + 1
+    assert rounded_up(DOCS.section(VgpuConf), 0) == 0
+    assert rounded_up(IN_GIB.section(VgpuConf), 5) < 100, "sizes are in GiB there"
 
 
 @settings(max_examples=150, deadline=None)
@@ -44,7 +45,7 @@ def test_pods_that_share_an_answer_get_what_they_would_get_without(models, asked
         return allocator
 
     shared, held = cluster(), []
-    for number, memory in enumerate((*asked, *(rounded_up(DOCS.vgpu, memory) for memory in asked))):
+    for number, memory in enumerate((*asked, *(rounded_up(DOCS.section(VgpuConf), memory) for memory in asked))):
         alone = cluster()
         for uid, placement in held:
             alone.take(uid, placement)

@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from deviceshare.conf import DevicesConf, MigGroup, MigInstance, MigModel, VgpuConf
+from deviceshare.conf import BUILT_IN
 from deviceshare.families import BY_NAME, caveats
+from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, VgpuConf
 from deviceshare.model import ContainerGrant, DeviceGrant, Tenant
 from deviceshare.objects import decode_pod
 from support.builders import NUMBER, ask, card, codes, container, node, take, vgpu
@@ -140,7 +141,7 @@ def test_a_geometry_that_changes_under_running_pods_stops_the_card() -> None:
     cluster = one_node(devices=DOCS)
     take(cluster, vgpu(1, 3000), "p")
     before = cluster.conf
-    other = DevicesConf(vgpu=VgpuConf(geometries=(MigModel(("A100",), (MigGroup("g", (MigInstance("i", 9, 2),)),)),)))
+    other = BUILT_IN.having(VgpuConf(geometries=(MigModel(("A100",), (MigGroup("g", (MigInstance("i", 9, 2),)),)),)))
     cluster.set_configuration(one_node(devices=other).conf)
     assert codes(cluster, vgpu(1, 1)) == {"CardMigInstancesConflict"}
     cluster.set_configuration(before)

@@ -1,9 +1,10 @@
 """Which models a wanted type means, and which cards indexes and ids choose."""
 
 import pytest
-from deviceshare.conf import DevicesConf, MigGroup, MigInstance, MigModel, VgpuConf
+from deviceshare.conf import BUILT_IN
 from deviceshare.families.card_lists import items
 from deviceshare.families.selection import type_matches
+from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, VgpuConf
 from msgspec.structs import replace
 from support.builders import (
     ask,
@@ -87,7 +88,7 @@ NODES_WITH_AN_A100 = [
 
 @pytest.mark.parametrize(("only", "what"), NODES_WITH_AN_A100)
 def test_an_a10_is_no_a100_also_where_no_a10_is_registered(only, what):
-    devices = replace(DevicesConf(), vgpu=VgpuConf(geometries=(ONE_GROUP,)))
+    devices = BUILT_IN.having(VgpuConf(geometries=(ONE_GROUP,)))
     assert cluster(only, devices=devices).place(what) is None
     assert cluster(only, devices=devices, type_parts=True).place(what) is not None
     excluding = replace(what, annotations=(("nvidia.com/nouse-gputype", "A10"),))

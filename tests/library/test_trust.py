@@ -5,6 +5,7 @@ import json
 import pytest
 from deviceshare.families import BY_NAME, Demands, clamp_to_request
 from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
+from deviceshare.families.hami_vnpu.section import VnpuConf
 from deviceshare.families.mindcluster import wire as mindcluster_wire
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.families.volcano_gpu import wire as gpu_share_wire
@@ -190,7 +191,7 @@ def test_without_a_key_nothing_is_signed():
 
 def test_a_template_is_the_one_that_is_requested():
     settings = conf()
-    chip = settings.devices.chips[0]
+    chip = settings.devices.section(VnpuConf).chips[0]
     small, large = chip.templates[0], chip.templates[-1]
     what = ask(container(**{chip.resource: 1, chip.memory_resource: small.memory}))
     annotations = {

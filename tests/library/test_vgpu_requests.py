@@ -2,8 +2,9 @@
 
 import pytest
 from deviceshare.allocation import Allocator
-from deviceshare.conf import DevicesConf, VgpuConf
+from deviceshare.conf import BUILT_IN
 from deviceshare.families import BY_NAME, caveats
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import ContainerGrant, DeviceGrant, Tenant
 from msgspec.structs import replace
 from support.builders import (
@@ -36,7 +37,7 @@ USE_ID, NOUSE_ID = "volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid
 
 def named(**names) -> Allocator:
     """Return a node with two cards, where the request has other names."""
-    one = Allocator(replace(conf(), devices=DevicesConf(vgpu=VgpuConf(**names))))
+    one = Allocator(replace(conf(), devices=BUILT_IN.having(VgpuConf(**names))))
     one.set_node(node(cards=cards(2)))
     return one
 

@@ -35,9 +35,9 @@ _HASH = "msgspec computes the hash of a frozen struct again instead of keeping i
 
 EQUIVALENT = (
     Equivalent(
-        "deviceshare/conf/device_model.py",
-        "class VgpuConf(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):",
-        "class VgpuConf(msgspec.Struct, frozen=True, kw_only=True, cache_hash=False):",
+        "deviceshare/families/vgpu/section.py",
+        "class VgpuConf(DeviceSection, frozen=True, kw_only=True, cache_hash=True):",
+        "class VgpuConf(DeviceSection, frozen=True, kw_only=True, cache_hash=False):",
         _HASH,
     ),
     Equivalent("deviceshare/families/vgpu/geometry.py", "@lru_cache(maxsize=4096)", "@lru_cache(maxsize=4097)", _BOUND),

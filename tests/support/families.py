@@ -11,7 +11,7 @@ from deviceshare.families import BY_NAME, FAMILIES
 def restored_families() -> Iterator[None]:
     """Restore the registered families and their configuration arguments at the end."""
     families, flags = list(FAMILIES), dict(known._FAMILY_FLAGS)
-    sections = dict(device_sections._SECTIONS)
+    sections = dict(device_sections._BUILT_IN)
     try:
         yield
     finally:
@@ -20,5 +20,5 @@ def restored_families() -> Iterator[None]:
         BY_NAME.update({family.name: family for family in families})
         known._FAMILY_FLAGS.clear()
         known._FAMILY_FLAGS.update(flags)
-        device_sections._SECTIONS.clear()
-        device_sections._SECTIONS.update(sections)
+        device_sections._BUILT_IN.clear()
+        device_sections._BUILT_IN.update(sections)

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from deviceshare.allocation import Allocator
-from deviceshare.conf import VnpuChip, VnpuTemplate, parse_devices
+from deviceshare.conf import parse_devices
 from deviceshare.families import BY_NAME
+from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf, VnpuTemplate
 from deviceshare.model import Card, NodeFact, PodRequest
 from msgspec.structs import replace
 from support.builders import ask, claim_of, conf, container, node
@@ -19,10 +20,10 @@ SMALL = VnpuChip(
     templates=(VnpuTemplate("half-cores", 10, 10, 1), VnpuTemplate("many-cpus", 20, 1, 3)),
 )  # fmt: skip
 """A chip whose AI cores and AI CPUs run out before its memory."""
-DEVICES = replace(PUBLISHED, chips=(*PUBLISHED.chips, SMALL))
+DEVICES = PUBLISHED.having(VnpuConf(chips=(*PUBLISHED.section(VnpuConf).chips, SMALL)))
 SHARED = {"huawei.com/vnpu-mode": "hami-core"}
 B3, P310 = "Ascend910B3", "Ascend310P"
-SIZES = {chip.word: chip.memory_allocatable for chip in DEVICES.chips}
+SIZES = {chip.word: chip.memory_allocatable for chip in DEVICES.section(VnpuConf).chips}
 
 
 def chips(

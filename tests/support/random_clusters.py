@@ -10,9 +10,11 @@ from random import Random
 from typing import NamedTuple
 
 from deviceshare.allocation import Allocator, Placement, Ties
-from deviceshare.conf import FIRST_FIT, DevicesConf, SchedulerConf, VnpuChip, VnpuTemplate
+from deviceshare.conf import BUILT_IN, FIRST_FIT, SchedulerConf
 from deviceshare.conf.known import family_flags
 from deviceshare.conf.model import BEST_FIT
+from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf, VnpuTemplate
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import Card, NodeFact, PodRequest
 from msgspec.structs import replace
 from support.builders import ask, card, container, node, share, share_cards, vgpu, whole
@@ -23,7 +25,7 @@ CHIP = VnpuChip(
     core_resource="huawei.com/Ascend910X-core", memory_allocatable=96, memory_capacity=100, ai_cores=20, ai_cpus=7,
     templates=(VnpuTemplate("quarter", 24, 5, 1), VnpuTemplate("half", 48, 10, 3)),
 )  # fmt: skip
-DEVICES = DevicesConf(vgpu=DOCS.vgpu, chips=(CHIP,))
+DEVICES = BUILT_IN.having(DOCS.section(VgpuConf), VnpuConf(chips=(CHIP,)))
 SHARED = {"huawei.com/vnpu-mode": "hami-core"}
 MIG_NODE, NPU_NODE = 1, 3
 """Sorts of nodes."""

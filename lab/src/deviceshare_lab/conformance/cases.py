@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from deviceshare.conf import BUILT_IN, DevicesConf, parse_devices
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import ConfigError
 from deviceshare_cli.errors import CommandError
 from msgspec import Struct
 from msgspec.json import Decoder
-from msgspec.structs import replace
 
 from deviceshare_lab.conformance.lines import decode_line, read_lines
 
@@ -23,7 +23,7 @@ BATCH = "batch"
 """The ``kind`` of cases on several nodes."""
 BUILT_IN_NAME = "builtin-default"
 """The ``config`` of cases recorded without a device configuration."""
-WITHOUT_CONFIG_MAP = replace(BUILT_IN, vgpu=replace(BUILT_IN.vgpu, percentage=""))
+WITHOUT_CONFIG_MAP = BUILT_IN.having(VgpuConf(percentage=""))
 """Volcano's configuration without a ConfigMap, which has no resource for a percentage of a card's memory."""
 
 

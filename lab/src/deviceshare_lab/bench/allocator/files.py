@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from deviceshare.conf import FIRST_FIT, DevicesConf, default_conf, parse_devices
+from deviceshare.families.hami_vnpu.section import VnpuConf
 from deviceshare.model import InputError, NodeFact, PodFact, Problem
 from deviceshare.policies import POLICIES
 from deviceshare_cli.errors import CommandError
@@ -192,7 +193,7 @@ def _form(path: Path, file: WorkloadFile, devices: DevicesConf) -> Form:
     if file.family in ("hami-core", "mig"):
         return Vgpu(file.family)
     if file.family == "ascend":
-        for chip in devices.chips:
+        for chip in devices.section(VnpuConf).chips:
             if chip.word == file.device_type:
                 return HamiVnpu(chip)
         raise CommandError(f"{path}: device_type '{file.device_type}': expected a commonWord of config '{file.config}'")

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from deviceshare.conf import VnpuChip
 from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
+from deviceshare.families.hami_vnpu.section import VnpuChip
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 

@@ -4,16 +4,9 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from deviceshare.conf import (
-    DevicesConf,
-    MigGroup,
-    MigInstance,
-    MigModel,
-    VgpuConf,
-    VnpuChip,
-    VnpuTemplate,
-    default_conf,
-)
+from deviceshare.conf import BUILT_IN, default_conf
+from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf, VnpuTemplate
+from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, VgpuConf
 from deviceshare.model import NodeFact, PodFact, Tenant
 from msgspec.structs import replace
 
@@ -44,7 +37,7 @@ ASCEND = VnpuChip(
     ai_cpus=7,
     templates=(VnpuTemplate("vir05_1c_16g", 16384, 5, 1), VnpuTemplate("vir10_3c_32g", 32768, 10, 3)),
 )
-DEVICES = DevicesConf(vgpu=VgpuConf(geometries=(A100,)), chips=(ASCEND,))
+DEVICES = BUILT_IN.having(VgpuConf(geometries=(A100,)), VnpuConf(chips=(ASCEND,)))
 
 
 class Pool(NamedTuple):

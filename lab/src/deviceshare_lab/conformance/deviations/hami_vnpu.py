@@ -3,8 +3,8 @@
 from typing import Any
 
 import msgspec
-from deviceshare.conf import VnpuChip
 from deviceshare.families.hami_vnpu import wire
+from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf
 from msgspec.structs import replace
 
 from deviceshare_lab.conformance.cases import Pod
@@ -30,8 +30,9 @@ def _by_memory_alone(scene: Scene) -> Scene:
         templates = tuple(replace(template, ai_cores=0, ai_cpus=0) for template in chip.templates)
         return replace(chip, ai_cores=0, ai_cpus=0, templates=templates)
 
-    chips = tuple(uncounted(chip) for chip in scene.conf.devices.chips)
-    return replace(scene, conf=replace(scene.conf, devices=replace(scene.conf.devices, chips=chips)))
+    vnpus = scene.conf.devices.section(VnpuConf)
+    devices = scene.conf.devices.having(replace(vnpus, chips=tuple(map(uncounted, vnpus.chips))))
+    return replace(scene, conf=replace(scene.conf, devices=devices))
 
 
 def _first_containers(scene: Scene) -> Scene:
@@ -49,7 +50,7 @@ def _first_containers(scene: Scene) -> Scene:
 @of_pod
 def _chip_for_no_memory(scene: Scene, pod: Pod) -> Pod:
     def read(limits: dict[str, str]) -> dict[str, str]:
-        for chip in scene.conf.devices.chips:
+        for chip in scene.conf.devices.section(VnpuConf).chips:
             if limits.get(chip.memory_resource) == "0":
                 limits = {chip.resource: "1"} | without(limits, chip.memory_resource)
         return limits
@@ -59,7 +60,7 @@ def _chip_for_no_memory(scene: Scene, pod: Pod) -> Pod:
 
 @of_pod
 def _one_for_none(scene: Scene, pod: Pod) -> Pod:
-    names = {chip.resource for chip in scene.conf.devices.chips}
+    names = {chip.resource for chip in scene.conf.devices.section(VnpuConf).chips}
     return with_limits(
         pod,
         lambda limits: {name: "1" if name in names and each == "0" else each for name, each in limits.items()},
@@ -68,7 +69,7 @@ def _one_for_none(scene: Scene, pod: Pod) -> Pod:
 
 @of_pod
 def _without_init_containers(scene: Scene, pod: Pod) -> Pod:
-    chips = scene.conf.devices.chips
+    chips = scene.conf.devices.section(VnpuConf).chips
     names = {name for chip in chips for name in (chip.resource, chip.memory_resource, chip.core_resource)}
     requesting = any(names & each.limits.keys() for each in pod.init_containers)
     return replace(pod, init_containers=()) if requesting else pod

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Collection
 
-from deviceshare.conf import MigGroup, MigInstance, MigModel
 from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, VgpuConf
 from msgspec.structs import replace
 
 from deviceshare_lab.conformance.deviations.base import Deviation
@@ -19,7 +19,7 @@ def _whole_by_size(scene: Scene) -> Scene:
     # With an additional instance without memory, no instance is a geometry by itself.
     geometries = [
         replace(model, groups=tuple(replace(each, instances=(*each.instances, NO_MEMORY)) for each in model.groups))
-        for model in scene.conf.devices.vgpu.geometries
+        for model in scene.conf.devices.section(VgpuConf).geometries
     ]
     return with_vgpu_conf(scene, geometries=tuple(geometries))
 
@@ -30,7 +30,7 @@ def _kept_geometry(scene: Scene) -> Scene:
 
 def _shared_by_software(scene: Scene) -> Scene:
     cards = cards_of(scene)
-    named = [name for model in scene.conf.devices.vgpu.geometries for name in model.models]
+    named = [name for model in scene.conf.devices.section(VgpuConf).geometries for name in model.models]
     # Volcano reads a node's mode from its last card.
     if not cards or cards[-1].mode != vgpu_wire.MIG or any(name in cards[-1].type for name in named):
         return scene
@@ -57,14 +57,12 @@ def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup
 
     ``offered`` gets the card's group and the names of its used instances; None leaves the card unchanged.
     """
+    known = scene.conf.devices.section(VgpuConf).geometries
     models: list[MigModel] = []
     register = []
     for at, card in enumerate(cards_of(scene)):
         number, kinds = scene.mig[at] if at < len(scene.mig) else (-1, ())
-        model = next(
-            (each for each in scene.conf.devices.vgpu.geometries if any(name in card.type for name in each.models)),
-            None,
-        )
+        model = next((each for each in known if any(name in card.type for name in each.models)), None)
         group = None
         if model is not None and 0 <= number < len(model.groups):
             group = offered(model.groups[number], {name for name, _ in kinds})
@@ -75,8 +73,7 @@ def _recut(scene: Scene, offered: Callable[[MigGroup, Collection[str]], MigGroup
         register.append(registered(card, name, card.mode))
     if not models:
         return scene
-    geometries = (*models, *scene.conf.devices.vgpu.geometries)
-    return with_vgpu_conf(with_register(scene, register), geometries=geometries)
+    return with_vgpu_conf(with_register(scene, register), geometries=(*models, *known))
 
 
 MIG = (

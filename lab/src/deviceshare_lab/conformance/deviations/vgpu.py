@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from deviceshare.conf import VgpuConf
 from deviceshare.families.card_lists import items
 from deviceshare.families.numbers import whole
 from deviceshare.families.vgpu import wire
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import Card, FormatError
 from msgspec.structs import replace
 
@@ -81,7 +81,7 @@ def _parts_of_words(scene: Scene, pod: Pod) -> Pod:
 
 @of_pod
 def _number_or_memory(scene: Scene, pod: Pod) -> Pod:
-    names = scene.conf.devices.vgpu
+    names = scene.conf.devices.section(VgpuConf)
     amounts = (names.number, names.memory, names.percentage, names.cores, USUAL.percentage)
 
     def read(limits: dict[str, str]) -> dict[str, str]:
@@ -100,7 +100,7 @@ def _without_defaults(scene: Scene) -> Scene:
 def with_vgpu_conf(scene: Scene, **changes: object) -> Scene:
     """Return the scene with another configuration of vGPUs."""
     devices = scene.conf.devices
-    devices = replace(devices, vgpu=replace(devices.vgpu, **changes))
+    devices = devices.having(replace(devices.section(VgpuConf), **changes))
     return replace(scene, conf=replace(scene.conf, devices=devices))
 
 
@@ -112,7 +112,7 @@ def _any_policy(_: Scene, pod: Pod) -> Pod:
 
 @of_pod
 def _no_percentage(scene: Scene, pod: Pod) -> Pod:
-    name = scene.conf.devices.vgpu.percentage
+    name = scene.conf.devices.section(VgpuConf).percentage
     return with_limits(pod, lambda limits: without(limits, name) if limits.get(name) == NO_PERCENTAGE else limits)
 
 

@@ -5,8 +5,8 @@ For MIG cards also ``[[geometry or -1, [[instance, [used indexes]], …]], …]`
 
 from collections.abc import Iterable
 
-from deviceshare.conf import MigGroup, VgpuConf
 from deviceshare.families.vgpu import cutting, wire
+from deviceshare.families.vgpu.section import MigGroup, VgpuConf
 from deviceshare.model import Card
 
 from deviceshare_lab.conformance.cases import Answered, Case, Cut, Initial
@@ -44,7 +44,7 @@ class Mig(HamiCore):
         allocator, node = state.allocator, state.node
         cuts, used = (allocator.card_state(node.name, name) for name in (cutting.CUT, cutting.USED))
         instances: list[Cut] = [
-            (cut - 1, list(_kinds(_groups(allocator.conf.devices.vgpu, card)[cut - 1], bits)))
+            (cut - 1, list(_kinds(_groups(allocator.conf.devices.section(VgpuConf), card)[cut - 1], bits)))
             if cut > 0
             else (UNCUT, [])
             for card, cut, bits in zip(node.cards, cuts, used, strict=True)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from deviceshare.conf import MigModel, VnpuChip
+from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf
+from deviceshare.families.vgpu.section import MigModel, VgpuConf
 
 from deviceshare_lab.studies.partitions.clusters import Cluster
 
@@ -108,12 +109,12 @@ class BestFit:
 
 
 def _cards(cluster: Cluster, seed: int) -> Iterator[MigCard | Chip]:
-    chips = {each.word: each for each in cluster.devices.chips}
+    chips = {each.word: each for each in cluster.devices.section(VnpuConf).chips}
     for node in cluster.nodes(seed):
         for card in node.cards:
             if card.type in chips:
                 yield Chip(chips[card.type])
             else:
-                vgpu = cluster.devices.vgpu
+                vgpu = cluster.devices.section(VgpuConf)
                 model = next(each for each in vgpu.geometries if any(name in card.type for name in each.models))
                 yield MigCard(model, vgpu.memory)

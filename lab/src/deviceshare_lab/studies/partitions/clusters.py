@@ -8,18 +8,10 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from deviceshare.conf import (
-    BUILT_IN,
-    DevicesConf,
-    MigGroup,
-    MigInstance,
-    MigModel,
-    VgpuConf,
-    VnpuChip,
-    VnpuTemplate,
-)
+from deviceshare.conf import BUILT_IN, DevicesConf
+from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf, VnpuTemplate
+from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, VgpuConf
 from deviceshare.model import Card, ContainerRequest, NodeFact, PodRequest
-from msgspec.structs import replace
 
 GIB = 1024
 _CPU = 1000
@@ -133,7 +125,7 @@ MIG = Cluster(
     ),
     _MIG_PROFILES,
     _openb(_MIG_PROFILES, (0, 2, 4, 6)),
-    replace(BUILT_IN, vgpu=VgpuConf(geometries=_GEOMETRIES)),
+    BUILT_IN.having(VgpuConf(geometries=_GEOMETRIES)),
 )
 
 _B3 = VnpuChip(
@@ -147,7 +139,7 @@ _B3 = VnpuChip(
     ai_cpus=7,
     templates=(VnpuTemplate("vir05_1c_16g", 16 * GIB, 5, 1), VnpuTemplate("vir10_3c_32g", 32 * GIB, 10, 3)),
 )
-_P3 = BUILT_IN.chips[0]
+_P3 = BUILT_IN.section(VnpuConf).chips[0]
 _VNPU_PROFILES = tuple(
     Profile(f"{chip.name} {name}", chip.memory_resource, memory)
     for chip in (_P3, _B3)
@@ -164,6 +156,6 @@ VNPU = Cluster(
         sum(pair)
         for pair in zip(_openb(_VNPU_PROFILES, (0, 1, 2, 3)), _openb(_VNPU_PROFILES, (4, 4, 5, 6)), strict=True)
     ),
-    replace(BUILT_IN, chips=(_P3, _B3)),
+    BUILT_IN.having(VnpuConf(chips=(_P3, _B3))),
 )
 CLUSTERS = {each.name: each for each in (MIG, VNPU)}

@@ -9,7 +9,7 @@ from deviceshare.families import device_resources
 
 def device_names(conf: SchedulerConf) -> frozenset[str]:
     """Return the resources by which devices are requested, including those that the node offers itself."""
-    return device_resources(conf).union(chip.resource for chip in conf.devices.chips)
+    return device_resources(conf) | conf.devices.resources()
 
 
 def nearest(resource: str, known: Iterable[str]) -> str:

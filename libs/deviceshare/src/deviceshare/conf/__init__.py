@@ -1,23 +1,11 @@
 """Volcano's configuration: ``volcano-scheduler.conf`` and ``device-config.yaml`` as values.
 
-Reading order: :mod:`.model` (the values), :mod:`.scheduler` and :mod:`.devices` (reading the two files), :mod:`.known`
-(the names that they may hold), :mod:`.positions` (lines and columns for messages), :mod:`.effective` (the configuration
-in effect, from facts).
+Reading order: :mod:`.model` and :mod:`.device_sections` (the values), :mod:`.scheduler` and :mod:`.devices` (reading
+the two files; device families read their sections), :mod:`.known` (the names that they may hold), :mod:`.positions`
+(lines and columns for messages), :mod:`.effective` (the configuration in effect, from facts).
 """
 
-from deviceshare.conf.device_model import (
-    BUILT_IN,
-    MAX_INSTANCES,
-    DevicesConf,
-    HamiConf,
-    MigGroup,
-    MigInstance,
-    MigModel,
-    VgpuConf,
-    VnpuChip,
-    VnpuTemplate,
-)
-from deviceshare.conf.device_sections import DeviceSection, add_device_section
+from deviceshare.conf.device_sections import BUILT_IN, DevicesConf, DeviceSection, add_device_section
 from deviceshare.conf.devices import parse_devices
 from deviceshare.conf.effective import DEVICES, SCHEDULER, EffectiveConfiguration, scheduler_conf
 from deviceshare.conf.known import (
@@ -47,7 +35,6 @@ __all__ = [
     "DEVICES_NAME",
     "EVALUATED_PLUGINS",
     "FIRST_FIT",
-    "MAX_INSTANCES",
     "NODEORDER",
     "PLUGINS",
     "SCHEDULER",
@@ -61,18 +48,11 @@ __all__ = [
     "DevicesConf",
     "EffectiveConfiguration",
     "Extensions",
-    "HamiConf",
-    "MigGroup",
-    "MigInstance",
-    "MigModel",
     "NodeOrder",
     "Origin",
     "Predicates",
     "Proportion",
     "SchedulerConf",
-    "VgpuConf",
-    "VnpuChip",
-    "VnpuTemplate",
     "YamlLoader",
     "YamlText",
     "add_device_section",

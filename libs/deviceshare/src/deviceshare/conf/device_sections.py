@@ -1,9 +1,10 @@
-"""Sections of ``device-config.yaml`` that device families declare, read and check by themselves."""
+"""``device-config.yaml`` as values: the sections that device families declare, read and check by themselves."""
 
 from collections.abc import Iterable
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from deviceshare.conf.reading import ConfField
 
@@ -13,25 +14,65 @@ class DeviceSection(msgspec.Struct, frozen=True, kw_only=True):
 
     key: ClassVar[str]
     """The name of the section."""
+    gives_way: ClassVar[bool] = False
+    """Whether other sections may name its resources where the file does not have it: a warning instead of an error."""
 
     @classmethod
     def read(cls, field: ConfField) -> Self:
         """Read and check the section. Raises :class:`~deviceshare.model.ConfigError`."""
         raise NotImplementedError
 
-    def resources(self) -> Iterable[str]:
-        """Return the resources that it names; '' for none. No two sections may name the same one."""
+    @classmethod
+    def built_in(cls) -> Self:
+        """Return what applies without a file."""
+        return cls()
+
+    def resources(self) -> Iterable[tuple[str, str]]:
+        """Return the resources that it names, '' for none, each with its owner for messages: the section, or a part.
+
+        A resource may be named once in the whole file.
+        """
         return ()
 
 
-_SECTIONS: dict[str, type[DeviceSection]] = {}
+S = TypeVar("S", bound=DeviceSection)
 
-
-def device_sections() -> tuple[type[DeviceSection], ...]:
-    """Return the declared sections."""
-    return tuple(_SECTIONS.values())
+_BUILT_IN: dict[type[DeviceSection], DeviceSection] = {}
+"""The declared sections, with what applies without a file."""
 
 
 def add_device_section(section: type[DeviceSection]) -> None:
     """Declare the section of a device family; one of the same key is replaced."""
-    _SECTIONS[section.key] = section
+    for other in [other for other in _BUILT_IN if other.key == section.key]:
+        del _BUILT_IN[other]
+    _BUILT_IN[section] = section.built_in()
+
+
+def declared_sections() -> tuple[type[DeviceSection], ...]:
+    """Return the declared sections."""
+    return tuple(_BUILT_IN)
+
+
+class DevicesConf(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole file: all declared sections by their type; one that is missing here has its built-in values."""
+
+    sections: dict[type[DeviceSection], DeviceSection] = {}
+    warnings: tuple[str, ...] = ()
+
+    def section(self, kind: type[S]) -> S:
+        """Return the section of a declared kind."""
+        section = self.sections.get(kind) or _BUILT_IN[kind]
+        assert isinstance(section, kind)
+        return section
+
+    def having(self, *sections: DeviceSection) -> "DevicesConf":
+        """Return the configuration with these sections instead of its own of their kinds."""
+        return replace(self, sections=self.sections | {type(section): section for section in sections})
+
+    def resources(self) -> frozenset[str]:
+        """Return all resources that the sections name."""
+        return frozenset(name for kind in _BUILT_IN for name, _ in self.section(kind).resources() if name)
+
+
+BUILT_IN = DevicesConf()
+"""The configuration without a ConfigMap."""

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from deviceshare.conf.device_model import BUILT_IN
+from deviceshare.conf.device_sections import BUILT_IN
 from deviceshare.conf.devices import parse_devices
 from deviceshare.conf.model import SchedulerConf
 from deviceshare.conf.scheduler import default_conf, parse_conf

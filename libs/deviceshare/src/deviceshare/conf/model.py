@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec.structs import replace
 
-from deviceshare.conf.device_model import BUILT_IN, DevicesConf
+from deviceshare.conf.device_sections import BUILT_IN, DevicesConf
 from deviceshare.conf.node_plugins import ALL_PREDICATES, Binpack, NodeOrder, Predicates
 from deviceshare.model import NO_POLICIES, Labels, Policies
 from deviceshare.policies import CardPolicy, card_policy

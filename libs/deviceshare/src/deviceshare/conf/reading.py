@@ -1,6 +1,8 @@
 """Fields of a configuration: a wrong value is an error, an unknown name a warning."""
 
-from collections.abc import Collection
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Self
 
 from deviceshare.conf.document import read_document
@@ -12,6 +14,7 @@ LARGEST = 2**31 - 1
 
 _BOOLEANS = {word: value for value, words in ((True, "1 t true"), (False, "0 f false")) for word in words.split()}
 _DIGITS = 10
+_RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 def read_root(text: str, source: str, key: str, expected: str) -> "ConfField":
@@ -52,8 +55,10 @@ class ConfField(Field):
             raise self.error(f"one of true, false{did_you_mean(as_text(self.value), ('true', 'false'))}")
         return found
 
-    def number(self, least: int = 0, most: int = LARGEST) -> int:
-        """Return a whole number within inclusive bounds."""
+    def number(self, least: int = 0, most: int = LARGEST, default: int | None = None) -> int:
+        """Return a whole number within inclusive bounds; ``default``, if not None, where it is absent."""
+        if self.value is None and default is not None:
+            return default
         text = as_text(self.value).strip()
         if isinstance(self.value, float) and self.value.is_integer():
             text = str(int(self.value))
@@ -70,6 +75,27 @@ class ConfField(Field):
             named = [choice for choice in choices if choice]
             raise self.error(f"one of {', '.join(named)}, or nothing{did_you_mean(word, named)}")
         return word or default
+
+    def matching(self, form: re.Pattern[str], expected: str) -> str:
+        """Return a text that has a form."""
+        text = as_text(self.value).strip()
+        if not form.fullmatch(text):
+            raise self.error(expected)
+        return text
+
+    def resource(self, default: str) -> str:
+        """Return the name of an extended resource, which may be '', the default if it is absent."""
+        if self.value is None:
+            return default
+        if not isinstance(self.value, str) or (self.value and not _RESOURCE.fullmatch(self.value)):
+            raise self.error("the name of an extended resource, such as volcano.sh/vgpu-number")
+        return self.value
+
+    def check_unique(self, names: Iterable[str], expected: str) -> None:
+        """Check that no name is twice among names of the value."""
+        for name, times in Counter(names).items():
+            if times > 1:
+                raise self.holding(name).error(f"{expected}: not {times} times")
 
     def warn(self, message: str, key: str = "") -> None:
         """Add a warning about the value, or about a key of it."""

@@ -11,11 +11,12 @@ nodes.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from deviceshare.conf import HamiConf, SchedulerConf
+from deviceshare.conf import DeviceSection, SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
 from deviceshare.families.hami_gpu import pod_annotations, request, wire
 from deviceshare.families.hami_gpu.plugin import HamiGpuPlugin
+from deviceshare.families.hami_gpu.section import HamiConf
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.hooks import Program
 from deviceshare.families.protocol import CardNames, Check, Demand, NodeView
@@ -29,6 +30,7 @@ class HamiGpu(SoftwareVgpu):
     """The family ``hami-gpu``."""
 
     flag = request.FLAG
+    section: type[DeviceSection] | None = HamiConf
     answers = ""
     whole_modes = frozenset(wire.MODES)
     pod_annotations = request.WISHES
@@ -52,7 +54,7 @@ class HamiGpu(SoftwareVgpu):
 
     def names(self, conf: SchedulerConf) -> HamiConf:
         """Return HAMi's names of the resources, and its defaults."""
-        return conf.devices.hami
+        return conf.devices.section(HamiConf)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return the cards of the register annotation, whatever their mode."""

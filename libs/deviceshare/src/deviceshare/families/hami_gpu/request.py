@@ -6,13 +6,15 @@ cores without a number of GPUs too, since kubelet asks the device plugin for the
 the number; its scheduler alone ignores such a container).
 """
 
-from deviceshare.conf import HamiConf, SchedulerConf
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.card_lists import items
 from deviceshare.families.hami_gpu import wire
+from deviceshare.families.hami_gpu.section import HamiConf
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
 from deviceshare.families.vgpu import wire as vgpu_wire
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import ContainerRequest, PodRequest, RequestError
 
 FLAG = "deviceshare.HAMiGPUEnable"
@@ -29,7 +31,7 @@ _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 
 def is_overridden(conf: SchedulerConf) -> bool:
     """Return whether the section ``nvidia`` of device-config.yaml gives vGPUs of Volcano names of HAMi."""
-    ours, hami = conf.devices.vgpu, conf.devices.hami
+    ours, hami = conf.devices.section(VgpuConf), conf.devices.section(HamiConf)
     names = {hami.number, hami.memory, hami.percentage, hami.cores, hami.priority} - {""}
     return not names.isdisjoint((ours.number, ours.memory, ours.percentage, ours.cores))
 
@@ -43,7 +45,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
     Raises:
         RequestError: the request is invalid, or asks what is not supported.
     """
-    names = conf.devices.hami
+    names = conf.devices.section(HamiConf)
     if is_overridden(conf):
         return None
     cards = []

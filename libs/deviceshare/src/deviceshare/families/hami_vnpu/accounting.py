@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from operator import add
 
-from deviceshare.conf import SchedulerConf, VnpuChip
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.hami_vnpu import wire
 from deviceshare.families.hami_vnpu.demand import template_for
 from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES
+from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf
 from deviceshare.families.protocol import Accounting, CardCount
 from deviceshare.model import INIT, WHOLE, Card, DeviceGrant
 from deviceshare.state import CardShare, Counted, total, usage_of
@@ -24,14 +25,14 @@ class VnpuAccounting(Accounting):
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Return the used amounts, and the AI cores, AI CPUs and shares of a chip."""
-        chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
+        chip = conf.devices.section(VnpuConf).chip(card.type)
         state = [sum(amounts) for amounts in zip(*(_state_of(shares, chip, card) for shares in pods), strict=True)]
         return total(usage_of(card, shares) for shares in pods), dict(zip(self.state, state or (0, 0, 0), strict=True))
 
     def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
         """Return the usage with the AI cores of templates, and the largest template or share that has capacity."""
         used, state = counted
-        chip = next((chip for chip in conf.devices.chips if chip.word == card.type), None)
+        chip = conf.devices.section(VnpuConf).chip(card.type)
         if chip is not None and chip.ai_cores:
             # A chip registers its AI cores, or 100 percent on a node with HAMi-core.
             used = used._replace(cores=used.cores + state[AI_CORES] * card.cores // chip.ai_cores)

@@ -4,10 +4,11 @@ Rules: Volcano pkg/scheduler/api/devices/ascend/hami, HAMi pkg/device/ascend. De
 request for more memory than a chip has is refused, as are 0 devices, and cores together with a template.
 """
 
-from deviceshare.conf import SchedulerConf, VnpuChip, VnpuTemplate
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.card_lists import items
 from deviceshare.families.hami_vnpu import wire
+from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf, VnpuTemplate
 from deviceshare.families.mindcluster import wire as mindcluster_wire
 from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
 from deviceshare.model import INIT, SIDECAR, ContainerRequest, PodRequest, RequestError
@@ -117,7 +118,7 @@ def _chip(ask: PodRequest, conf: SchedulerConf) -> VnpuChip | None:
     """Return the kind of chip that a pod requests, or None."""
     names = {
         name: chip
-        for chip in conf.devices.chips
+        for chip in conf.devices.section(VnpuConf).chips
         for name in (chip.resource, chip.memory_resource, chip.core_resource)
         if name
     }

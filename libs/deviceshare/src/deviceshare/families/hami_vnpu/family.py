@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from deviceshare.conf import SchedulerConf, VnpuChip
+from deviceshare.conf import DeviceSection, SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
@@ -24,6 +24,7 @@ from deviceshare.families.hami_vnpu.placing import (
     selector_of,
 )
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
+from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf
 from deviceshare.families.hardware import ASCEND
 from deviceshare.families.hooks import Program
 from deviceshare.families.protocol import (
@@ -56,6 +57,7 @@ class HamiVnpu(OneByOne):
 
     name = "hami-vnpu"
     flag = FLAG
+    section: type[DeviceSection] | None = VnpuConf
     hardware = ASCEND
     modes = whole_modes = frozenset(wire.MODES)
     accounting: Accounting | None = VnpuAccounting()
@@ -77,16 +79,15 @@ class HamiVnpu(OneByOne):
 
         The number of devices is a resource of the node, which kubelet counts as well.
         """
-        return frozenset(
-            name for chip in conf.devices.chips for name in (chip.memory_resource, chip.core_resource) if name
-        )
+        chips = conf.devices.section(VnpuConf).chips
+        return frozenset(name for chip in chips for name in (chip.memory_resource, chip.core_resource) if name)
 
     def card_names(self, of: Demand | Card, conf: SchedulerConf) -> CardNames:
         """Return the names of memory and cores of a kind of chip; the number of devices is a resource of the node."""
         if isinstance(of, VnpuDemand):
             chip: VnpuChip | None = of.chip
         else:
-            chip = next((chip for chip in conf.devices.chips if isinstance(of, Card) and chip.word == of.type), None)
+            chip = conf.devices.section(VnpuConf).chip(of.type) if isinstance(of, Card) else None
         return CardNames(memory=chip.memory_resource, cores=chip.core_resource) if chip is not None else CardNames()
 
     def demand(self, ask: PodRequest, conf: SchedulerConf) -> Demand | None:

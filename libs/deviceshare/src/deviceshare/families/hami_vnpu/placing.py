@@ -15,6 +15,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.hami_vnpu import wire
 from deviceshare.families.hami_vnpu.demand import ALL_CORES, VnpuCardDemand, VnpuDemand
+from deviceshare.families.hami_vnpu.section import VnpuConf
 from deviceshare.families.protocol import CardDemand, Demand, Picks, Places
 from deviceshare.families.selection import id_allowed
 from deviceshare.kernels import ChipSelector
@@ -179,7 +180,8 @@ def _of_modes(demand: VnpuDemand, codes: Codes, conf: SchedulerConf) -> Bools:
     """Return bool[kinds]: the chips that support a request: shares need a mode of HAMi-core."""
     if not demand.shared:
         return _any_of(wire.MODES, codes)
-    return _any_of((wire.SHARED, wire.CONFIGURED) if conf.devices.hami_vnpu_core else (wire.SHARED,), codes)
+    configured = conf.devices.section(VnpuConf).hami_vnpu_core
+    return _any_of((wire.SHARED, wire.CONFIGURED) if configured else (wire.SHARED,), codes)
 
 
 def _any_of(modes: Iterable[str], codes: Codes) -> Bools:

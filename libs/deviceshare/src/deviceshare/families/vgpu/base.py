@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from deviceshare.conf import SchedulerConf, VgpuConf
+from deviceshare.conf import DeviceSection, SchedulerConf
 from deviceshare.families import nvidia
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin, serves_one_container
@@ -11,6 +11,7 @@ from deviceshare.families.hooks import Program
 from deviceshare.families.protocol import CardNames, Demand, NodeView
 from deviceshare.families.vgpu import pod_annotations, request, wire
 from deviceshare.families.vgpu.plugin import VgpuPlugin
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import Card, Claim, ContainerGrant, PodRequest
 
 
@@ -18,6 +19,7 @@ class Vgpu(OneByOne):
     """A family that answers the request for vGPUs on the cards of one mode, which is its name."""
 
     flag = "deviceshare.VGPUEnable"
+    section: type[DeviceSection] | None = VgpuConf
     hardware = NVIDIA
     answers = "vgpu"
     pod_annotations = request.WISHES
@@ -38,7 +40,7 @@ class Vgpu(OneByOne):
 
     def names(self, conf: SchedulerConf) -> VgpuConf:
         """Return the names of the resources, and the defaults."""
-        return conf.devices.vgpu
+        return conf.devices.section(VgpuConf)
 
     def node_cards(self, node: NodeView) -> tuple[Card, ...]:
         """Return nothing: the cards of all modes are those of hami-core."""

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from deviceshare.conf import VgpuConf, matching
+from deviceshare.conf import matching
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand
 from deviceshare.families.vgpu import request, wire
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import ContainerGrant, Tenant
 from deviceshare.state import Bools, CardView, Ints
 

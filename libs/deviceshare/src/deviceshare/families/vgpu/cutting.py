@@ -10,6 +10,7 @@ from deviceshare.families.protocol import CardDemand, Check, Demand, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import request, wire
 from deviceshare.families.vgpu.geometry import MIXED_UP, Wanted, first_cut, geometries_of
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardCharges, instances
 from deviceshare.kernels.geometry_tables import GeometryTables
 from deviceshare.model import INIT, SIDECAR
@@ -51,7 +52,8 @@ class MigKinds:
 
     def __init__(self, codes: Codes, conf: SchedulerConf) -> None:
         kinds, names = codes.kinds, codes.kinds.types.names
-        found = {code: geometries_of(conf.devices.vgpu, names[code]) for code in np.unique(kinds.type).tolist()}
+        vgpu = conf.devices.section(VgpuConf)
+        found = {code: geometries_of(vgpu, names[code]) for code in np.unique(kinds.type).tolist()}
         self.geometries = [found[code] for code in kinds.type.tolist()]
         base, cuts = dict[int, int](), list[tuple[int, ...]]()
         for code, each in found.items():
@@ -166,20 +168,18 @@ class Cutting:
 
     def checks(self, cards: CardDemand) -> list[Check]:
         """Return every check that cards fail; checks about room only for cards that the pod may use."""
-        view, conf, offers = self._view, self._conf, self._offers(cards)
+        view, offers, names = self._view, self._offers(cards), self._conf.devices.section(VgpuConf)
         cuttable = self._usable & self._kinds.cuttable[view.kind]
         mixed_up = cuttable & (view.state[CUT] == MIXED_UP)
         none = cuttable & ~offers.fits & ~mixed_up
         too_large = none & (offers.largest < offers.needed)
-        largest = vgpu_cards.memory_amount(cards, view, too_large, cuttable, offers.largest, conf.devices.vgpu)
-        free = vgpu_cards.memory_amount(cards, view, none & ~too_large, cuttable, offers.free, conf.devices.vgpu)
+        largest = vgpu_cards.memory_amount(cards, view, too_large, cuttable, offers.largest, names)
+        free = vgpu_cards.memory_amount(cards, view, none & ~too_large, cuttable, offers.free, names)
         return [
             *vgpu_cards.checks_of_cards(self._demand, view, wire.MIG),
             *self._without_geometry(),
-            vgpu_cards.check_of_number(cards, cuttable, conf.devices.vgpu),
-            *vgpu_cards.checks_of_room(
-                cards, self._cores(cards), cuttable, self._failures(cards, offers), conf.devices.vgpu
-            ),
+            vgpu_cards.check_of_number(cards, cuttable, names),
+            *vgpu_cards.checks_of_room(cards, self._cores(cards), cuttable, self._failures(cards, offers), names),
             common.card_check(
                 "CardMigInstancesConflict",
                 "node(s) had MIG cards whose pods hold instances that do not go together",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from deviceshare.conf import MAX_INSTANCES, MigModel, VgpuConf
+from deviceshare.families.vgpu.section import MAX_INSTANCES, MigModel, VgpuConf
 
 UNUSED, MIXED_UP = 0, -1
 """The states of an unpartitioned card, and of a card whose pods hold inconsistent instances: it is not used."""

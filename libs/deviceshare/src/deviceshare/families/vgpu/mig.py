@@ -18,6 +18,7 @@ from deviceshare.families.vgpu.base import Vgpu
 from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
 from deviceshare.families.vgpu.request import is_whole
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardSelector
 from deviceshare.model import WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import CardShare, CardView, Codes, Counted, Usage, usage_of
@@ -36,7 +37,7 @@ class MigAccounting(Accounting):
         A share that names no instance of the card's model is charged its request. In that case, and where pods hold
         instances of two geometries, the geometry of the card is not known (``MIXED_UP``).
         """
-        geometries = geometries_of(conf.devices.vgpu, card.type)
+        geometries = geometries_of(conf.devices.section(VgpuConf), card.type)
         cuts: set[int] = set()
         used = memory = cores = slots = 0
         for shares in pods:
@@ -60,7 +61,7 @@ class MigAccounting(Accounting):
     def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
         """Return the usage, and the largest free instance."""
         used, state = counted
-        geometries = geometries_of(conf.devices.vgpu, card.type)
+        geometries = geometries_of(conf.devices.section(VgpuConf), card.type)
         if geometries is None or not common.largest_free(card, used):
             return CardCount(used, 0)
         return CardCount(used, geometries.largest_free(state[CUT], state[USED]))
@@ -100,7 +101,7 @@ class Mig(Vgpu):
 
     def essence(self, demand: Demand, cards: CardDemand, conf: SchedulerConf) -> Demand:
         """Return the same demand for requests that get the same instances."""
-        memory = cards.memory if cards.memory_percentage else rounded_up(conf.devices.vgpu, cards.memory)
+        memory = cards.memory if cards.memory_percentage else rounded_up(conf.devices.section(VgpuConf), cards.memory)
         return common.essence(demand, memory=memory)
 
     def grants(
@@ -114,7 +115,7 @@ class Mig(Vgpu):
         self, demand: Demand, cards: CardDemand, device: DeviceGrant, card: Card, conf: SchedulerConf
     ) -> Pick | None:
         """Return the instance if the card's model has it, and if it is large enough."""
-        geometries = geometries_of(conf.devices.vgpu, card.type)
+        geometries = geometries_of(conf.devices.section(VgpuConf), card.type)
         found = None if geometries is None else geometries.find(device.detail)
         if geometries is None or found is None:
             return None
@@ -180,6 +181,6 @@ def _device(cards: CardDemand, pick: Pick, recuts: Mapping[str, Recut], conf: Sc
 
 def _known(card: Card, conf: SchedulerConf) -> Geometries:
     """Return the geometries of a picked card."""
-    found = geometries_of(conf.devices.vgpu, card.type)
+    found = geometries_of(conf.devices.section(VgpuConf), card.type)
     assert found is not None, card
     return found

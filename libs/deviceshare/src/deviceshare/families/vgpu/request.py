@@ -3,11 +3,12 @@
 ``device-config.yaml`` (:class:`~deviceshare.conf.VgpuConf`) has the names of the resources and the defaults.
 """
 
-from deviceshare.conf import SchedulerConf, VgpuConf
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.card_lists import items
 from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
 from deviceshare.families.vgpu import wire
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import ContainerRequest, PodRequest, RequestError
 
 WISHES = selection.WISHES | {wire.MODE, wire.USE_ID, wire.NOUSE_ID}
@@ -24,7 +25,7 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
     mode = (ask.annotation(wire.MODE) or "").strip()
     if mode in wire.MODES and mode != family:
         return None
-    names = conf.devices.vgpu
+    names = conf.devices.section(VgpuConf)
     demands = (_card_demand(position, container, stage, names) for stage, position, container in common.by_stage(ask))
     cards = tuple(demand for demand in demands if demand is not None)
     if not cards:

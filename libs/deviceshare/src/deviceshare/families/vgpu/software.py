@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from deviceshare.conf import SchedulerConf, VgpuConf
+from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
 from deviceshare.families.protocol import CardDemand, Check, Demand, NodeView, Picks
 from deviceshare.families.vgpu import cards as vgpu_cards
 from deviceshare.families.vgpu import pod_annotations, request, wire
 from deviceshare.families.vgpu.base import Vgpu
+from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.kernels import SharedCardSelector
 from deviceshare.model import Card, ContainerGrant, PodRequest
 from deviceshare.state import CardView, Codes, Ints
