@@ -13,12 +13,11 @@ import typer
 import yaml
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES
+from deviceshare.families import FAMILIES, pod_keys
 from deviceshare.families.vgpu.wire import PODGROUP_POLICY
 from deviceshare.model import claims, cluster_facts, facts, pod_topology, storage_facts, volumes
 from deviceshare.model import explanations as explain
 from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
-from deviceshare.objects.policies import policy_annotations
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.runtime import service
 from deviceshare_bus.runtime.setup import parser as setup_parser
@@ -139,7 +138,7 @@ def test_every_annotation_and_label_of_a_pod_is_explained_and_permitted_by_the_a
         TASK_PRIORITY,
         *GROUP_ANNOTATIONS,
         *QUEUE_ANNOTATIONS,
-        *policy_annotations(),
+        *pod_keys().policies,
     }
     annotations = annotations.union(*(family.pod_annotations for family in FAMILIES))
     labels = frozenset().union(*(family.pod_labels for family in FAMILIES))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from deviceshare.conf import device_sections, known
-from deviceshare.families import BY_NAME, FAMILIES
+from deviceshare.families import BY_NAME, FAMILIES, pod_keys
 
 
 @contextmanager
@@ -16,6 +16,7 @@ def restored_families() -> Iterator[None]:
         yield
     finally:
         FAMILIES[:] = families
+        pod_keys.cache_clear()
         BY_NAME.clear()
         BY_NAME.update({family.name: family for family in families})
         known._FAMILY_FLAGS.clear()

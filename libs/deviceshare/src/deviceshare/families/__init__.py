@@ -34,7 +34,7 @@ from deviceshare.families.protocol import (
     Picks,
     Places,
 )
-from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, register
+from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, pod_keys, register
 from deviceshare.families.selection import WISHES, listed, parts_of_words, types_accepted, types_asked
 from deviceshare.families.trust import Demands, clamp_to_request
 from deviceshare.families.usage import (
@@ -95,6 +95,7 @@ __all__ = [
     "listed",
     "parts_of_words",
     "placed_on",
+    "pod_keys",
     "register",
     "shares_whole",
     "types_accepted",

@@ -6,13 +6,11 @@ which the API server keeps equal to the requests.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cache
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from deviceshare.conf import default_conf
-from deviceshare.families import FAMILIES, WISHES, Family
+from deviceshare.families import FAMILIES, pod_keys
 from deviceshare.model import (
     VOLUMES,
     ContainerRequest,
@@ -26,7 +24,7 @@ from deviceshare.objects.bounds import MAX_CONTAINERS, MAX_RESOURCES, bound_spec
 from deviceshare.objects.pod_topology import constrains, pod_topology
 from deviceshare.objects.pod_views import Container, PodSpec, ResourceRequirements, TolerationView
 from deviceshare.objects.pod_volumes import disks, pod_volumes
-from deviceshare.objects.policies import policy_annotations, read_policies
+from deviceshare.objects.policies import read_policies
 from deviceshare.objects.ports import host_ports
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import Quantities
@@ -34,16 +32,7 @@ from deviceshare.objects.views import Quantities
 _SIDECAR = "Always"
 _POD_LEVEL = ("cpu", "memory")
 _SPREAD = "spread"
-"""The only value of :func:`spreading_annotations`."""
-
-
-class _Keys(NamedTuple):
-    """The annotations and labels that device families read; ``patterns``: prefix and suffix of annotation names."""
-
-    annotations: frozenset[str]
-    patterns: tuple[tuple[str, str], ...]
-    labels: frozenset[str]
-    spreading: frozenset[str]
+"""The only value of annotations by which a pod shares no card (``pod_keys().spreading``)."""
 
 
 def pod_request(
@@ -92,25 +81,20 @@ def annotations_read(annotations: Mapping[str, str]) -> tuple[tuple[str, str], .
     """Return the annotations that device families read."""
     if not annotations:
         return ()
-    keys = _keys_of(tuple(FAMILIES))
+    keys = pod_keys()
     return _chosen(annotations, keys.annotations | _matching(annotations, keys.patterns))
 
 
 def annotations_needed(annotations: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the annotations on which a request depends, the pod's PodGroup aside."""
     read = annotations_read(annotations)
-    policies = _chosen(annotations, policy_annotations())
+    policies = _chosen(annotations, pod_keys().policies)
     return tuple(sorted({*read, *policies})) if policies else read
-
-
-def spreading_annotations() -> frozenset[str]:
-    """Return the annotations by which a pod shares no card with other pods of its PodGroup."""
-    return _keys_of(tuple(FAMILIES)).spreading
 
 
 def labels_read(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the labels that device families read."""
-    return _chosen(labels, _keys_of(tuple(FAMILIES)).labels) if labels else ()
+    return _chosen(labels, pod_keys().labels) if labels else ()
 
 
 def requests_devices(request: PodRequest) -> bool:
@@ -213,15 +197,6 @@ def _tolerations(views: list[TolerationView], problems: Problems) -> tuple[Toler
     return tuple(Toleration(*toleration) for toleration in sorted(tolerations))
 
 
-@cache
-def _keys_of(families: tuple[Family, ...]) -> _Keys:
-    annotations = WISHES.union(*(family.pod_annotations for family in families))
-    patterns = [key.partition("*") for key in sorted(annotations) if "*" in key]
-    labels = frozenset[str]().union(*(family.pod_labels for family in families))
-    spreading = frozenset(family.apart_annotation for family in families) - {""}
-    return _Keys(annotations, tuple((start, end) for start, _, end in patterns), labels, spreading)
-
-
 def _matching(keys: Iterable[str], patterns: tuple[tuple[str, str], ...]) -> set[str]:
     return {key for key in keys for start, end in patterns if key.startswith(start) and key.endswith(end)}
 
@@ -232,7 +207,7 @@ def _chosen(values: Mapping[str, str], keys: frozenset[str]) -> tuple[tuple[str,
 
 def _spreads(annotations: Mapping[str, str], problems: Problems) -> bool:
     """Return whether the pod must not share a card with other pods of its PodGroup."""
-    policies = {key: annotations[key].strip() for key in sorted(spreading_annotations() & annotations.keys())}
+    policies = {key: annotations[key].strip() for key in sorted(pod_keys().spreading & annotations.keys())}
     for key, policy in policies.items():
         if policy not in ("", _SPREAD):
             problems.add(f"metadata.annotations[{key}]", policy, f"{_SPREAD}, or nothing")

@@ -10,8 +10,9 @@ from operator import attrgetter
 
 import msgspec
 
+from deviceshare.families import pod_keys
 from deviceshare.model import Labels, PodRequest, Problem
-from deviceshare.objects.pod_request import annotations_needed, labels_read, pod_request, spreading_annotations
+from deviceshare.objects.pod_request import annotations_needed, labels_read, pod_request
 from deviceshare.objects.pod_views import PodSpec, TemplateSpec
 from deviceshare.objects.problems import Problems
 
@@ -38,7 +39,7 @@ def shared_request(
 
     None: it has problems, which name the pod, or depends on the name of its PodGroup.
     """
-    if not spreading_annotations().isdisjoint(annotations):
+    if not pod_keys().spreading.isdisjoint(annotations):
         return None
     if _INTER_POD in bytes(spec.affinity) or bytes(spec.topology_spread_constraints) not in _NONE:
         # Its inter-pod constraints depend on its namespace and on all labels.

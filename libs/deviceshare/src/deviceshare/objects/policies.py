@@ -1,22 +1,11 @@
 """The annotations of Pods, PodGroups and Queues that select policies: ours, and those of device families."""
 
 from collections.abc import Mapping
-from functools import cache
 
-from deviceshare.families import FAMILIES, Family
+from deviceshare.families import FAMILIES, Family, pod_keys
 from deviceshare.model import CARD_POLICY, NO_POLICIES, NODE_POLICY, FormatError, Policies
 from deviceshare.objects.problems import Problems
 from deviceshare.policies import POLICIES
-
-
-def policy_annotations() -> frozenset[str]:
-    """Return all annotations that select policies."""
-    return _annotations(tuple(FAMILIES))
-
-
-@cache
-def _annotations(families: tuple[Family, ...]) -> frozenset[str]:
-    return frozenset({NODE_POLICY, CARD_POLICY}).union(*(family.policy_annotations for family in families))
 
 
 def node_policy_annotations() -> frozenset[str]:
@@ -29,7 +18,7 @@ def read_policies(annotations: Mapping[str, str] | None, problems: Problems) -> 
 
     The annotations of device families count where ours are missing.
     """
-    if not annotations or policy_annotations().isdisjoint(annotations):
+    if not annotations or pod_keys().policies.isdisjoint(annotations):
         return NO_POLICIES
     node, card = _policy(annotations, NODE_POLICY, problems), _policy(annotations, CARD_POLICY, problems)
     for family in FAMILIES:
