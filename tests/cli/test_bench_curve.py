@@ -9,16 +9,17 @@ from typer.testing import CliRunner
 
 
 def test_every_family_is_measured_at_every_size_and_plotted(tmp_path):
-    sizes = ["--nodes", "2", "--shapes", "4", "--pods", "20", "--runs", "2"]
+    sizes = ["--nodes", "2", "--pod-classes", "4", "--pods", "20", "--runs", "2"]
     result = CliRunner().invoke(app, ["lab", "bench", "curve", *sizes, "--plots", str(tmp_path), "--json"])
-    assert result.stderr.count("2 nodes, 4 shapes, run 2 of 2") == len(FAMILIES)
+    assert result.stderr.count("2 nodes, 4 pod classes, run 2 of 2") == len(FAMILIES)
     points = json.loads(result.stdout)
     assert [point["family"] for point in points] == list(FAMILIES)
     assert all(
-        point["nodes"] == 2 and point["shapes"] == 4 and point["pods"] == 20 and point["pods_per_second"] > 0
+        point["nodes"] == 2 and point["pod_classes"] == 4 and point["pods"] == 20 and point["pods_per_second"] > 0
         for point in points
     )
     (drawn,) = tmp_path.iterdir()
+    assert drawn.name == "allocator-4-classes.svg"
     texts = {each.text for each in ET.parse(drawn).iter() if each.tag.endswith("text")}
     assert texts >= {*FAMILIES, "nodes of 8 cards", "µs"}
 

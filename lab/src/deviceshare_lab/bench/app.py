@@ -133,7 +133,9 @@ def allocator(
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes.")] = 5000,
     devices: Annotated[int, typer.Option(metavar="N", min=1, max=64, help="Cards on each node.")] = 8,
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods, placed one at a time.")] = 10_000,
-    shapes: Annotated[int, typer.Option(metavar="N", min=1, help="Different requests, used in turn.")] = 50,
+    pod_classes: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Pod classes: different requests, used in turn.")
+    ] = 50,
     policy: Annotated[str, typer.Option(click_type=Choice(["none", *POLICIES]), help="Policy.")] = "binpack",
     prefill: Annotated[
         float,
@@ -177,26 +179,26 @@ def allocator(
     from deviceshare_lab.bench.allocator import command, generated
 
     chosen = "" if policy == "none" else policy
-    size = generated.Size(family, nodes, devices, pods, shapes, chosen, prefill, mig_geometry, gang, constraints)
+    size = generated.Size(family, nodes, devices, pods, pod_classes, chosen, prefill, mig_geometry, gang, constraints)
     command.bench_allocator(size, command.ties_of(ties), workload, placements, as_json=json)
 
 
 @app.command("curve")
 def curve(
     nodes: Annotated[str, typer.Option(metavar="N,…", help="Sizes of the cluster.")] = "1000,5000,10000,20000",
-    shapes: Annotated[str, typer.Option(metavar="N,…", help="Numbers of different requests.")] = "50,500",
+    pod_classes: Annotated[str, typer.Option(metavar="N,…", help="Numbers of pod classes.")] = "50,500",
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Pods of each run.")] = 20_000,
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each size; the median counts.")] = 3,
     plots: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write the curves to this directory, one allocator-….svg for each of SHAPES."),
+        typer.Option(metavar="DIR", help="Write the curves to this directory, one allocator-N-classes.svg for each N."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Run `lab bench allocator` for every family at several sizes, each run in a process of its own."""
     from deviceshare_lab.bench.allocator import curve
 
-    sizes = curve.numbers("--nodes", nodes), curve.numbers("--shapes", shapes)
+    sizes = curve.numbers("--nodes", nodes), curve.numbers("--pod-classes", pod_classes)
     curve.bench_curve(*sizes, pods, runs, plots, as_json=json)
 
 

@@ -60,7 +60,7 @@ def report(workload: Workload, run: Run, floor_seconds: float, load: float, gang
         "nodes": run.nodes,
         "pods": pods,
         "gang": gang,
-        "shapes": len(workload.requests),
+        "pod_classes": len(workload.requests),
         "policy": workload.conf.policy,
         "placed": pods - sum(placement is None for _, placement in run.placements),
         "seconds": round(run.seconds, 4),
@@ -79,7 +79,8 @@ def report(workload: Workload, run: Run, floor_seconds: float, load: float, gang
 def as_text(shown: dict[str, Any]) -> str:
     """Return the measurements as a table."""
     rows = [
-        ("placed", f"{shown['placed']} of {shown['pods']} pods, {shown['shapes']} shapes, {shown['nodes']} nodes"),
+        ("placed", f"{shown['placed']} of {shown['pods']} pods on {shown['nodes']} nodes"),
+        ("pod classes", str(shown["pod_classes"])),
         ("pods/s", f"{shown['pods_per_second']} ({shown['seconds']} s after {shown['setup_seconds']} s of set-up)"),
         (
             f"a gang of {shown['gang']}" if shown["gang"] else "a pod",

@@ -18,7 +18,7 @@ from deviceshare_cli.output import indented_json, table
 from deviceshare_cli.plots import Curve, Plot, write
 
 FAMILIES = ("hami-core", "gpu-share", "mig", "vnpu-hami", "mixed")
-_COLUMNS = ("FAMILY", "NODES", "SHAPES", "PODS/S", "MICROSECONDS", "P99", "MEMORY", "OF FLOOR", "LOAD")
+_COLUMNS = ("FAMILY", "NODES", "POD CLASSES", "PODS/S", "MICROSECONDS", "P99", "MEMORY", "OF FLOOR", "LOAD")
 
 
 def numbers(option: str, text: str) -> list[int]:
@@ -30,32 +30,32 @@ def numbers(option: str, text: str) -> list[int]:
 
 
 def bench_curve(
-    nodes: Sequence[int], shapes: Sequence[int], pods: int, runs: int, plots: Path | None, *, as_json: bool
+    nodes: Sequence[int], pod_classes: Sequence[int], pods: int, runs: int, plots: Path | None, *, as_json: bool
 ) -> None:
-    """Measure every family at every size and print; write a plot per number of shapes to ``plots``."""
-    points = list(_points(nodes, shapes, pods, runs))
+    """Measure every family at every size and print; write a plot per number of pod classes to ``plots``."""
+    points = list(_points(nodes, pod_classes, pods, runs))
     if plots is not None:
-        for count in shapes:
-            write(_plot(points, count), plots / f"allocator-{count}-shapes.svg")
+        for count in pod_classes:
+            write(_plot(points, count), plots / f"allocator-{count}-classes.svg")
     print(indented_json(points) if as_json else _as_text(points))
 
 
-def _points(nodes: Sequence[int], shapes: Sequence[int], pods: int, runs: int) -> Iterator[dict[str, Any]]:
+def _points(nodes: Sequence[int], pod_classes: Sequence[int], pods: int, runs: int) -> Iterator[dict[str, Any]]:
     for family in FAMILIES:
         measured: dict[tuple[int, int], list[dict[str, Any]]] = {
-            (count, number): [] for count in shapes for number in nodes
+            (count, number): [] for count in pod_classes for number in nodes
         }
         for run in range(1, runs + 1):
-            # Numbers of shapes, which are compared most, are measured one after the other.
+            # Numbers of pod classes, which are compared most, are measured one after the other.
             for count, number in sorted(measured, key=lambda size: size[1]):
-                to_stderr(f"{family}: {number} nodes, {count} shapes, run {run} of {runs}")
+                to_stderr(f"{family}: {number} nodes, {count} pod classes, run {run} of {runs}")
                 measured[count, number].append({"family": family, **_run(family, number, count, pods)})
         for found in measured.values():
             yield sorted(found, key=_microseconds)[runs // 2]
 
 
-def _run(family: str, nodes: int, shapes: int, pods: int) -> dict[str, Any]:
-    options = {"--family": family, "--nodes": nodes, "--shapes": shapes, "--pods": pods}
+def _run(family: str, nodes: int, pod_classes: int, pods: int) -> dict[str, Any]:
+    options = {"--family": family, "--nodes": nodes, "--pod-classes": pod_classes, "--pods": pods}
     given = [str(word) for option in options.items() for word in option]
     command = [sys.executable, "-m", "deviceshare_cli", "lab", "bench", "allocator", "--json", *given]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -65,13 +65,15 @@ def _run(family: str, nodes: int, shapes: int, pods: int) -> dict[str, Any]:
     return found
 
 
-def _plot(points: Sequence[dict[str, Any]], shapes: int) -> Plot:
-    of_shapes = [point for point in points if point["shapes"] == shapes]
+def _plot(points: Sequence[dict[str, Any]], pod_classes: int) -> Plot:
+    of_classes = [point for point in points if point["pod_classes"] == pod_classes]
     curves = [
         Curve(family, [(point["nodes"], _microseconds(point)) for point in run])
-        for family, run in groupby(of_shapes, key=lambda point: str(point["family"]))
+        for family, run in groupby(of_classes, key=lambda point: str(point["family"]))
     ]
-    return Plot(f"The decision for one pod, {shapes} different requests", "nodes of 8 cards", "µs", curves, marked=True)
+    return Plot(
+        f"The decision for one pod, {pod_classes} different requests", "nodes of 8 cards", "µs", curves, marked=True
+    )
 
 
 def _microseconds(point: dict[str, Any]) -> float:
@@ -83,7 +85,7 @@ def _as_text(points: Sequence[dict[str, Any]]) -> str:
         (
             point["family"],
             str(point["nodes"]),
-            str(point["shapes"]),
+            str(point["pod_classes"]),
             f"{point['pods_per_second']:.0f}",
             f"{_microseconds(point):.1f}",
             f"{point['microseconds_p99']:.0f}",

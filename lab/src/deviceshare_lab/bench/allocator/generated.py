@@ -48,7 +48,7 @@ class Pool(NamedTuple):
     held: tuple[str, ...]
     """Values of the device annotation of existing pods; ``{}`` stands for the card."""
     requests: tuple[tuple[str, int, int], ...]
-    """Resources of a pod: name, minimum and maximum over all shapes."""
+    """Resources of a pod: name, minimum and maximum over all pod classes."""
     whole: Mapping[str, str]
     """Resources of a gang's pod: a whole card."""
 
@@ -92,7 +92,7 @@ class Size(NamedTuple):
     nodes: int
     devices: int
     pods: int
-    shapes: int
+    pod_classes: int
     """Number of different requests."""
     policy: str
     prefill: float
@@ -111,7 +111,7 @@ def generate(size: Size) -> Workload:
     def limits(number: int) -> Mapping[str, str]:
         if size.gang:
             return pools[number // size.gang % len(pools)].whole
-        return _limits(pools, number % size.shapes, size.shapes)
+        return _limits(pools, number % size.pod_classes, size.pod_classes)
 
     requests, pods = distinct(
         (f"pod-{number:06d}", pod_fact("pod", limits(number), annotations={}).ask) for number in range(size.pods)
@@ -143,12 +143,12 @@ def _nodes(pools: Sequence[Pool], size: Size) -> Iterator[tuple[NodeFact, list[P
         yield node_fact(name, pool.form.node(pool.kind, ids), labels), held
 
 
-def _limits(pools: Sequence[Pool], shape: int, shapes: int) -> dict[str, str]:
-    """Return the limits of one shape, with amounts spread evenly over all shapes."""
-    pool = pools[shape % len(pools)]
+def _limits(pools: Sequence[Pool], number: int, pod_classes: int) -> dict[str, str]:
+    """Return the limits of one pod class, with amounts spread evenly over all pod classes."""
+    pool = pools[number % len(pools)]
     limits = {}
     for name, least, greatest in pool.requests:
-        amount = least + (greatest - least) * shape // max(1, shapes)
+        amount = least + (greatest - least) * number // max(1, pod_classes)
         if amount:
             limits[name] = str(amount)
     return limits
