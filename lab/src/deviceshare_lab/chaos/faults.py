@@ -133,44 +133,37 @@ def _delete_stream(system: System, arguments: Arguments) -> None:
         system.bus.delete(name)
 
 
-def _bus_share(name: str) -> Fault:
-    """Return a fault of the bus that is a share of messages."""
+def _setting(
+    part: Callable[[System], object],
+    name: str,
+    draw: Callable[[random.Random, Mapping[str, int]], Arguments] = _share,
+    value: float | None = None,
+) -> Fault:
+    """Return a fault that sets an attribute of a part of the system, to ``value`` or what is drawn, until its end."""
+
+    def end(system: System, arguments: Arguments) -> None:
+        setattr(part(system), name, type(getattr(part(system), name))())  # 0.0 or False
+
     return Fault(
-        _share,
-        lambda system, arguments: setattr(system.bus.faults, name, float(arguments[0])),
-        lambda system, arguments: setattr(system.bus.faults, name, 0.0),
+        draw, lambda system, arguments: setattr(part(system), name, arguments[0] if value is None else value), end
     )
 
 
-def _api_share(name: str) -> Fault:
-    """Return a fault of the API server that is a share of requests."""
-    return Fault(
-        _share,
-        lambda system, arguments: setattr(system.frontend.faults, name, float(arguments[0])),
-        lambda system, arguments: setattr(system.frontend.faults, name, 0.0),
-    )
+def _bus(system: System) -> object:
+    return system.bus.faults
 
 
-def _api_flag(name: str) -> Fault:
-    return Fault(
-        _nothing,
-        lambda system, arguments: setattr(system.frontend.faults, name, True),
-        lambda system, arguments: setattr(system.frontend.faults, name, False),
-    )
+def _api(system: System) -> object:
+    return system.frontend.faults
+
+
+def _agents(system: System) -> object:
+    return system.agents
 
 
 def _expire_watches(system: System, arguments: Arguments) -> None:
     system.frontend.faults.oldest = system.api.revision
     system.frontend.break_watches()
-
-
-def _agents_share(name: str, share: float) -> Fault:
-    """Return a fault of the node agents that is a share of the answers of device plugins."""
-    return Fault(
-        _nothing,
-        lambda system, arguments: setattr(system.agents, name, share),
-        lambda system, arguments: setattr(system.agents, name, 0.0),
-    )
 
 
 def _undecodable(system: System, arguments: Arguments) -> None:
@@ -274,11 +267,11 @@ FAULTS: dict[str, Fault] = {
     ),
     "crash-bus": Fault(_nothing, _crash_bus, _start_bus),
     # Only another writer of the same subject makes a difference, within seconds.
-    "lost-acks": _bus_share("lost_acks")._replace(weight=2),
-    "late-acks": _bus_share("late_acks")._replace(weight=2),
-    "lost-bus-requests": _bus_share("lost_requests"),
-    "lost-deliveries": _bus_share("lost_deliveries"),
-    "repeated-deliveries": _bus_share("repeated_deliveries"),
+    "lost-acks": _setting(_bus, "lost_acks")._replace(weight=2),
+    "late-acks": _setting(_bus, "late_acks")._replace(weight=2),
+    "lost-bus-requests": _setting(_bus, "lost_requests"),
+    "lost-deliveries": _setting(_bus, "lost_deliveries"),
+    "repeated-deliveries": _setting(_bus, "repeated_deliveries"),
     "silent-consumers": Fault(_share, lambda system, arguments: system.silence_consumers(float(arguments[0]))),
     "slow-reader": Fault(
         lambda chance, replicas: (
@@ -292,11 +285,7 @@ FAULTS: dict[str, Fault] = {
     "roll-back": Fault(_stream_and_writes, _roll_back, _start_bus),
     "empty-stream": Fault(_stream, _empty),
     "delete-stream": Fault(_stream, _delete_stream),
-    "disk-full": Fault(
-        _nothing,
-        lambda system, arguments: setattr(system.bus.faults, "disk_full", True),
-        lambda system, arguments: setattr(system.bus.faults, "disk_full", False),
-    ),
+    "disk-full": _setting(_bus, "disk_full", _nothing, value=True),
     "small-payload": Fault(
         lambda chance, replicas: (chance.choice((300, 1000)),),
         lambda system, arguments: setattr(system.bus, "max_payload", int(arguments[0])),
@@ -305,24 +294,20 @@ FAULTS: dict[str, Fault] = {
     "undecodable": Fault(_stream_and_fraction, _undecodable, _delete_undecodable),
     "forged-claim": Fault(_fractions(2), _forge_claim),
     "forged-annotations": Fault(_fractions(1), _forge_annotations),
-    "api-down": _api_flag("down"),
-    "forbidden": _api_flag("forbidden"),
-    "lost-api-requests": _api_share("lost_requests"),
-    "lost-answers": _api_share("lost_answers"),
-    "late-api-requests": _api_share("late_requests"),
-    "api-errors": _api_share("errors"),
-    "api-conflicts": _api_share("conflicts"),
-    "lost-changes": _api_share("lost_changes"),
-    "slow-watches": Fault(
-        lambda chance, replicas: (chance.choice((0.5, 3.0, 10.0)),),
-        lambda system, arguments: setattr(system.frontend.faults, "lag", float(arguments[0])),
-        lambda system, arguments: setattr(system.frontend.faults, "lag", 0.0),
-    ),
+    "api-down": _setting(_api, "down", _nothing, value=True),
+    "forbidden": _setting(_api, "forbidden", _nothing, value=True),
+    "lost-api-requests": _setting(_api, "lost_requests"),
+    "lost-answers": _setting(_api, "lost_answers"),
+    "late-api-requests": _setting(_api, "late_requests"),
+    "api-errors": _setting(_api, "errors"),
+    "api-conflicts": _setting(_api, "conflicts"),
+    "lost-changes": _setting(_api, "lost_changes"),
+    "slow-watches": _setting(_api, "lag", lambda chance, replicas: (chance.choice((0.5, 3.0, 10.0)),)),
     "broken-watches": Fault(_nothing, lambda system, arguments: system.break_watches()),
     "silent-watches": Fault(_share, lambda system, arguments: system.silence_watches(float(arguments[0]))),
     "expired-watches": Fault(_nothing, _expire_watches),
-    "failing-plugins": _agents_share("failures", 0.3),
-    "ending-kubelets": _agents_share("ends", 0.3),
+    "failing-plugins": _setting(_agents, "failures", _nothing, value=0.3),
+    "ending-kubelets": _setting(_agents, "ends", _nothing, value=0.3),
     "one-uid": Fault(_fractions(1), _one_uid),
 }
 """All faults by name."""
