@@ -17,13 +17,13 @@ from deviceshare_cluster.interface import ClusterError, Object
 from deviceshare_localcluster import LocalCluster
 
 from deviceshare_lab.clusters import manifests, objects
+from deviceshare_lab.clusters.fields import GROUP, has_ended
 
 log = logging.getLogger("deviceshare.chaos")
 
 FAMILY = "chaos/family"
 MAY_WAIT = "chaos/may-wait"
 """Labels of pods."""
-GROUP = "scheduling.k8s.io/group-name"
 PODS_PER_NODE = {
     "hami-core": 3,
     "mig": 1,
@@ -140,13 +140,13 @@ class Workload:
 
     async def _forget(self) -> None:
         """Delete the oldest pods that have ended, and pods of others."""
-        pods = [pod for pod in await self._cluster.list("Pod") if _has_ended(pod) or not _is_ours(pod)]
+        pods = [pod for pod in await self._cluster.list("Pod") if has_ended(pod) or not _is_ours(pod)]
         for pod in sorted(pods, key=lambda pod: int(pod["metadata"]["resourceVersion"]))[:-ENDED]:
             await self._cluster.delete("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
 
     async def _living(self) -> list[Object]:
         """Return the pods of the workload that have not ended."""
-        return [pod for pod in await self._cluster.list("Pod") if _is_ours(pod) and not _has_ended(pod)]
+        return [pod for pod in await self._cluster.list("Pod") if _is_ours(pod) and not has_ended(pod)]
 
     async def _rooms(self) -> Counter[str]:
         """Return for how many more pods of each family there is room."""
@@ -320,10 +320,6 @@ class Workload:
 
 def _is_ours(pod: Object) -> bool:
     return FAMILY in pod["metadata"].get("labels", {})
-
-
-def _has_ended(pod: Object) -> bool:
-    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _family_of_node(name: str) -> str:
