@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from deviceshare.conf import SchedulerConf, default_conf, tiers
-from deviceshare.model import Card, ContainerRequest, NodeFact, PodRequest, QueueFact
+from deviceshare.model import NodeFact, PodRequest, QueueFact
 from deviceshare_cli.plots import Curve, Plot
 from msgspec.structs import replace
 
+from deviceshare_lab.clusters.facts import make_cards, make_request
 from deviceshare_lab.studies.virtual_cluster import Arrival, Sample, Simulation
 
 MEMORY, CARD_MEMORY, CARDS = "volcano.sh/vgpu-memory", 81920, 8
@@ -135,17 +136,12 @@ def _conf(order: str = "priority gang drf") -> SchedulerConf:
 
 def _nodes(number: int) -> Iterator[NodeFact]:
     for at in range(number):
-        name = f"node-{at:03d}"
-        cards = tuple(
-            Card(f"GPU-{at:03d}-{index}", index, 40, CARD_MEMORY, 100, "NVIDIA-A100", mode="hami-core")
-            for index in range(CARDS)
-        )
-        yield NodeFact(name=name, cards=cards, allocatable={"cpu": CPUS, "memory": 2**40, "pods": 1000})
+        cards = make_cards(f"GPU-{at:03d}", CARDS, "NVIDIA-A100", CARD_MEMORY, 40)
+        yield NodeFact(name=f"node-{at:03d}", cards=cards, allocatable={"cpu": CPUS, "memory": 2**40, "pods": 1000})
 
 
 def _request(*, memory: int, cpu: int = 100, cards: int = 1) -> PodRequest:
-    resources = {"cpu": cpu, MEMORY: memory, "volcano.sh/vgpu-number": cards}
-    return PodRequest(containers=(ContainerRequest("main", tuple(sorted(resources.items()))),))
+    return make_request({"cpu": cpu, MEMORY: memory, "volcano.sh/vgpu-number": cards})
 
 
 def _percent(sample: Sample, queue: str, total: int) -> float:

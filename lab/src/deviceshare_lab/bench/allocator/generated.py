@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare.conf import BUILT_IN, default_conf
-from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf, VnpuTemplate
+from deviceshare.families.hami_vnpu.section import VnpuConf
 from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, VgpuConf
 from deviceshare.model import NodeFact, PodFact, Tenant
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from deviceshare_lab.bench.allocator.constraints import INTER_POD_SCORES, NO_CONSTRAINTS, constrained, node_labels
 from deviceshare_lab.bench.allocator.forms import CardKind, Form, GpuShare, HamiVnpu, Vgpu
 from deviceshare_lab.bench.allocator.workload import Workload, distinct, node_fact, pod_fact
+from deviceshare_lab.clusters.facts import ASCEND_910B3
 
 WEIGHT = 10
 FAMILIES = ("hami-core", "mig", "vnpu-hami", "gpu-share", "mixed")
@@ -26,18 +27,7 @@ A100 = MigModel(
         MigGroup("group4", (MigInstance("7g.40gb", 40960, 1),)),
     ),
 )
-ASCEND = VnpuChip(
-    name="910B3",
-    word="Ascend910B3",
-    resource="huawei.com/Ascend910B3",
-    memory_resource="huawei.com/Ascend910B3-memory",
-    memory_allocatable=65536,
-    memory_capacity=65536,
-    ai_cores=20,
-    ai_cpus=7,
-    templates=(VnpuTemplate("vir05_1c_16g", 16384, 5, 1), VnpuTemplate("vir10_3c_32g", 32768, 10, 3)),
-)
-DEVICES = BUILT_IN.having(VgpuConf(geometries=(A100,)), VnpuConf(chips=(ASCEND,)))
+DEVICES = BUILT_IN.having(VgpuConf(geometries=(A100,)), VnpuConf(chips=(ASCEND_910B3,)))
 
 
 class Pool(NamedTuple):
@@ -69,7 +59,7 @@ POOLS = {
         {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "40960"},
     ),
     "vnpu-hami": Pool(
-        HamiVnpu(ASCEND),
+        HamiVnpu(ASCEND_910B3),
         CardKind("Ascend910B3", 65536, 4, 20),
         ("{},Ascend910B3,16384,0:;", "{},Ascend910B3,32768,0:;"),
         (("huawei.com/Ascend910B3-memory", 1000, 32000),),

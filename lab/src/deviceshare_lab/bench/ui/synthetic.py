@@ -9,7 +9,6 @@ from deviceshare.model import (
     Card,
     Claim,
     ContainerGrant,
-    ContainerRequest,
     DeviceGrant,
     Explanation,
     GroupKey,
@@ -19,7 +18,6 @@ from deviceshare.model import (
     NodeLedger,
     PodFact,
     PodGroupFact,
-    PodRequest,
     PodUid,
     QueueFact,
     Refusal,
@@ -31,6 +29,8 @@ from deviceshare_bus.messages.codec import Events, Message, Step, encode
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.service import decode
+
+from deviceshare_lab.clusters.facts import make_request
 
 MODELS = (
     ("NVIDIA-H100-80GB-HBM3", "hami-core", 81559, 100, 10),
@@ -131,9 +131,8 @@ class SyntheticCluster:
             yield subjects.fact("node", name), fact
             held = self._random.randrange(cards + 1)
             for at in range(held):
-                ask = PodRequest(containers=(ContainerRequest("main", (("cpu", 4000), ("nvidia.com/gpu", 1))),))
-                uid = f"whole-{name}-{at}"
-                pod = PodFact(uid=PodUid(uid), namespace="legacy", name=uid, node=name, ask=ask, running=True)
+                uid, ask = PodUid(f"whole-{name}-{at}"), make_request({"cpu": 4000, "nvidia.com/gpu": 1})
+                pod = PodFact(uid=uid, namespace="legacy", name=uid, node=name, ask=ask, running=True)
                 yield subjects.fact("pod", uid), pod
             return
         model, mode, memory, cores, slots = MODELS[number * len(MODELS) // 1250 % len(MODELS)]
@@ -181,11 +180,10 @@ class SyntheticCluster:
             yield self._step(service, step, uid, f"{queue}/{name}", node, at + later)
 
     def _pod(self, uid: str, queue: str, name: str, *, node: str = "", group: str = "") -> PodFact:
-        asked = (("cpu", 2000), ("volcano.sh/vgpu-memory", 30000), ("volcano.sh/vgpu-number", 1))
         return PodFact(
             uid=PodUid(uid), namespace=queue, name=name, scheduler="volcano", queue=queue, node=node,
             group=GroupKey(group or f"pod/{uid}"), created=self._at - 600.0 * self._random.random(),
-            ask=PodRequest(containers=(ContainerRequest("main", asked),)),
+            ask=make_request({"cpu": 2000, "volcano.sh/vgpu-memory": 30000, "volcano.sh/vgpu-number": 1}),
         )  # fmt: skip
 
     def _step(

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from deviceshare.conf import BUILT_IN, DevicesConf
-from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf, VnpuTemplate
+from deviceshare.families.hami_vnpu.section import VnpuConf
 from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, VgpuConf
-from deviceshare.model import Card, ContainerRequest, NodeFact, PodRequest
+from deviceshare.model import NodeFact, PodRequest
+
+from deviceshare_lab.clusters.facts import ASCEND_910B3, make_cards, make_request
 
 GIB = 1024
 _CPU = 1000
@@ -28,8 +30,7 @@ class Profile(NamedTuple):
 
     def request(self) -> PodRequest:
         """Return the request of a pod."""
-        resources = (("cpu", _CPU), (self.resource, self.memory))
-        return PodRequest(containers=(ContainerRequest("main", tuple(sorted(resources))),))
+        return make_request({"cpu": _CPU, self.resource: self.memory})
 
 
 class Hardware(NamedTuple):
@@ -72,12 +73,8 @@ class Cluster(NamedTuple):
 
 def _node(at: int, hardware: Hardware) -> NodeFact:
     name = f"node-{at:04}"
-    cards = tuple(
-        Card(
-            f"{name}-{index}", index, hardware.slots, hardware.memory, hardware.cores, hardware.type, mode=hardware.mode
-        )
-        for index in range(hardware.cards)
-    )
+    _, count, model, memory, mode, slots, cores, _ = hardware
+    cards = make_cards(name, count, model, memory, slots, cores, mode)
     allocatable = {"cpu": _MAX_PODS * _CPU, "memory": 2**40, "pods": _MAX_PODS}
     if hardware.resource:
         allocatable[hardware.resource] = hardware.cards * hardware.slots
@@ -128,18 +125,7 @@ MIG = Cluster(
     BUILT_IN.having(VgpuConf(geometries=_GEOMETRIES)),
 )
 
-_B3 = VnpuChip(
-    name="910B3",
-    word="Ascend910B3",
-    resource="huawei.com/Ascend910B3",
-    memory_resource="huawei.com/Ascend910B3-memory",
-    memory_allocatable=64 * GIB,
-    memory_capacity=64 * GIB,
-    ai_cores=20,
-    ai_cpus=7,
-    templates=(VnpuTemplate("vir05_1c_16g", 16 * GIB, 5, 1), VnpuTemplate("vir10_3c_32g", 32 * GIB, 10, 3)),
-)
-_P3 = BUILT_IN.section(VnpuConf).chips[0]
+_P3, _B3 = BUILT_IN.section(VnpuConf).chips[0], ASCEND_910B3
 _VNPU_PROFILES = tuple(
     Profile(f"{chip.name} {name}", chip.memory_resource, memory)
     for chip in (_P3, _B3)

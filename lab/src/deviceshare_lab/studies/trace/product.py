@@ -2,10 +2,11 @@
 
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import default_conf
-from deviceshare.model import Card, ContainerRequest, NodeFact, PodRequest, Requirement
+from deviceshare.model import NodeFact, PodRequest, Requirement
 from deviceshare.policies import CARD_POLICIES
 from msgspec.structs import replace
 
+from deviceshare_lab.clusters.facts import make_cards, make_request
 from deviceshare_lab.studies.trace.runs import Run
 from deviceshare_lab.traces import CARD, TraceNode, TracePod, pod_classes, trace_nodes
 
@@ -63,9 +64,7 @@ class AllocatorPlacer:
 def _fact(rank: int, node: TraceNode) -> NodeFact:
     """Return a node whose name has its rank: the allocator prefers the lowest name of equal nodes."""
     name = _NAME.format(rank)
-    cards = tuple(
-        Card(f"{name}-{index}", index, CARD, CARD, 100, node.model, mode="hami-core") for index in range(node.cards)
-    )
+    cards = make_cards(name, node.cards, node.model, CARD, CARD)
     allocatable = {"cpu": node.cpu, "memory": node.memory * 2**20, "pods": _MAX_PODS}
     return NodeFact(name=name, labels={_MODEL: node.model}, cards=cards, allocatable=allocatable)
 
@@ -76,4 +75,4 @@ def _request(pod: TracePod) -> PodRequest:
         resources |= {"volcano.sh/vgpu-number": pod.cards, "volcano.sh/vgpu-memory": pod.amount}
     models = tuple(sorted(part for part in pod.models.split("|") if part))
     terms = ((Requirement(_MODEL, "In", models),),) if models else None
-    return PodRequest(containers=(ContainerRequest("main", tuple(sorted(resources.items()))),), node_terms=terms)
+    return make_request(resources, node_terms=terms)
