@@ -16,12 +16,12 @@ from deviceshare_bus.wire.connection import connect
 from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.settled import SERVICES, ClusterState, Poller
+from deviceshare_cli.settled import SERVICES, Poller
 from deviceshare_cli.system import System, Wanted, running
 from deviceshare_cluster.interface import Object
 
 from deviceshare_lab.bench.bus import workload
-from deviceshare_lab.bench.bus.measure import cpu_seconds
+from deviceshare_lab.bench.bus.measure import cpu_seconds, idle
 from deviceshare_lab.bench.bus.pods import local
 from deviceshare_lab.bench.restart.contents import STEPS, Contents, new_pod
 
@@ -77,7 +77,7 @@ async def _measure(system: System, contents: Contents, timeout: float) -> Run:
     await system.start_service("placement")
     await system.start_service("binder", "--cluster", system.backing.spec, "--reports-per-second", "5000")
     await system.start_service("metrics", "--metrics-port", system.run.metrics.rpartition(":")[2])
-    poller = Poller(system.bus, lambda: _state(system), {})
+    poller = Poller(system.bus, lambda: idle(system), {})
     try:
         async with asyncio.timeout(timeout):
             await poller.settled()
@@ -112,10 +112,6 @@ async def _publish(system: System, contents: Contents) -> None:
                 await asyncio.gather(*[await publisher.send(write) for write in part])
         finally:
             await bus.close()
-
-
-async def _state(system: System) -> ClusterState:
-    return ClusterState(0, await system.backing.sequence(), system.backing.controllers_open, ())
 
 
 async def _restart(system: System, service: str) -> Restart:
