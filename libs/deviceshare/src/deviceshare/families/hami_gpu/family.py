@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from deviceshare.conf import DeviceSection, SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.families.hami_gpu import pod_annotations, request, wire
+from deviceshare.families.hami_gpu import request, wire
 from deviceshare.families.hami_gpu.plugin import HamiGpuPlugin
 from deviceshare.families.hami_gpu.section import HamiConf
+from deviceshare.families.hami_slots import owners, slots_of
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.hooks import Program
 from deviceshare.families.protocol import CardNames, Check, Demand, NodeView
@@ -90,11 +91,16 @@ class HamiGpu(SoftwareVgpu):
     ) -> dict[str, str]:
         """Return the annotations that HAMi's device plugin reads."""
         grants = [grant for grant in claim.grants if grant.family == self.name]
-        return wire.handoff(node, pod_annotations.write(grants, containers, init_containers), now)
+        return wire.handoff(node, wire.write_slots(slots_of(grants, containers, init_containers)), now)
 
     def held(self, annotations: Mapping[str, str], ask: PodRequest, pod: str) -> tuple[ContainerGrant, ...]:
         """Read ``vgpu-devices-allocated``, not ``vgpu-devices-to-allocate``, from which the plugin erases devices."""
-        return pod_annotations.read(annotations.get(wire.ALLOCATED, ""), ask, pod, self.name)
+        slots = wire.read_slots(annotations.get(wire.ALLOCATED, ""), pod)
+        return tuple(
+            ContainerGrant(container.name, position, self.name, tuple(devices), stage)
+            for (stage, position, container), devices in zip(owners(ask, len(slots)), slots, strict=True)
+            if devices
+        )
 
     def caveats(self, grants: Sequence[ContainerGrant]) -> tuple[str, ...]:
         """Return nothing: unlike that of vGPUs, the plugin serves several containers, and init containers."""

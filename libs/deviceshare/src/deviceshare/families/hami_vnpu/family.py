@@ -6,6 +6,7 @@ shared, every container is charged, the policy applies without a weight, and a p
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -13,6 +14,7 @@ from deviceshare.conf import DeviceSection, SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.base import OneByOne
 from deviceshare.families.device_plugin import DevicePlugin
+from deviceshare.families.hami_slots import owners, slots_of
 from deviceshare.families.hami_vnpu import wire
 from deviceshare.families.hami_vnpu.accounting import VnpuAccounting
 from deviceshare.families.hami_vnpu.checks import checks
@@ -137,10 +139,7 @@ class HamiVnpu(OneByOne):
         self, claim: Claim, node: str, containers: Sequence[str], now: float, init_containers: Sequence[str] = ()
     ) -> dict[str, str]:
         """Return the annotations that the device plugin reads, with a slot for each init container and container."""
-        slots: list[list[DeviceGrant]] = [[] for _ in (*init_containers, *containers)]
-        for grant in claim.grants:
-            if grant.family == self.name:
-                slots[grant.position + (0 if grant.stage else len(init_containers))] += grant.devices
+        slots = slots_of((grant for grant in claim.grants if grant.family == self.name), containers, init_containers)
         devices = [device for slot in slots for device in slot]
         word = wire.Detail.of(devices[0]).word
         text, seconds = wire.write_slots(slots), str(int(now))
@@ -162,8 +161,8 @@ class HamiVnpu(OneByOne):
         for word in wire.words_held(annotations):
             slots, error = wire.read_slots(annotations, word, pod)
             errors += [error] if error else []
-            owners = _owners(ask, word, len(slots))
-            for (stage, position, container), devices in zip(owners, slots, strict=True):
+            asks = partial(_asks, wire.runtime(word))
+            for (stage, position, container), devices in zip(owners(ask, len(slots), asks), slots, strict=True):
                 if devices:
                     asked = container.get(f"{wire.runtime(word)}-memory") or -1
                     grants.append(
@@ -241,19 +240,5 @@ def _with_asked(device: DeviceGrant, asked: int) -> DeviceGrant:
     return device if asked in (-1, device.memory) else replace(device, asked=asked)
 
 
-def _owners(ask: PodRequest, word: str, slots: int) -> list[common.Container]:
-    """Return for each slot of a pod its container, as stage, position and request.
-
-    HAMi and deviceshare write a slot for each init container and each container, older versions of HAMi for each
-    container, Volcano for each container with a request. Further slots count for the last container.
-    """
-    every = common.start_order(ask)
-    mains = every[len(ask.init_containers) :]
-    owners = mains
-    if slots == len(every):
-        owners = every
-    elif slots != len(mains):
-        resource = wire.runtime(word)
-        owners = [owner for owner in mains if any(name.startswith(resource) for name, _ in owner[2].resources)]
-    last = [*mains, ("", 0, ContainerRequest("", ()))][max(0, len(mains) - 1)]
-    return [*owners[:slots], *[last] * (slots - len(owners))]
+def _asks(resource: str, container: ContainerRequest) -> bool:
+    return any(name.startswith(resource) for name, _ in container.resources)
