@@ -5,7 +5,7 @@ Annotations: Volcano's user guides; :mod:`.volcano_gpu.wire` and :mod:`.vgpu.wir
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,20 @@ def wishes(ask: PodRequest, conf: SchedulerConf) -> Wishes:
         use_indexes=indexes,
         nouse_ids=items(ask.annotation(gpu_share_wire.UNHEALTHY)),
     )
+
+
+def restrictions(ask: PodRequest, conf: SchedulerConf, use_id: str, nouse_id: str) -> dict[str, Any]:
+    """Return the restrictions of a :class:`.protocol.Demand` whose pod may name cards by id in two annotations.
+
+    Raises RequestError as :func:`wishes`.
+    """
+    wished = wishes(ask, conf)
+    return wished._asdict() | {
+        "use_ids": items(ask.annotation(use_id)),
+        "nouse_ids": wished.nouse_ids + items(ask.annotation(nouse_id)),
+        "apart_group": ask.apart_group,
+        "apart_rules": ask.exclusive,
+    }
 
 
 def type_matches(wanted: str, names: Sequence[str], *, parts: bool) -> list[bool]:

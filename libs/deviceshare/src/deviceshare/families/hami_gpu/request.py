@@ -8,7 +8,6 @@ the number; its scheduler alone ignores such a container).
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
-from deviceshare.families.card_lists import items
 from deviceshare.families.hami_gpu import wire
 from deviceshare.families.hami_gpu.section import HamiConf
 from deviceshare.families.hardware import NVIDIA
@@ -48,11 +47,8 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
     names = conf.devices.section(HamiConf)
     if is_overridden(conf):
         return None
-    cards = []
-    for stage, position, container in common.by_stage(ask):
-        demand = _card_demand(position, container, stage, names)
-        if demand is not None:
-            cards.append(demand)
+    demands = (_card_demand(position, container, stage, names) for stage, position, container in common.by_stage(ask))
+    cards = tuple(demand for demand in demands if demand is not None)
     if not cards:
         return None
     plain = not any(
@@ -64,23 +60,10 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
     if plain and FLAG not in conf.families:
         return None
     _check_annotations(ask)
-    wishes = selection.wishes(ask, conf)
-    use_ids = items(ask.annotation(wire.USE_ID))
-    nouse_ids = wishes.nouse_ids + items(ask.annotation(wire.NOUSE_ID))
-    return Demand(
-        family=family,
-        cards=tuple(cards),
-        use_types=wishes.use_types,
-        nouse_types=wishes.nouse_types,
-        type_parts=wishes.type_parts,
-        use_ids=use_ids,
-        use_indexes=wishes.use_indexes,
-        nouse_ids=nouse_ids,
-        apart_group=ask.apart_group,
-        apart_rules=ask.exclusive,
-        # Whole GPUs have no ids, and no other name.
-        or_whole=plain and names.number == NVIDIA.whole and not (use_ids or nouse_ids),
-    )
+    restrictions = selection.restrictions(ask, conf, wire.USE_ID, wire.NOUSE_ID)
+    # Whole GPUs have no ids, and no other name.
+    or_whole = plain and names.number == NVIDIA.whole and not (restrictions["use_ids"] or restrictions["nouse_ids"])
+    return Demand(family=family, cards=cards, or_whole=or_whole, **restrictions)
 
 
 def _check_annotations(ask: PodRequest) -> None:

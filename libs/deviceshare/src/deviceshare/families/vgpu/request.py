@@ -5,7 +5,6 @@
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import common, selection
-from deviceshare.families.card_lists import items
 from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
 from deviceshare.families.vgpu import wire
 from deviceshare.families.vgpu.section import VgpuConf
@@ -32,20 +31,8 @@ def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | N
         return None
     if mode and mode not in wire.MODES:
         raise RequestError("Pod", f"metadata.annotations[{wire.MODE}]", mode, f"one of {', '.join(wire.MODES)}")
-    wishes = selection.wishes(ask, conf)
-    return Demand(
-        family=family,
-        cards=cards,
-        mode=mode,
-        use_types=wishes.use_types,
-        nouse_types=wishes.nouse_types,
-        type_parts=wishes.type_parts,
-        use_ids=items(ask.annotation(wire.USE_ID)),
-        use_indexes=wishes.use_indexes,
-        nouse_ids=wishes.nouse_ids + items(ask.annotation(wire.NOUSE_ID)),
-        apart_group=ask.apart_group,
-        apart_rules=ask.exclusive,
-    )
+    restrictions = selection.restrictions(ask, conf, wire.USE_ID, wire.NOUSE_ID)
+    return Demand(family=family, cards=cards, mode=mode, **restrictions)
 
 
 def is_whole(cards: CardDemand) -> bool:
