@@ -133,8 +133,8 @@ class Dispatcher:
         self.queues.refresh()
         shrunk = self.queues.groups.take_shrunk()
         if not (any(jobs.counts for jobs in self._job_queues.values()) or any(self.reservations)):
-            # The round after the one that placed the last pod.
             self._new_room, self._due = NO_ROOM, inf
+            self._work.begin(())
             return result
         for reservation in self.reservations:
             if self._job_queues[ALLOCATE].find(reservation.key) is None:
