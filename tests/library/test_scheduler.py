@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from deviceshare.allocation import Placement
-from deviceshare.model import Gone, Now, PodFact, PodGroupFact
+from deviceshare.model import Gone, Now, PodFact, PodGroupFact, QueueFact
+from deviceshare.queueing import round_work
 from deviceshare.scheduler import RETRY, Scheduler
 from msgspec.structs import replace
 from support.builders import card, node, pod, vgpu
@@ -128,3 +129,17 @@ def test_the_holders_of_a_queue_are_its_pods_on_nodes_that_have_not_ended() -> N
     ended = pod("b-ended", request, node="a", ended=True)
     scheduler = scheduler_with(pod("a-waits", request), ended, pod("c-placed", request, node="a"))
     assert [fact.name for fact, _ in scheduler.holders_of("default")] == ["c-placed"]
+
+
+def test_a_pod_is_explained_in_its_first_round_though_an_earlier_round_used_up_its_diagnoses(monkeypatch) -> None:
+    monkeypatch.setattr(round_work, "EXPLAINING", 1)
+    scheduler = scheduler_with(pod("one", vgpu(1, 9000)), replace(pod("two", vgpu(1, 9000)), queue="small"))
+    scheduler.apply("queue small", QueueFact(name="small"), NOW)
+    scheduler.round(NOW)
+    for uid in ("uid-one", "uid-two"):
+        scheduler.apply(f"pod {uid}", Gone(), NOW)
+    later = Now(NOW.monotonic + 100, NOW.wall + 100)
+    scheduler.round(later)
+    scheduler.apply("pod three", pod("three", vgpu(1, 9500)), later)
+    assert scheduler.round(later).unplaced == 1
+    assert [each.name for each in scheduler.reports(later.monotonic)] == ["three"]
