@@ -1,5 +1,7 @@
 """Detection of a settled system."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from deviceshare_bus.messages.codec import Status
@@ -13,6 +15,8 @@ from deviceshare_cli.settled import (
     open_work,
     state_of,
 )
+from deviceshare_cli.up import list_pods
+from deviceshare_cluster.interface import ClusterError, Object
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,3 +127,23 @@ def test_never_settled_within_a_second_of_a_change_or_with_anything_open(history
             changed, last = now, snapshot
         settled = not quiet.judge(snapshot, now)
         assert settled == (not open_work(snapshot) and now - changed >= 1.0)
+
+
+class Restarting:
+    """A cluster that does not answer twice, then refuses once, then answers."""
+
+    def __init__(self) -> None:
+        self.answers = [ClusterError("not connected"), ClusterError("not connected"), ClusterError("no", final=True)]
+
+    async def list(self, kind: str) -> list[Object]:
+        if self.answers:
+            raise self.answers.pop(0)
+        return [{"kind": kind}]
+
+
+async def test_pods_are_listed_again_while_the_cluster_does_not_answer() -> None:
+    cluster: Any = Restarting()
+    with pytest.raises(ClusterError, match="no"):
+        await list_pods(cluster)
+    assert not cluster.answers
+    assert await list_pods(cluster) == [{"kind": "Pod"}]

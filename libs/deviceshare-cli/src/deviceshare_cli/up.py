@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import msgspec
-from deviceshare.model import Claim, ConfigError, DeviceshareError
+from deviceshare.model import Backoff, Claim, ConfigError, DeviceshareError
 from deviceshare.objects import decode_pod
 from deviceshare_bus.messages.codec import decode_ledger
 from deviceshare_bus.messages.subjects import Stream, address
@@ -18,7 +18,7 @@ from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.wire.connection import Connection
 from deviceshare_bus.wire.tasks import end
-from deviceshare_cluster.interface import ClusterError
+from deviceshare_cluster.interface import Cluster, ClusterError, Object
 from deviceshare_metrics.api import PodDevice
 
 from deviceshare_cli.errors import CommandError
@@ -38,6 +38,9 @@ WATCHED = ("Node", "Pod", "PodGroup", "Queue", "ConfigMap")
 
 REJECTED_STATUS = 3
 """The exit status of ``--until-settled`` if the system is settled, but objects of the directory were rejected."""
+RETRY = Backoff(0.1, 2.0)
+"""Seconds between two attempts to read the pods, without a limit: the supervisor ends a system that does not recover,
+and the connection reports that it waits."""
 LAST_SECONDS = 3.0
 """Timeout of reading the pods once more after Ctrl-C."""
 
@@ -182,7 +185,7 @@ class Show:
     async def _pods(self, system: System) -> list[tuple[PodView, tuple[PodDevice, ...]]]:
         """Read the pods of the configured schedulers from the cluster, because the watch may lag."""
         found = []
-        for obj in await system.backing.cluster.list("Pod"):
+        for obj in await list_pods(system.backing.cluster):
             raw = msgspec.json.encode(obj)
             pod = read_pod(raw)
             if pod.scheduler in self._options.wanted.schedulers:
@@ -200,6 +203,19 @@ class Show:
             print(as_json(Result(results, rejected, warnings, not open_work, open_work)), flush=True)
         else:
             print("\n" + as_table(results, claims.values(), time.time()), flush=True)
+
+
+async def list_pods(cluster: Cluster) -> list[Object]:
+    """Return all pods, once the cluster answers: its nats-server may be restarting. Raises ClusterError: final."""
+    failures = 0
+    while True:
+        try:
+            return await cluster.list("Pod")
+        except ClusterError as error:
+            if error.final:
+                raise
+        await asyncio.sleep(RETRY.delay(failures))
+        failures += 1
 
 
 async def read_claims(bus: Connection) -> dict[str, Claim]:
