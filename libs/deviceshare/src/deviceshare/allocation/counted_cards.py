@@ -9,24 +9,35 @@ from deviceshare.state import CardShare, Counted, Holding, shares_on
 
 
 class CountedCards:
-    """Counts such cards, and keeps the shares of each: a node may have many other pods. A place is row and column."""
+    """Counts such cards, and keeps the shares of each: a node may have many other pods."""
 
     def __init__(self) -> None:
         self._accountings = accountings()
         self.modes = self._accountings.keys()
         """The modes of such cards."""
-        self._shares: dict[tuple[int, int], list[list[CardShare]]] = {}
-        """One list for each pod, in the order of the holdings of the node."""
+        self._shares: dict[int, dict[int, list[list[CardShare]]]] = {}
+        """By row and column one list for each pod, in the order of the holdings of the node."""
+
+    def forget(self, row: int) -> None:
+        """Forget the cards of a row, which gets others."""
+        self._shares.pop(row, None)
 
     def count(
-        self, place: tuple[int, int], card: Card, holdings: Iterable[Holding], last: Holding | None, conf: SchedulerConf
+        self,
+        row: int,
+        column: int,
+        card: Card,
+        holdings: Iterable[Holding],
+        last: Holding | None,
+        conf: SchedulerConf,
     ) -> Counted:
         """Return the usage of a card by the holdings of its node.
 
         ``last``: the last holding, which is new, if the others were counted before.
         """
+        shares = self._shares.setdefault(row, {})
         if last is None:
-            self._shares[place] = shares_on(card, holdings)
+            shares[column] = shares_on(card, holdings)
         else:
-            self._shares[place] += shares_on(card, (last,))
-        return self._accountings[card.mode].count(card, self._shares[place], conf)
+            shares[column] += shares_on(card, (last,))
+        return self._accountings[card.mode].count(card, shares[column], conf)

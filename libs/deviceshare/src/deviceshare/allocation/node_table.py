@@ -104,6 +104,7 @@ class NodeTable:
         previous = self._nodes[row]
         if previous is None or previous.cards != node.cards:
             self._cards.set_cards(row, node.cards)
+            self._counted.forget(row)
             for holding in self._holdings_on(node.name):
                 self._charge_cards(row, holding, 1)
             self._recount(row, range(len(node.cards)), node.name)
@@ -136,6 +137,7 @@ class NodeTable:
         self._free_rows.append(row)
         self._ordered = False
         self._cards.set_cards(row, ())
+        self._counted.forget(row)
         self._cards.set_model(row, "")
         self._resources.clear(row)
         self._touch(row, fact=True)
@@ -299,7 +301,7 @@ class NodeTable:
         for column in columns:
             card = self._cards.cards[row][column]
             if card.mode in self._counted.modes:
-                found = self._counted.count((row, column), card, self._holdings_on(node), last, self.conf)
+                found = self._counted.count(row, column, card, self._holdings_on(node), last, self.conf)
                 self._cards.put(row, column, *found)
 
     def _recount_all(self) -> None:
