@@ -225,6 +225,7 @@ class Membership:
     def end_own(self) -> Fence:
         """Return the fence of this member, which does no work from now on, and joins again when it has received it."""
         self.ending = True
+        self._owned.clear()
         return Fence(service=self.service, member=self.member)
 
     # What this member owns

@@ -151,7 +151,7 @@ def first_cut(geometries: Geometries, needed: int, later: Wanted, first_fit: boo
 
 
 @lru_cache(maxsize=4096)
-def recut(geometries: Geometries, cut: int, positions: frozenset[int], wanted: Wanted) -> tuple[int, dict[int, int]]:
+def recut(geometries: Geometries, cut: int, positions: frozenset[int], wanted: Wanted) -> tuple[int, Mapping[int, int]]:
     """Return the best geometry for an unused card, and its positions by the equivalent ``positions`` of ``cut``.
 
     The geometry has instances of the same sizes, and its other instances serve the most MiB of ``wanted``. Ties break

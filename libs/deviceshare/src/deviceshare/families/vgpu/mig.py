@@ -143,7 +143,7 @@ class Mig(Vgpu):
         return {}
 
 
-Recut = tuple[int, dict[int, int]]
+Recut = tuple[int, Mapping[int, int]]
 """The number of a geometry, and its positions by the equivalent positions of another geometry."""
 
 

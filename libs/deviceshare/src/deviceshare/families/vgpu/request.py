@@ -1,6 +1,6 @@
 """The vGPU request of a pod: the limits of its containers, and its annotations.
 
-``device-config.yaml`` (:class:`~deviceshare.conf.VgpuConf`) has the names of the resources and the defaults.
+``device-config.yaml`` (:class:`~.section.VgpuConf`) has the names of the resources and the defaults.
 """
 
 from deviceshare.conf import SchedulerConf
