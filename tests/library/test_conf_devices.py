@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deviceshare.conf import BUILT_IN, ConfField, DevicesConf, DeviceSection, add_device_section, parse_devices
+from deviceshare.conf import (
+    BUILT_IN,
+    ConfField,
+    DevicesConf,
+    DeviceSection,
+    add_device_section,
+    default_conf,
+    parse_devices,
+)
+from deviceshare.families.hami_gpu.request import is_overridden
 from deviceshare.families.hami_gpu.section import HamiConf
 from deviceshare.families.hami_vnpu.section import VnpuConf, VnpuTemplate
 from deviceshare.families.vgpu.section import MAX_INSTANCES, MigInstance, VgpuConf
@@ -350,7 +359,7 @@ def test_any_text_is_either_a_configuration_or_a_config_error(text):
 
 
 class Acme(DeviceSection, frozen=True, kw_only=True):
-    key = "acme"
+    key, product = "acme", "Acme"
     resource: str = "acme.example/npu"
 
     @classmethod
@@ -375,3 +384,21 @@ def test_a_device_family_declares_a_section_of_its_own() -> None:
             parse(acme={"resourceName": VgpuConf().number}, nvidia={})
     (warning,) = parse(acme={}).warnings
     assert "acme" in warning
+
+
+def test_no_section_takes_the_place_of_one_of_another_family() -> None:
+    class Taken(Acme):
+        key = "nvidia"
+
+    with restored_families():
+        with pytest.raises(ValueError, match=r"the section nvidia of .*Taken is that of .*VgpuConf already"):
+            add_device_section(Taken)
+        assert BUILT_IN.section(VgpuConf) == VgpuConf()
+
+
+def test_hami_gives_way_to_any_section_that_names_its_resources() -> None:
+    conf = parse(vnpus=[CHIP | {"resourceName": HamiConf().number}])
+    (warning,) = conf.warnings
+    place = "nvidia.com/gpu is a resource of HAMi's Ascend plugin here: for nodes of HAMi name the section hami"
+    assert warning.endswith(place)
+    assert is_overridden(replace(default_conf(), devices=conf))

@@ -14,6 +14,8 @@ class DeviceSection(msgspec.Struct, frozen=True, kw_only=True):
 
     key: ClassVar[str]
     """The name of the section."""
+    product: ClassVar[str]
+    """Whose resources it names, for messages."""
     gives_way: ClassVar[bool] = False
     """Whether other sections may name its resources where the file does not have it: a warning instead of an error."""
 
@@ -42,10 +44,20 @@ _BUILT_IN: dict[type[DeviceSection], DeviceSection] = {}
 
 
 def add_device_section(section: type[DeviceSection]) -> None:
-    """Declare the section of a device family; one of the same key is replaced."""
+    """Declare the section of a device family; one of the same name that was declared before is replaced.
+
+    Raises:
+        ValueError: another family has declared a section of this key.
+    """
     for other in [other for other in _BUILT_IN if other.key == section.key]:
+        if _name(other) != _name(section):
+            raise ValueError(f"the section {section.key} of {_name(section)} is that of {_name(other)} already")
         del _BUILT_IN[other]
     _BUILT_IN[section] = section.built_in()
+
+
+def _name(section: type[DeviceSection]) -> str:
+    return f"{section.__module__}.{section.__qualname__}"
 
 
 def declared_sections() -> tuple[type[DeviceSection], ...]:
@@ -69,9 +81,10 @@ class DevicesConf(msgspec.Struct, frozen=True, kw_only=True):
         """Return the configuration with these sections instead of its own of their kinds."""
         return replace(self, sections=self.sections | {type(section): section for section in sections})
 
-    def resources(self) -> frozenset[str]:
-        """Return all resources that the sections name."""
-        return frozenset(name for kind in _BUILT_IN for name, _ in self.section(kind).resources() if name)
+    def resources(self, *, without: type[DeviceSection] | None = None) -> frozenset[str]:
+        """Return all resources that the sections name, ``without`` those of one section."""
+        sections = (self.section(kind) for kind in _BUILT_IN if kind is not without)
+        return frozenset(name for section in sections for name, _ in section.resources() if name)
 
 
 BUILT_IN = DevicesConf()

@@ -38,17 +38,19 @@ def parse_devices(text: str, source: str) -> DevicesConf:
 
 def _check_resources(root: ConfField, sections: Iterable[DeviceSection]) -> None:
     """Check that each resource is named once; sections that give way have what no other one names."""
-    owners: dict[str, tuple[str, str]] = {}
+    owners: dict[str, tuple[str, DeviceSection]] = {}
     for section in sorted(sections, key=lambda section: _gives_way(root, section)):
         for name, owner in section.resources():
             if not name or name not in owners:
-                owners[name] = owner, section.key
+                owners[name] = owner, section
                 continue
-            other, key = owners[name]
+            other, named = owners[name]
             if not _gives_way(root, section):
                 raise root.holding(name).error(f"each resource once, not in {other} and {owner}")
-            root[key].warn(
-                f"{name} is a resource of {key} here: for nodes of {section.key} name the section {section.key}", key
+            root[named.key].warn(
+                f"{name} is a resource of {named.product} here: "
+                f"for nodes of {section.product} name the section {section.key}",
+                named.key,
             )
             break
 

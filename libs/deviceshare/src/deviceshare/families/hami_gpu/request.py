@@ -13,7 +13,6 @@ from deviceshare.families.hami_gpu.section import HamiConf
 from deviceshare.families.hardware import NVIDIA
 from deviceshare.families.protocol import MAX_CARDS, CardDemand, Demand
 from deviceshare.families.vgpu import wire as vgpu_wire
-from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import ContainerRequest, PodRequest, RequestError
 
 FLAG = "deviceshare.HAMiGPUEnable"
@@ -29,10 +28,9 @@ _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 
 
 def is_overridden(conf: SchedulerConf) -> bool:
-    """Return whether the section ``nvidia`` of device-config.yaml gives vGPUs of Volcano names of HAMi."""
-    ours, hami = conf.devices.section(VgpuConf), conf.devices.section(HamiConf)
-    names = {hami.number, hami.memory, hami.percentage, hami.cores, hami.priority} - {""}
-    return not names.isdisjoint((ours.number, ours.memory, ours.percentage, ours.cores))
+    """Return whether another section of device-config.yaml, such as ``nvidia``, has names of HAMi's resources."""
+    names = {name for name, _ in conf.devices.section(HamiConf).resources()}
+    return not names.isdisjoint(conf.devices.resources(without=HamiConf))
 
 
 def read_demand(family: str, ask: PodRequest, conf: SchedulerConf) -> Demand | None:

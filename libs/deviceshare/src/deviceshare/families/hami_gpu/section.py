@@ -26,6 +26,7 @@ class HamiConf(VgpuConf, frozen=True, kw_only=True, cache_hash=True):
     """
 
     key: ClassVar[str] = "hami"
+    product: ClassVar[str] = "HAMi"
     gives_way: ClassVar[bool] = True
 
     number: str = "nvidia.com/gpu"

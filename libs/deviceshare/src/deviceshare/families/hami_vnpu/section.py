@@ -74,6 +74,7 @@ class VnpuConf(DeviceSection, frozen=True, kw_only=True):
     """Section ``vnpus``; ``hami_vnpu_core``: HAMi-core shares the chips of nodes without their own setting."""
 
     key: ClassVar[str] = "vnpus"
+    product: ClassVar[str] = "HAMi's Ascend plugin"
     chips: tuple[VnpuChip, ...] = ()
     hami_vnpu_core: bool = False
 

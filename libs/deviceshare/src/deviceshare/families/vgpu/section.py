@@ -59,6 +59,7 @@ class VgpuConf(DeviceSection, frozen=True, kw_only=True, cache_hash=True):
     """Section ``nvidia``: names of resources ('' for none), defaults, geometries."""
 
     key: ClassVar[str] = "nvidia"
+    product: ClassVar[str] = "Volcano's vGPU plugin"
 
     number: str = "volcano.sh/vgpu-number"
     memory: str = "volcano.sh/vgpu-memory"
