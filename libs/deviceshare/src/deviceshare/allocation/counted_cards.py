@@ -35,9 +35,9 @@ class CountedCards:
 
         ``last``: the last holding, which is new, if the others were counted before.
         """
-        shares = self._shares.setdefault(row, {})
         if last is None:
-            shares[column] = shares_on(card, holdings)
+            shares = self._shares.setdefault(row, {})[column] = shares_on(card, holdings)
         else:
-            shares[column] += shares_on(card, (last,))
-        return self._accountings[card.mode].count(card, shares[column], conf)
+            shares = self._shares[row][column]
+            shares += shares_on(card, (last,))
+        return self._accountings[card.mode].count(card, shares, conf)
