@@ -94,7 +94,7 @@ async def _measure(system: System, load: Load, timeout: float) -> Run:
     if problems := [one.problem for one in applied if one.problem is not None]:
         raise CommandError(f"a generated node was refused: {problems[0]}")
     await system.start_inventory()
-    poller = Poller(system.bus, lambda: idle(system), system.wanted.replicas)
+    poller = poller_of(system)
     try:
         async with asyncio.timeout(timeout):
             await poller.settled()
@@ -123,7 +123,7 @@ async def _measure(system: System, load: Load, timeout: float) -> Run:
         else:
             await pods.create(system, wanted)
         created_in = time.time() - began
-        settled = Poller(system.bus, lambda: idle(system), system.wanted.replicas).settled
+        settled = poller_of(system).settled
         await pods.finished(load.pods, settled, timeout)
     finally:
         await end(watching, metering)
@@ -162,12 +162,12 @@ async def _fill(system: System, nodes: int, cards: int, timeout: float) -> None:
     try:
         await pods.listed.wait()
         await pods.create(system, list(filling.fillers(nodes, cards)))
-        await pods.finished(nodes, Poller(system.bus, lambda: idle(system), system.wanted.replicas).settled, timeout)
+        await pods.finished(nodes, poller_of(system).settled, timeout)
         if len(pods.bound) < nodes:
             raise CommandError(f"{len(pods.bound)} of {nodes} nodes could be filled")
     finally:
         await end(watching)
-    await Poller(system.bus, lambda: idle(system), system.wanted.replicas).settled()
+    await poller_of(system).settled()
 
 
 async def _claims(system: System) -> dict[str, int]:
@@ -189,9 +189,13 @@ async def _conflicts(system: System) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-async def idle(system: System) -> ClusterState:
-    """Return the state that the services have to reach: they have read the whole cluster."""
-    return ClusterState(0, await system.backing.sequence(), system.backing.controllers_open, ())
+def poller_of(system: System) -> Poller:
+    """Return what waits until the services have read the whole cluster and have nothing to do."""
+
+    async def cluster() -> ClusterState:
+        return ClusterState(0, await system.backing.sequence(), system.backing.controllers_open, ())
+
+    return Poller(system.bus, cluster, system.wanted.replicas)
 
 
 def cpu_seconds(system: System, others: Mapping[str, int] = {}) -> dict[str, float]:

@@ -16,12 +16,12 @@ from deviceshare_bus.wire.connection import connect
 from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import Notices
-from deviceshare_cli.settled import SERVICES, Poller
+from deviceshare_cli.settled import SERVICES
 from deviceshare_cli.system import System, Wanted, running
 from deviceshare_cluster.interface import Object
 
 from deviceshare_lab.bench.bus import workload
-from deviceshare_lab.bench.bus.measure import cpu_seconds, idle
+from deviceshare_lab.bench.bus.measure import cpu_seconds, poller_of
 from deviceshare_lab.bench.bus.pods import local
 from deviceshare_lab.bench.restart.contents import STEPS, Contents, new_pod
 
@@ -77,7 +77,7 @@ async def _measure(system: System, contents: Contents, timeout: float) -> Run:
     await system.start_service("placement")
     await system.start_service("binder", "--cluster", system.backing.spec, "--reports-per-second", "5000")
     await system.start_service("metrics", "--metrics-port", system.run.metrics.rpartition(":")[2])
-    poller = Poller(system.bus, lambda: idle(system), {})
+    poller = poller_of(system)
     try:
         async with asyncio.timeout(timeout):
             await poller.settled()
