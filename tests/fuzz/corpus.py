@@ -265,6 +265,18 @@ CSI_NODE = {
     "metadata": {"name": "n"},
     "spec": {"drivers": [{"name": "csi.example.com", "allocatable": {"count": 3}}]},
 }
+DISRUPTION_BUDGET = {
+    "metadata": {"name": "a", "namespace": "ns", "resourceVersion": "7"},
+    "spec": {
+        "minAvailable": "50%",
+        "maxUnavailable": 1,
+        "selector": {
+            "matchLabels": {"app": "a"},
+            "matchExpressions": [{"key": "tier", "operator": "In", "values": ["x"]}],
+        },
+    },
+    "status": {"disruptionsAllowed": 1},
+}
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": {"env": "prod"}}}
 QUEUE = {
     "metadata": {"name": "q", "uid": "u"},

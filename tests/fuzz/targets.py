@@ -17,6 +17,7 @@ from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 from deviceshare.model import AnyFact, ConfigError, ContainerGrant, Fact, FormatError, InputError, to_amount
 from deviceshare.model.quantities import parse_quantity
 from deviceshare.objects import (
+    decode_disruption_budget,
     decode_namespace,
     decode_node,
     decode_pod,
@@ -189,6 +190,7 @@ TARGETS: dict[str, Target] = {
     "node": Target(documents(*corpus.nodes()), _fact(decode_node), (FormatError,)),
     "pod": Target(documents(*corpus.pods()), _fact(decode_pod), (FormatError,)),
     "podgroup": Target(documents(corpus.PODGROUP), _fact(decode_podgroup), (FormatError,)),
+    "disruption budget": Target(documents(corpus.DISRUPTION_BUDGET), _fact(decode_disruption_budget), (FormatError,)),
     "namespace": Target(documents(corpus.NAMESPACE), _fact(decode_namespace), (FormatError,)),
     "volume claim": Target(documents(corpus.VOLUME_CLAIM), _fact(decode_volume_claim), (FormatError,)),
     "volume": Target(documents(corpus.VOLUME), _fact(decode_volume), (FormatError,)),

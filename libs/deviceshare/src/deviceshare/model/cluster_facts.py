@@ -4,6 +4,7 @@
 
 from deviceshare.model.bounded import Amount, Real
 from deviceshare.model.facts import Fact, GroupKey, NodeFact, OtherPodFact, PodFact, Resources
+from deviceshare.model.pod_topology import Selector, matches_labels
 from deviceshare.model.policies import NO_POLICIES, Policies
 from deviceshare.model.problems import Problem
 from deviceshare.model.requirements import Labels
@@ -96,6 +97,50 @@ class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"
         return " and ".join(parts) or "none"
 
 
+class PodDisruptionBudgetFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="poddisruptionbudget"):
+    """A PodDisruptionBudget: how many of the selected pods of its namespace may be evicted.
+
+    ``allowed``: ``status.disruptionsAllowed``. Where no controller has written it, None, it follows from
+    ``min_available`` or ``max_unavailable``: a number, or with ``percent`` that many hundredths of the selected pods.
+    """
+
+    named_by = "key"
+    key: str
+    """``namespace/name``."""
+    selector: Selector = None
+    allowed: Amount | None = None
+    min_available: Amount | None = None
+    max_unavailable: Amount | None = None
+    percent: bool = False
+    """Whether ``min_available`` or ``max_unavailable`` is a percentage."""
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the selected pods."""
+        return self.key.partition("/")[0]
+
+    def selects(self, pod: PodFact) -> bool:
+        """Return whether a pod is one of the selected ones."""
+        return pod.namespace == self.namespace and matches_labels(self.selector, dict(pod.labels))
+
+    def disruptions(self, selected: int, healthy: int) -> int:
+        """Return how many pods may be evicted; ``healthy``: how many of the ``selected`` ones run.
+
+        Percentages are rounded up. Source: Kubernetes pkg/controller/disruption (getExpectedPodCount).
+        """
+        if self.allowed is not None:
+            return self.allowed
+        if self.min_available is not None:
+            return max(0, healthy - self._number(self.min_available, selected))
+        if self.max_unavailable is not None:
+            return max(0, healthy - max(0, selected - self._number(self.max_unavailable, selected)))
+        return 0
+
+    def _number(self, value: int, selected: int) -> int:
+        return -(-value * selected // 100) if self.percent else value
+
+
 class NamespaceFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="namespace"):
     """A namespace, for the namespace selectors of inter-pod affinity."""
 
@@ -133,6 +178,7 @@ AnyFact = (
     | PriorityClassFact
     | QueueFact
     | NamespaceFact
+    | PodDisruptionBudgetFact
     | VolumeClaimFact
     | VolumeFact
     | StorageClassFact

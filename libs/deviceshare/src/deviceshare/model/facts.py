@@ -239,6 +239,14 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     """Allocations that device plugins of other nodes than the pod's may serve by its annotations, though it be on none:
     node, family and plugin key
     (:meth:`deviceshare.families.device_plugin.DevicePlugin.selectable`)."""
+    preemptable: bool = True
+    """Whether it may be evicted for other pods (``volcano.sh/preemptable``)."""
+    cooldown: Real = 0.0
+    """Seconds after it was scheduled in which the plugin ``cdp`` protects it (``volcano.sh/cooldown-time``)."""
+    scheduled_at: Real = 0.0
+    """Unix time of its condition PodScheduled, of a bound pod with a cooldown; else 0."""
+    never_preempts: bool = False
+    """Whether no pod is evicted for it (``preemptionPolicy: Never``, which admission copies from its class)."""
     problems: tuple[Problem, ...] = ()
 
     @property

@@ -4,6 +4,7 @@
 """
 
 from deviceshare.objects.device_info import decode_device_info, describes_devices
+from deviceshare.objects.disruption_budget import decode_disruption_budget
 from deviceshare.objects.kinds import DECODERS, KINDS, STORAGE_KINDS, Kind, decode_namespace, decode_priority_class
 from deviceshare.objects.lenient import decode_view, repair
 from deviceshare.objects.node import decode_node
@@ -32,6 +33,7 @@ __all__ = [
     "Kind",
     "as_counted",
     "decode_device_info",
+    "decode_disruption_budget",
     "decode_namespace",
     "decode_node",
     "decode_pod",

@@ -17,6 +17,7 @@ from deviceshare.model import (
     limited,
 )
 from deviceshare.objects.bounds import MAX_GATES, SMALL_BYTES, cut
+from deviceshare.objects.eviction import read_eviction
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.metadata import bounded_annotations, bounded_labels
@@ -111,6 +112,8 @@ def _fact(
     if node and not ended and view.status is not None:
         request = with_status(request, view.status)
     held, ours = read_held(annotations, request, ref, (uid, node), keys, found) if node and not ended else ((), False)
+    conditions = view.status.conditions if node and not ended and view.status is not None else None
+    eviction = read_eviction(annotations, labels, spec.preemption_policy, conditions, problems)
     return PodFact(
         revision=metadata.resource_version or "",
         uid=PodUid(uid),
@@ -137,6 +140,10 @@ def _fact(
         unserved=unserved(annotations, held, node, view.status, problems) if node else (),
         until_running=until_running(annotations, phase) if node else (),
         selectable=selectable_elsewhere(annotations, node),
+        preemptable=eviction.preemptable,
+        cooldown=eviction.cooldown,
+        scheduled_at=eviction.scheduled_at,
+        never_preempts=eviction.never_preempts,
         problems=limited(found),
     )
 

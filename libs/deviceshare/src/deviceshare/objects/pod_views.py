@@ -176,6 +176,7 @@ class PodSpec(View):
     affinity: Affinity | None = None
     tolerations: list[TolerationView] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
+    preemption_policy: str | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[Present] | None = None
@@ -190,7 +191,9 @@ class PodCondition(View):
     """``status.conditions[]`` of a Pod."""
 
     type: str | None = None
+    status: str | None = None
     reason: str | None = None
+    last_transition_time: str | None = None
 
 
 class ContainerStatus(View):
@@ -251,6 +254,7 @@ class TemplateSpec(View):
     scheduler_name: str | None = None
     priority: Int32 | None = None
     scheduling_gates: list[SchedulingGate] | None = None
+    preemption_policy: str | None = None
     containers: msgspec.Raw = ABSENT
     init_containers: msgspec.Raw = ABSENT
     resources: msgspec.Raw = ABSENT

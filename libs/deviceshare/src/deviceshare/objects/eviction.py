@@ -1,0 +1,67 @@
+"""What a pod says about evictions: of itself for other pods, and of others for it.
+
+Source: Volcano pkg/scheduler/api/pod_info.go (GetPodPreemptable), pkg/scheduler/plugins/cdp.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from deviceshare.conf import seconds_of
+from deviceshare.model import LARGEST
+from deviceshare.objects.lenient import seconds
+from deviceshare.objects.pod_views import PodCondition
+from deviceshare.objects.problems import Problems
+
+PREEMPTABLE = "volcano.sh/preemptable"
+"""Annotation, or else label; an invalid value counts as false."""
+COOLDOWN = "volcano.sh/cooldown-time"
+"""Label, or else annotation; an invalid value protects nothing, as in Volcano, and is a problem of a waiting pod."""
+
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_NEVER = "Never"
+_CONDITIONS = msgspec.json.Decoder(list[PodCondition] | None)
+
+
+class EvictionTerms(NamedTuple):
+    """The fields of the same names of :class:`deviceshare.model.PodFact`."""
+
+    preemptable: bool
+    cooldown: float
+    scheduled_at: float
+    never_preempts: bool
+
+
+def read_eviction(
+    annotations: Mapping[str, str],
+    labels: Mapping[str, str],
+    policy: str | None,
+    conditions: list[PodCondition] | msgspec.Raw | None,
+    problems: Problems,
+) -> EvictionTerms:
+    """Return what a pod says; ``policy``: its ``preemptionPolicy``, ``conditions``: None unless it is bound."""
+    cooldown = _cooldown(labels.get(COOLDOWN, annotations.get(COOLDOWN)))
+    return EvictionTerms(
+        preemptable=annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE, "true")) in _TRUE,
+        cooldown=cooldown,
+        scheduled_at=_scheduled_at(conditions, problems) if cooldown and conditions is not None else 0.0,
+        never_preempts=policy == _NEVER,
+    )
+
+
+def _cooldown(text: str | None) -> float:
+    return 0.0 if text is None else min(seconds_of(text) or 0.0, float(LARGEST))
+
+
+def _scheduled_at(conditions: list[PodCondition] | msgspec.Raw, problems: Problems) -> float:
+    if isinstance(conditions, msgspec.Raw):
+        try:
+            conditions = _CONDITIONS.decode(conditions) or []
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            problems.add("status.conditions", "", "a list of conditions")
+            return 0.0
+    for condition in conditions:
+        if condition.type == "PodScheduled" and condition.status == "True":
+            return seconds(condition.last_transition_time, "status.conditions[PodScheduled]", problems)
+    return 0.0
