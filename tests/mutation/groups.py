@@ -104,6 +104,7 @@ GROUPS = (
             "placement/test_placement_queues.py placement/test_placement_core.py library/test_ordering_properties.py"
         ),
     ),
+    Group("preemption", (f"{_LIBRARY}/preemption",), "library/test_preemption*.py cli/test_conformance_preemption.py"),
     Group(
         "families",
         (f"{_LIBRARY}/families",),

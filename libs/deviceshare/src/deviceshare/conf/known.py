@@ -69,6 +69,7 @@ EXTENSIONS = {
     "deviceshare.QueueStateEnable": "queue_state",
     "deviceshare.ParentShareEnable": "parent_shares",
     "deviceshare.HierarchyIsolationEnable": "hierarchy_isolation",
+    "deviceshare.PreemptionGangEnable": "whole_gangs",
     "deviceshare.SpreadNodesEnable": "spread_nodes",
 }
 """Arguments that disable extensions of Volcano, and their fields in :class:`deviceshare.conf.Extensions`."""

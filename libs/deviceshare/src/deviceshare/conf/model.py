@@ -65,6 +65,9 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
     """In a hierarchy an allocation changes the order of all queues immediately; off: later, as in Volcano."""
     hierarchy_isolation: bool = True
     """An invalid hierarchy blocks only the pods of the queues concerned; off: the pods of all queues."""
+    whole_gangs: bool = True
+    """A gang of which a pod is evicted keeps its minimum or goes whole, even without the plugin ``gang``; off: as the
+    plugin says, which takes only what a gang has above its minimum."""
     spread_nodes: bool = True
     """The policy ``spread`` prefers the node with the fewest vGPUs; off: it only chooses among the cards of a node."""
 

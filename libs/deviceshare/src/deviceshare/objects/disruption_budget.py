@@ -9,31 +9,10 @@ from deviceshare.objects.bounds import has_many_texts
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.pod_topology import label_selector
 from deviceshare.objects.problems import Problems
-from deviceshare.objects.views import Int32, LabelSelector, Object, View
+from deviceshare.objects.views import BudgetObject, BudgetSpec
 
 _PERCENT = re.compile(r"([0-9]{1,3})%")
 _EXPECTED = "a number of pods, 0 or more, or a percentage such as 50%"
-
-
-class BudgetSpec(View):
-    """``spec`` of a PodDisruptionBudget."""
-
-    min_available: Int32 | str | None = None
-    max_unavailable: Int32 | str | None = None
-    selector: LabelSelector | None = None
-
-
-class BudgetStatus(View):
-    """``status`` of a PodDisruptionBudget."""
-
-    disruptions_allowed: Int32 | None = None
-
-
-class BudgetObject(Object):
-    """A PodDisruptionBudget."""
-
-    spec: BudgetSpec | None = None
-    status: BudgetStatus | None = None
 
 
 _DECODER = msgspec.json.Decoder(BudgetObject)

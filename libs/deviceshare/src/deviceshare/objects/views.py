@@ -174,6 +174,27 @@ class QueueObject(Object):
     status: QueueStatus | None = None
 
 
+class BudgetSpec(View):
+    """``spec`` of a PodDisruptionBudget."""
+
+    min_available: Int32 | str | None = None
+    max_unavailable: Int32 | str | None = None
+    selector: LabelSelector | None = None
+
+
+class BudgetStatus(View):
+    """``status`` of a PodDisruptionBudget."""
+
+    disruptions_allowed: Int32 | None = None
+
+
+class BudgetObject(Object):
+    """A PodDisruptionBudget."""
+
+    spec: BudgetSpec | None = None
+    status: BudgetStatus | None = None
+
+
 class ConfigMapObject(Object):
     """A ConfigMap."""
 

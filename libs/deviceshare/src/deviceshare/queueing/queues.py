@@ -365,6 +365,15 @@ class Queues:
             add(found, self.counting.asked(pod.ask) if entry is None else entry.amounts, 1)
         return found
 
+    def amounts(self, uid: str) -> ResourceAmounts:
+        """Return what a known pod counts in its queue, () for an unknown one."""
+        entry = self._pods.get(uid)
+        return () if entry is None else entry.amounts
+
+    def share(self, amounts: Mapping[str, int]) -> float:
+        """Return the dominant share that amounts are of the cluster."""
+        return share(amounts, self.counting.total)
+
     def over_deserved(self, queue: str, amounts: Mapping[str, int]) -> set[str]:
         """Return the resources of which a queue would exceed its deserved amount with these additional amounts."""
         return {name for name, amount in amounts.items() if not self.allows(queue, name, amount, borrowing=False)}

@@ -16,6 +16,7 @@ from deviceshare.model import (
     GroupKey,
     NamespaceFact,
     NodeFact,
+    PodDisruptionBudgetFact,
     PodFact,
     PodGroupFact,
     PriorityClassFact,
@@ -53,6 +54,8 @@ class ClusterState:
         self.queues: dict[str, QueueFact] = {}
         self.namespaces: dict[str, NamespaceFact] = {}
         self.priority_classes = PriorityClasses()
+        self.budgets: dict[str, PodDisruptionBudgetFact] = {}
+        """The PodDisruptionBudgets by key."""
         self.ledgers: dict[str, LedgerRecord] = {}
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""

@@ -14,6 +14,7 @@ from deviceshare.model import (
     NamespaceFact,
     NodeFact,
     Now,
+    PodDisruptionBudgetFact,
     PodFact,
     PodGroupFact,
     PriorityClassFact,
@@ -87,6 +88,8 @@ class Facts:
                 self._cluster.set_priority_class(fact.name, fact)
             case NamespaceFact():
                 self._cluster.set_namespace(fact.name, fact)
+            case PodDisruptionBudgetFact():
+                self._cluster.budgets[fact.key] = fact
             case QueueFact():
                 self._cluster.set_queue(fact.name, fact)
                 count_if_selected(self._cluster, fact.policies)
@@ -170,6 +173,8 @@ class Facts:
                 self._cluster.set_priority_class(fact.name, None)
             case NamespaceFact():
                 self._cluster.set_namespace(fact.name, None)
+            case PodDisruptionBudgetFact():
+                self._cluster.budgets.pop(fact.key, None)
             case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
                 self._cluster.set_storage(fact, None)
             case QueueFact():

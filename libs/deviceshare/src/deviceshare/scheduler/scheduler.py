@@ -20,6 +20,7 @@ from deviceshare.model import (
     PodRequest,
     QueueFact,
 )
+from deviceshare.preemption import Preemption
 from deviceshare.queueing import Decision
 from deviceshare.scheduler import explaining, holders
 from deviceshare.scheduler.arrivals import begin_to_count, count_if_configured
@@ -29,6 +30,7 @@ from deviceshare.scheduler.facts import Applied, Facts
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.overcommit import overcommitted_claims
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
+from deviceshare.scheduler.preempting import preempt_for
 from deviceshare.scheduler.readiness import queue_obstacle
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
 from deviceshare.scheduler.reporter import Reporter
@@ -301,6 +303,10 @@ class Scheduler:
         for node in sorted(crowded):
             for claim in overcommitted_claims(self.cluster, node):
                 yield node, claim
+
+    def preempt(self, key: GroupKey, now: Now) -> Preemption:
+        """Return which pods have to go so that a waiting group fits, and where its pods go then; nothing is changed."""
+        return preempt_for(self.cluster, key, now)
 
     # Trials
 

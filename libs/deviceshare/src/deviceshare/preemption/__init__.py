@@ -1,0 +1,32 @@
+"""Preemption and reclaim: which pods have to go so that a waiting group fits. Pure; time is an argument.
+
+Read :mod:`.preempting`, which shows what a caller sees. :mod:`.candidates` are the pods that are looked at;
+:mod:`.rules` says who may go at all, :mod:`.gangs`, :mod:`.budgets` and :mod:`.shares` who may go together, and
+:mod:`.victims` puts this together. :mod:`.search` finds the fewest victims among the :mod:`.subsets` of the pods that
+may go, and asks :mod:`.room` what fits without them: the allocator itself, so that all families and constraints count.
+
+Differences from Volcano: all listed plugins have to agree; the fewest pods go, over all nodes and cards; the whole
+placement is decided before anybody goes; gangs keep their minimum or go whole; a queue loses pods only while it has
+more than it deserves of something that they have, and takes only what it deserves.
+"""
+
+from deviceshare.preemption.budgets import Budgets
+from deviceshare.preemption.candidates import PREEMPT, RECLAIM, Candidate, Preemptor
+from deviceshare.preemption.gangs import Gang
+from deviceshare.preemption.preempting import FEWEST, LOWEST, Cluster, Preemption, preempt
+from deviceshare.preemption.rules import Rules
+
+__all__ = [
+    "FEWEST",
+    "LOWEST",
+    "PREEMPT",
+    "RECLAIM",
+    "Budgets",
+    "Candidate",
+    "Cluster",
+    "Gang",
+    "Preemption",
+    "Preemptor",
+    "Rules",
+    "preempt",
+]

@@ -1,0 +1,117 @@
+"""Tries what fits when pods are gone, on the state of the cluster, which stays the same."""
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from deviceshare.allocation import Allocator
+from deviceshare.model import PodFact, PodRequest
+from deviceshare.preemption.candidates import Candidate, Preemptor
+from deviceshare.queueing import Decision, Queues, decide
+from deviceshare.state import Holding, Trial
+
+
+class Room:
+    """The room for the pods of a group, within ``with``.
+
+    ``leaving``: pods that are terminating, and the node of each: what they hold counts as free.
+    """
+
+    def __init__(
+        self, allocator: Allocator, queues: Queues, preemptor: Preemptor, leaving: Iterable[tuple[str, str]]
+    ) -> None:
+        self._allocator = allocator
+        self._queues = queues
+        self._preemptor = preemptor
+        self._leaving = tuple(leaving)
+        self._trial = Trial(allocator.undo_log, queues.undo_log)
+        self._placed: dict[str, list[PodFact]] = {}
+        """The pods that fit into free room, by node."""
+        self._unplaced: list[PodFact] = []
+        self._closed: set[str] = set()
+        """The nodes that are looked at alone."""
+        self._gains: dict[tuple[str, frozenset[str]], int] = {}
+        self.work = 0
+        """How many placements were tried."""
+
+    def __enter__(self) -> Self:
+        self._trial.__enter__()
+        for uid, node in self._leaving:
+            self._allocator.release(node, uid)
+            self._queues.release(uid)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._trial.__exit__(kind, error, traceback)
+
+    def decide(self, gone: Collection[Candidate]) -> Decision:
+        """Return the decision about the group if pods were gone; its queue may have more than it deserves.
+
+        Within :meth:`node_by_node` only the nodes of these pods, and those with free room, are looked at.
+        """
+        self.work += len(self._preemptor.pods)
+        with Trial(self._allocator.undo_log, self._queues.undo_log):
+            for node, pods in self._placed.items():
+                for pod in pods:
+                    self._allocator.release(node, pod.uid)
+            for node in {*self._placed, *(each.node for each in gone)} & self._closed:
+                self._allocator.set_reserved(node, reserved=False)
+            for each in gone:
+                self._allocator.release(each.node, each.uid)
+                self._queues.release(each.uid)
+            return decide(self._allocator, self._preemptor.group, self._queues, borrowing=True, reasons=False)
+
+    @contextmanager
+    def node_by_node(self) -> Iterator[int]:
+        """Let :meth:`gain` look at each node alone; yields how many pods of the group do not fit into free room."""
+        allocator = self._allocator
+        with Trial(allocator.undo_log):
+            for pod in self._preemptor.pods:
+                placement = allocator.place(pod.ask)
+                if placement is None:
+                    self._unplaced.append(pod)
+                else:
+                    allocator.take(pod.uid, placement, pod.tenant)
+                    self._placed.setdefault(placement.node, []).append(pod)
+            self._closed = {node for node in allocator.node_names if not allocator.is_reserved(node)}
+            for node in self._closed:
+                allocator.set_reserved(node, reserved=True)
+            try:
+                yield len(self._unplaced)
+            finally:
+                self._closed, self._placed, self._unplaced = set(), {}, []
+
+    def gain(self, node: str, gone: frozenset[str]) -> int:
+        """Return how many more pods of the group fit on a node if pods of it were gone."""
+        found = self._gains.get((node, gone))
+        if found is None:
+            found = self._gains[node, gone] = self._count(node, gone) if node in self._closed else 0
+        return found
+
+    def _count(self, node: str, gone: frozenset[str]) -> int:
+        allocator, here = self._allocator, self._placed.get(node, [])
+        fitting, failed = 0, set[PodRequest]()
+        with Trial(allocator.undo_log):
+            allocator.set_reserved(node, reserved=False)
+            for uid in gone:
+                allocator.release(node, uid)
+            for pod in here:
+                allocator.release(node, pod.uid)
+            for pod in (*here, *self._unplaced):
+                if pod.ask in failed:
+                    continue
+                self.work += 1
+                placement = allocator.place(pod.ask)
+                if placement is None:
+                    failed.add(pod.ask)
+                else:
+                    allocator.take(pod.uid, placement, pod.tenant)
+                    fitting += 1
+        return fitting - len(here)
+
+    def held(self, candidate: Candidate) -> Holding | None:
+        """Return what a pod holds on its node."""
+        return self._allocator.holding(candidate.node, candidate.uid)

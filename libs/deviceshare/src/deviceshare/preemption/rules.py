@@ -1,0 +1,86 @@
+"""Which pods may go at all: what each listed plugin says of one pod. What they say of several is in the other modules.
+
+All plugins that are listed, and whose function is on, have to agree, whatever their tiers. (In Volcano the first tier
+that leaves some pod decides: pkg/scheduler/framework/session_plugins.go.)
+
+Source: Volcano pkg/scheduler/actions/{preempt,reclaim}, pkg/scheduler/plugins/{priority,conformance,cdp,drf}.
+"""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from deviceshare.conf import SchedulerConf
+from deviceshare.model import GroupKey, QueueFact
+from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
+from deviceshare.preemption.gangs import Gang
+
+_FUNCTIONS = {PREEMPT: "Preemptable"}
+_SYSTEM_NAMESPACE = "kube-system"
+_HIGHEST_OF_USERS = 1_000_000_000
+"""Only system-cluster-critical and system-node-critical are above it: Kubernetes reserves these priorities."""
+
+NO_LOWER_PRIORITY = "hold no pod of lower priority"
+NO_OTHER_QUEUE = "hold no pod of another queue"
+
+
+class Rules:
+    """What the plugins of a configuration say of single pods for one action; ``now``: unix seconds."""
+
+    def __init__(self, conf: SchedulerConf, action: str, queues: Mapping[str, QueueFact], now: float) -> None:
+        self._preempts = action == PREEMPT
+        self._queues = queues
+        self._now = now
+        function = _FUNCTIONS.get(action, "Reclaimable")
+        on = set(conf.enabled(function))
+        self._gang, self._whole_gangs = "gang" in on, conf.extensions.whole_gangs
+        self._conformance, self._cooldown = "conformance" in on, "cdp" in on
+        self.by_share = self._preempts and "drf" in on and not _is_before(conf, "priority", "drf", function)
+        """Whether the plugin ``drf`` decides: where ``priority`` is in an earlier tier, Volcano does not ask it."""
+        self._priority = "priority" in on or not self.by_share
+
+    def binding(self, gangs: Mapping[GroupKey, Gang]) -> Mapping[GroupKey, Gang]:
+        """Return the gangs whose minimum counts, as it does."""
+        if self._whole_gangs:
+            return gangs
+        return {key: replace(gang, goes_whole=False) for key, gang in gangs.items()} if self._gang else {}
+
+    def concerns(self, preemptor: Preemptor, candidate: Candidate) -> bool:
+        """Return whether a pod is one of those that the action looks at: of the queue, or of the others."""
+        return (candidate.queue == preemptor.queue) == self._preempts
+
+    def protection(self, preemptor: Preemptor, candidate: Candidate) -> str:
+        """Return why a pod that the action looks at may not go for a group, '' if it may."""
+        pod = candidate.pod
+        if self._preempts and self._priority and not _is_lower(preemptor, candidate):
+            return NO_LOWER_PRIORITY
+        queue = self._queues.get(candidate.queue)
+        if not self._preempts and queue is not None and not queue.reclaimable:
+            return f"protected by spec.reclaimable of queue {candidate.queue!r}"
+        if all(each.ask.best_effort for each in preemptor.pods) and not pod.ask.best_effort:
+            return "hold no pod that requests nothing, as the waiting pod does"
+        if not pod.preemptable:
+            return "protected by volcano.sh/preemptable"
+        if self._conformance and (pod.namespace == _SYSTEM_NAMESPACE or pod.priority > _HIGHEST_OF_USERS):
+            return "protected by the plugin conformance"
+        if self._cooldown and pod.cooldown and self._now - pod.scheduled_at <= pod.cooldown:
+            return "protected by volcano.sh/cooldown-time"
+        return ""
+
+
+def _is_lower(preemptor: Preemptor, candidate: Candidate) -> bool:
+    """Return whether a pod has a lower priority: that of the PodGroups counts, within one group that of the pods."""
+    if candidate.group == preemptor.group.key:
+        return candidate.priority < min(pod.priority for pod in preemptor.pods)
+    return candidate.job_priority < preemptor.priority
+
+
+def _is_before(conf: SchedulerConf, one: str, other: str, function: str) -> bool:
+    """Return whether a plugin with this function on is in an earlier tier than another one."""
+    for tier in conf.tiers:
+        names = {plugin.name for plugin in tier if function not in plugin.off}
+        if other in names:
+            return False
+        if one in names:
+            return True
+    return False

@@ -1,0 +1,246 @@
+"""The fewest victims: an exact search in the order of their number, as far as the work of a decision allows.
+
+Pods of one node, or of one card, are interchangeable only with themselves, so the search goes node by node: which
+smallest sets of its pods make room for one, two or more pods of the group. Sets of several nodes are then put together.
+What the nodes say is confirmed by a decision about the whole group. Where that is not enough, since pods depend on
+other nodes or on a limit of their queue, sets of all pods are tried.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from deviceshare.preemption.candidates import Candidate
+from deviceshare.preemption.room import Room
+from deviceshare.preemption.subsets import Prune, Subsets
+from deviceshare.preemption.victims import Cost, Victims
+from deviceshare.queueing import Decision
+
+MAX_WORK = 20_000
+"""Placements that are tried for one decision; the best victims so far are taken then."""
+MAX_OPTIONS = 64
+"""Sets of pods of one node that are combined with those of other nodes."""
+MAX_COMBINED = 12
+"""Nodes whose sets are combined."""
+_EVERYWHERE = ""
+
+
+class Found(NamedTuple):
+    """Victims, and the decision about the group without them."""
+
+    victims: frozenset[str]
+    cost: Cost
+    decision: Decision
+
+
+class _Option(NamedTuple):
+    """Pods of one node, and how many more pods of the group fit there without them."""
+
+    cost: Cost
+    gain: int
+    uids: frozenset[str]
+
+
+class Search:
+    """The search for the victims of one group."""
+
+    def __init__(self, room: Room, victims: Victims) -> None:
+        self._room = room
+        self._victims = victims
+        self._best: Found | None = None
+        by_node: dict[str, list[Candidate]] = {}
+        for candidate in victims.candidates.values():
+            by_node.setdefault(candidate.node, []).append(candidate)
+        self._nodes = {node: Subsets(pods, self._key) for node, pods in sorted(by_node.items())}
+        self.lacking: set[str] = set()
+        """The nodes that have no room for one more pod even if all go that may go."""
+
+    def run(self) -> Found | None:
+        """Return the best victims, None if no pods that may go are enough."""
+        if not self._victims.candidates:
+            return None
+        with self._room.node_by_node() as missing:
+            self.lacking = {node for node, pods in self._nodes.items() if not self._room.gain(node, pods.all)}
+            nodes = {node: pods for node, pods in self._nodes.items() if node not in self.lacking}
+            if missing == 1:
+                self._cheapest(nodes, lambda node, uids: self._room.gain(node, uids) > 0)
+            elif missing > 1:
+                self._combine(nodes, missing)
+        if self._best is None:
+            self._of_all()
+        return self._spared()
+
+    def _key(self, candidate: Candidate) -> Hashable:
+        held = self._room.held(candidate)
+        pod = candidate.pod
+        of_card = None if held is None else (held.grants, held.resources, held.ports, held.tenant.topology)
+        shared = None if held is None else (held.tenant.volumes, held.tenant.disks)
+        return (
+            candidate.node, candidate.priority, candidate.queue, pod.labels, pod.namespace, of_card, shared,
+            self._victims.binding(candidate),
+        )  # fmt: skip
+
+    @property
+    def _exhausted(self) -> bool:
+        return self._room.work > MAX_WORK
+
+    def _is_worse(self, uids: frozenset[str]) -> bool:
+        """Return whether pods may not go together, or cost as much as the best victims."""
+        completed = self._victims.completed(uids)
+        return completed is None or (self._best is not None and self._victims.cost(completed) >= self._best.cost)
+
+    def _confirm(self, uids: frozenset[str]) -> bool:
+        """Take these victims, with all that go along, if they are better than the best, and the group fits then."""
+        completed = self._victims.completed(uids)
+        if completed is None:
+            return False
+        cost = self._victims.cost(completed)
+        if self._best is not None and cost >= self._best.cost:
+            return False
+        decision = self._room.decide([self._victims.candidates[uid] for uid in completed])
+        if decision.placed:
+            self._best = Found(completed, cost, decision)
+        return bool(decision.placed)
+
+    def _cheapest(self, places: dict[str, Subsets], enough: Callable[[str, frozenset[str]], bool]) -> None:
+        """Find the best victims of one place."""
+        largest = max((len(pods.all) for pods in places.values()), default=0)
+        for size in range(1, largest + 1):
+            if self._best is not None and size > self._best.cost.pods:
+                return
+            for place, pods in places.items():
+                self._try_all(pods, size, partial(enough, place))
+                if self._exhausted:
+                    return
+
+    def _try_all(self, pods: Subsets, size: int, enough: Prune) -> None:
+        for uids in pods.of_size(size, self._is_worse, lambda uids: not enough(uids)):
+            if self._exhausted:
+                return
+            if enough(uids):
+                self._confirm(uids)
+
+    # Several pods on several nodes
+
+    def _combine(self, nodes: dict[str, Subsets], missing: int) -> None:
+        """Find the best victims on several nodes for several pods."""
+        options = {node: self._options(node, pods, missing) for node, pods in nodes.items()}
+        ordered = sorted(
+            (sorted(found, key=_ratio) for found in options.values() if found), key=lambda found: _ratio(found[0])
+        )
+        ordered = ordered[: max(MAX_COMBINED, 2 * missing)]
+        self._extend(ordered, _least(ordered, missing), 0, missing, Cost(), frozenset())
+
+    def _extend(
+        self,
+        options: Sequence[Sequence[_Option]],
+        least: Sequence[Sequence[Cost | None]],
+        at: int,
+        missing: int,
+        cost: Cost,
+        uids: frozenset[str],
+    ) -> None:
+        """Try the sets of the nodes from ``at`` on, for so many ``missing`` pods; ``uids`` go already."""
+        if missing <= 0:
+            self._confirm(uids)
+            return
+        more = least[at][missing]
+        if more is None or self._exhausted or (uids and self._is_worse(uids)):
+            return
+        if self._best is not None and cost.plus(more) >= self._best.cost:
+            return
+        self._room.work += 1
+        for each in options[at]:
+            self._extend(options, least, at + 1, missing - each.gain, cost.plus(each.cost), uids | each.uids)
+        self._extend(options, least, at + 1, missing, cost, uids)
+
+    def _options(self, node: str, pods: Subsets, missing: int) -> list[_Option]:
+        """Return sets of pods of one node without any that could be spared for the same gain."""
+        most = min(missing, self._room.gain(node, pods.all))
+        found: list[_Option] = []
+
+        def rejected(uids: frozenset[str]) -> bool:
+            return self._victims.completed(uids) is None or any(
+                each.gain >= most and each.uids < uids for each in found
+            )
+
+        for size in range(1, len(pods.all) + 1):
+            for uids in pods.of_size(size, rejected, lambda uids: not self._room.gain(node, uids)):
+                if self._exhausted or len(found) == MAX_OPTIONS:
+                    return found
+                gain = min(missing, self._room.gain(node, uids))
+                if gain and not any(each.gain >= gain and each.uids < uids for each in found):
+                    found.append(_Option(self._victims.cost(uids), gain, uids))
+            counts = [self._count(each.uids) for each in found if each.gain >= most]
+            if counts and size >= min(counts):
+                break
+        return found
+
+    def _count(self, uids: frozenset[str]) -> int:
+        """Return how many pods go if these go."""
+        return len(self._victims.completed(uids) or self._victims.candidates)
+
+    # All pods at once
+
+    def _of_all(self) -> None:
+        """Find victims among all pods by decisions about the whole group."""
+        everything = Subsets(self._victims.candidates.values(), self._key)
+
+        def enough(_: str, uids: frozenset[str]) -> bool:
+            completed = self._victims.completed(uids)
+            return bool(completed and self._room.decide([self._victims.candidates[uid] for uid in completed]).placed)
+
+        self._take_in_order()
+        if self._best is not None:
+            self._cheapest({_EVERYWHERE: everything}, enough)
+
+    def _take_in_order(self) -> None:
+        """Take pods of low priority until the group fits."""
+        gone: frozenset[str] = frozenset()
+        growing: list[frozenset[str]] = []
+        order = sorted(self._victims.candidates.values(), key=lambda each: (each.priority, -each.pod.created, each.uid))
+        for candidate in order:
+            if candidate.uid not in gone and (completed := self._victims.completed(gone | {candidate.uid})) is not None:
+                gone = completed
+                growing.append(gone)
+        if growing and self._confirm(growing[-1]):
+            bisect_left(growing[:-1], True, key=self._confirm)
+            self._best = self._spared()
+
+    def _spared(self) -> Found | None:
+        """Return the best victims without those that can be spared, alone or with their gang, important ones first."""
+        if self._best is None:
+            return None
+        found, candidates = self._best, self._victims.candidates
+        for uid in sorted(found.victims, key=lambda uid: (-candidates[uid].priority, uid)):
+            group = {each for each in found.victims if candidates[each].group == candidates[uid].group}
+            for spared in ({uid}, group):
+                fewer = self._victims.completed(found.victims - spared) if uid in found.victims else None
+                if fewer is None or not fewer < found.victims:
+                    continue
+                decision = self._room.decide([candidates[each] for each in fewer])
+                if decision.placed:
+                    found = Found(fewer, self._victims.cost(fewer), decision)
+        return found
+
+
+def _ratio(option: _Option) -> tuple[float, float]:
+    """Return what a pod of the group costs."""
+    return option.cost.pods / option.gain, option.cost.priorities / option.gain
+
+
+def _least(options: Sequence[Sequence[_Option]], missing: int) -> list[list[Cost | None]]:
+    """Return for each node, and each number of missing pods, what room for them costs at least there and after it."""
+    least: list[list[Cost | None]] = [[Cost(), *[None] * missing]]
+    for of_node in reversed(options):
+        after = least[-1]
+        here = list(after)
+        for number in range(1, missing + 1):
+            for each in of_node:
+                rest = after[max(0, number - each.gain)]
+                before = here[number]
+                if rest is not None and (before is None or each.cost.plus(rest) < before):
+                    here[number] = each.cost.plus(rest)
+        least.append(here)
+    return least[::-1]

@@ -1,0 +1,49 @@
+"""The sets of pods of one place to try, smaller ones first. Pods that are alike are not tried in each other's place."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+from deviceshare.preemption.candidates import Candidate
+
+Prune = Callable[[frozenset[str]], bool]
+"""Returns whether no set with these pods is to be tried."""
+
+
+class Subsets:
+    """The pods of one place, those that are alike together: of these the newest go first.
+
+    ``key``: pods with equal keys are alike.
+    """
+
+    def __init__(self, pods: Iterable[Candidate], key: Callable[[Candidate], Hashable]) -> None:
+        alike: dict[Hashable, list[Candidate]] = {}
+        for each in sorted(pods, key=lambda each: (each.priority, -each.pod.created, each.pod.ref)):
+            alike.setdefault(key(each), []).append(each)
+        self._classes: Sequence[Sequence[str]] = [[each.uid for each in members] for members in alike.values()]
+        self.all = frozenset(uid for members in self._classes for uid in members)
+        self._from = [
+            frozenset(uid for members in self._classes[at:] for uid in members) for at in range(len(self._classes))
+        ]
+
+    def of_size(self, size: int, prune: Prune, useless: Prune) -> Iterator[frozenset[str]]:
+        """Yield the sets of this size, of low priorities first.
+
+        Leaves out those with a subset that ``prune`` rejects, and those within a set that is ``useless``: enough for
+        nothing even if all of it goes.
+        """
+        return self._extend(frozenset(), 0, size, prune, useless)
+
+    def _extend(
+        self, chosen: frozenset[str], at: int, left: int, prune: Prune, useless: Prune
+    ) -> Iterator[frozenset[str]]:
+        if not left:
+            yield chosen
+            return
+        if at == len(self._classes) or len(self._from[at]) < left:
+            return
+        if left > 1 and useless(chosen | self._from[at]):
+            return
+        members = self._classes[at]
+        for number in range(min(left, len(members)), -1, -1):
+            more = chosen.union(members[:number])
+            if not number or not prune(more):
+                yield from self._extend(more, at + 1, left - number, prune, useless)
