@@ -33,6 +33,9 @@ def conformance(
     A case of kube-scheduler is a cluster and a pod: what each plugin says of every node is compared, and the scores of
     InterPodAffinity and PodTopologySpread.
 
+    A case of preemption is a cluster in which pods wait: who goes for them is compared with the best victims, which an
+    exact search found. The status is 1 if they are not good enough over all cases.
+
     docs/compatibility.md lists all deviations and rules. The command needs no running system. The status is 1 if a case
     or session failed.
     """

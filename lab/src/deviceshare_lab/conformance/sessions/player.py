@@ -5,10 +5,13 @@ PodGroups get the phases that the binder writes.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import msgspec
+from deviceshare.allocation import Placement
 from deviceshare.conf import DEVICES, SCHEDULER
 from deviceshare.model import PENDING, AnyFact, Claim, ConfigFact, Explanation, Now, PodFact, PodGroupFact
+from deviceshare.queueing import Decision
 from deviceshare.scheduler import Scheduler
 from deviceshare_binder.core.commands import SetStatus
 from deviceshare_binder.core.delivery import annotations_of
@@ -38,15 +41,15 @@ class Player:
         self._pods: dict[str, PodFact] = {}
         self._phase: dict[str, str] = {}
         self._claims = self._sessions = 0
-        self._fact(subject_of("config", SCHEDULER), ConfigFact(name=SCHEDULER, text=facts.conf, source="conf"))
+        self.fact(subject_of("config", SCHEDULER), ConfigFact(name=SCHEDULER, text=facts.conf, source="conf"))
         if facts.devices:
-            self._fact(subject_of("config", DEVICES), ConfigFact(name=DEVICES, text=facts.devices, source="devices"))
+            self.fact(subject_of("config", DEVICES), ConfigFact(name=DEVICES, text=facts.devices, source="devices"))
         for priority in facts.priorities:
-            self._fact(subject_of("priorityclass", priority.name), priority)
+            self.fact(subject_of("priorityclass", priority.name), priority)
         for queue in facts.queues:
-            self._fact(subject_of("queue", queue.name), queue)
+            self.fact(subject_of("queue", queue.name), queue)
         for node in facts.nodes:
-            self._fact(subject_of("node", node.name), node)
+            self.fact(subject_of("node", node.name), node)
         for group in facts.groups:
             self._group(group)
         for pod in facts.pods:
@@ -58,23 +61,30 @@ class Player:
         placed: list[Placed] = []
         phases = self._phases()
         for session in range(1, most + 1):
-            new = self._session(session)
+            new = self.session(session)
             placed += new
             before, phases = phases, self._phases()
             if not new and phases == before:
                 return Answer(placed=tuple(placed), phases=phases, sessions=session)
         return Answer(placed=tuple(placed), phases=phases, sessions=most, settled=False)
 
-    def _session(self, number: int) -> list[Placed]:
+    def session(self, number: int) -> list[Placed]:
+        """Run one session; return the pods that it placed."""
         self._sessions = number
-        decided = self._scheduler.round(self._now)
-        claims: list[tuple[str, Claim]] = []
-        for pod, placement, decision in decided.placed:
-            self._claims += 1
-            claim = self._scheduler.new_claim(str(self._claims), pod, placement, decision, self._now)
-            claims.append((placement.node, claim))
-        for explanation in (*decided.of_groups, *self._scheduler.reports(self._now.monotonic)):
+        decided = self._scheduler.round(self.now)
+        claims = [self._claim(*each) for each in decided.placed]
+        for explanation in (*decided.of_groups, *self._scheduler.reports(self.now.monotonic)):
             self._explained(explanation)
+        return self._bind(claims)
+
+    def _claim(self, pod: PodFact, placement: Placement, decision: Decision) -> tuple[str, Claim]:
+        """Return the node of a placed pod and its claim."""
+        self._claims += 1
+        claim = self._scheduler.new_claim(str(self._claims), pod, placement, decision, self.now)
+        return placement.node, claim
+
+    def _bind(self, claims: Sequence[tuple[str, Claim]]) -> list[Placed]:
+        """Bind the pods of claims, which run then."""
         for node, claim in claims:
             self._ledgers[node].append(claim)
         for node in dict(claims):
@@ -83,26 +93,28 @@ class Player:
         for node, claim in claims:
             fact = self._pods[claim.uid]
             annotations = annotations_of(claim, node, _view(fact), NOW)
-            placed.append(Placed(session=number, pod=fact.ref, node=node, annotations=annotations))
+            placed.append(Placed(session=self._sessions, pod=fact.ref, node=node, annotations=annotations))
             self._pod(replace(fact, node=node, running=bool(fact.podgroup), held=claim.grants, signed=True))
         self._write_phases()
         return placed
 
     @property
-    def _now(self) -> Now:
+    def now(self) -> Now:
+        """The time of the session."""
         return Now(self._sessions, NOW + self._sessions)
 
-    def _fact(self, subject: str, fact: AnyFact) -> None:
-        self._scheduler.apply(subject, fact, self._now)
+    def fact(self, subject: str, fact: AnyFact) -> None:
+        """Apply a fact."""
+        self._scheduler.apply(subject, fact, self.now)
 
     def _pod(self, fact: PodFact) -> None:
         self._pods[fact.uid] = fact
-        self._fact(subject_of("pod", fact.uid), fact)
+        self.fact(subject_of("pod", fact.uid), fact)
         self._groups.pod(fact.uid, _view(fact))
 
     def _group(self, fact: PodGroupFact) -> None:
         self._group_facts[fact.key] = fact
-        self._fact(subject_of("podgroup", fact.key), fact)
+        self.fact(subject_of("podgroup", fact.key), fact)
         self._groups.group(
             fact.key,
             PodGroupView(

@@ -90,10 +90,10 @@ def without(facts: SessionFacts, rules: Iterable[Rule]) -> SessionFacts:
             arguments[rule.argument] = False
         else:
             nodes = tuple(replace(node, ready=True) for node in nodes)
-    return replace(facts, conf=_with_arguments(facts.conf, arguments), nodes=nodes)
+    return replace(facts, conf=with_arguments(facts.conf, arguments), nodes=nodes)
 
 
-def _with_arguments(conf: str, arguments: dict[str, Any]) -> str:
+def with_arguments(conf: str, arguments: dict[str, Any]) -> str:
     """Return a ``volcano-scheduler.conf`` with more arguments of the plugin ``deviceshare``.
 
     Text of another form is returned unchanged: the parser reports the error.

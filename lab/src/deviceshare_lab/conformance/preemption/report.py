@@ -1,0 +1,87 @@
+"""The text and JSON of replayed preemptions."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from deviceshare_cli.output import table
+
+from deviceshare_lab.conformance.failures import Failure, blocks
+from deviceshare_lab.conformance.preemption.recorded import Case
+from deviceshare_lab.conformance.preemption.replay import ASPECTS, COUNT, REQUIRED, SUM, Verdict
+
+MIN_COUNT, MIN_SUM, MAX_MORE = 99.0, 97.0, 1
+"""Percent of the cases with the fewest victims, and with the lowest sum; how many victims more there may be."""
+
+
+class CaseOutcome(msgspec.Struct, frozen=True):
+    """One replayed case with its file and line."""
+
+    path: Path
+    line: int
+    case: Case
+    verdict: Verdict
+
+
+class PreemptionSummary(msgspec.Struct, frozen=True):
+    """The results of all cases."""
+
+    outcomes: Sequence[CaseOutcome]
+
+    def same(self, *aspects: str) -> int:
+        """Return the number of cases in which these aspects are as they should be."""
+        return sum(outcome.verdict.same(*aspects) for outcome in self.outcomes)
+
+    def percent(self, *aspects: str) -> float:
+        """Return the same as a percentage of all cases."""
+        return 100 * self.same(*aspects) / len(self.outcomes) if self.outcomes else 100.0
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The cases with a difference."""
+        return [
+            Failure(each.case.id, str(each.path), each.line, each.verdict.differences)
+            for each in self.outcomes
+            if each.verdict.differences
+        ]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the cases together miss what they have to reach."""
+        return (
+            self.same(*REQUIRED) < len(self.outcomes)
+            or self.percent(COUNT) < MIN_COUNT
+            or self.percent(COUNT, SUM) < MIN_SUM
+            or any(each.verdict.more > MAX_MORE for each in self.outcomes)
+        )
+
+
+def as_text(summary: PreemptionSummary, verbose: bool) -> str:
+    """Return the summary as text; ``verbose`` shows every case with a difference."""
+    rows = []
+    for kind in dict.fromkeys(outcome.case.kind for outcome in summary.outcomes):
+        verdicts = [outcome.verdict for outcome in summary.outcomes if outcome.case.kind == kind]
+        same = (str(sum(each.same(aspect) for each in verdicts)) for aspect in ASPECTS)
+        rows.append((kind, str(len(verdicts)), *same))
+    totals = [
+        f"{aspect}: {summary.same(aspect)} of {len(summary.outcomes)} cases ({summary.percent(aspect):.1f} %)"
+        for aspect in ASPECTS
+    ]
+    return "\n\n".join(
+        [
+            *blocks(summary.failures, verbose=verbose),
+            table(("KIND", "CASES", *(aspect.upper() for aspect in ASPECTS)), rows),
+            "\n".join(totals),
+        ]
+    )
+
+
+def as_object(summary: PreemptionSummary) -> dict[str, Any]:
+    """Return the summary for JSON with all differences."""
+    return {
+        "cases": len(summary.outcomes),
+        "same": {aspect: summary.same(aspect) for aspect in ASPECTS},
+        "failed": summary.failed,
+        "failures": summary.failures,
+    }
