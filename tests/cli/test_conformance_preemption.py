@@ -23,7 +23,7 @@ from msgspec import convert
 DATA = Path(__file__).parents[1] / "data" / "preemption" / "preempt.jsonl.gz"
 RECLAIM = ("reclaim", "gangreclaim")
 
-Line = dict[str, Any]
+RecordedLine = dict[str, Any]
 
 
 @cache
@@ -32,7 +32,7 @@ def replayed() -> PreemptionSummary:
 
 
 @cache
-def lines() -> dict[str, Line]:
+def lines() -> dict[str, RecordedLine]:
     return {case["id"].removeprefix("preempt/"): case for case in map(json.loads, gzip.open(DATA))}
 
 
@@ -40,7 +40,7 @@ def case(name: str) -> Case:
     return convert(lines()[name], Case)
 
 
-def volcanos(recorded: Case, line: Line) -> list[Preempted]:
+def volcanos(recorded: Case, line: RecordedLine) -> list[Preempted]:
     """Return Volcano's own victims, those of each group together."""
     group_of = {
         f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": "ns/"
@@ -113,19 +113,19 @@ def changed(name: str, change: Any) -> Case:
     return convert(line, Case)
 
 
-def more_victims(line: Line) -> None:
+def more_victims(line: RecordedLine) -> None:
     line["best"] |= {"count": line["best"]["count"] - 1}
 
 
-def higher_sum(line: Line) -> None:
+def higher_sum(line: RecordedLine) -> None:
     line["best"] |= {"sum": line["best"]["sum"] - 1}
 
 
-def more_placed(line: Line) -> None:
+def more_placed(line: RecordedLine) -> None:
     line["best"] |= {"placed": [*line["best"]["placed"], "ns/v01-t0-0"]}
 
 
-def none_placed(line: Line) -> None:
+def none_placed(line: RecordedLine) -> None:
     line["best"] |= {"placed": []}
 
 

@@ -124,7 +124,6 @@ class PreemptionScene:
 
     def preempt(self, name: str) -> Preemption:
         """Return which pods go for a PodGroup."""
-        self.scheduler.round(NOW)
         return self.scheduler.preempt(GroupKey(f"ns/{name}"), NOW)
 
     def victims(self, name: str) -> list[str]:

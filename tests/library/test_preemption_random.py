@@ -1,0 +1,113 @@
+"""The victims on random clusters are as few as those of a search that tries every set of pods."""
+
+import os
+from random import Random
+
+import pytest
+from deviceshare.model import PodRequest
+from support.builders import CORES, MEMORY, NUMBER, ask, card, container, node
+from support.plain_preemption import PlainCluster, PlainNode, PlainPod, allowed, best, fit
+from support.preemption_scene import PRIORITIES, PreemptionScene
+
+CLUSTERS = int(os.environ.get("DEVICESHARE_PREEMPTION_CLUSTERS", "60"))
+CARD = 12_000
+"""MiB of each card."""
+LEVELS = ("", "low", "mid")
+MIN_COUNT, MIN_SUM = 0.99, 0.97
+
+
+def request(pod: PlainPod) -> PodRequest:
+    amounts = {"cpu": pod.cpu}
+    if pod.number:
+        amounts |= {NUMBER: pod.number, MEMORY: pod.memory} | ({CORES: pod.cores} if pod.cores else {})
+    return ask(container(**amounts))
+
+
+def shape(random: Random, group: str, level: str, cards: int) -> PlainPod:
+    """Return what the pods of a group ask."""
+    plain = PlainPod("", group, PRIORITIES[level], random.choice((500, 1000, 2000, 3000)))
+    if not cards or random.random() < 0.3:
+        return plain
+    return plain._replace(
+        cpu=random.choice((100, 500)),
+        number=random.choice((1, 1, 1, min(2, cards))),
+        memory=random.choice((2000, 4000, 6000, 8000)),
+        cores=random.choice((0, 0, 30)),
+    )
+
+
+def made(seed: int) -> tuple[PreemptionScene, PlainCluster, list[PlainPod]]:
+    """Return a cluster that is nearly full, the same for the plain search, and the pods of a group that waits."""
+    random = Random(seed)
+    cards = random.choice((0, 1, 2, 2, 3))
+    nodes = [
+        PlainNode(f"n{at}", random.choice((3000, 4000, 6000)), {f"GPU-n{at}{each}": CARD for each in range(cards)})
+        for at in range(random.choice((1, 2, 2, 3)))
+    ]
+    scene = PreemptionScene(
+        *(
+            node(each.name, [card(at, node=each.name, memory=CARD) for at in range(cards)], cpu=each.cpu)
+            for each in nodes
+        )
+    )
+    minimums: dict[str, int] = {}
+    shapes: dict[str, PlainPod] = {}
+    running = 0
+    for at in range(12):
+        level, count = random.choice(LEVELS), random.choice((1, 1, 2, 3))
+        group = f"v{at}"
+        pod = shapes[group] = shape(random, group, level, cards)
+        minimums[group] = random.randint(1, count)
+        labels = (("app", random.choice("ab")),) if random.random() < 0.4 else ()
+        scene.job(group, request(pod), count, level=level, minimum=minimums[group], labels=labels)
+        running += len(scene.bind())
+        if running >= 10:
+            break
+    facts = [record.fact for record in scene.scheduler.pods.values() if record.fact.node]
+    pods = [
+        shapes[fact.group.removeprefix("ns/")]._replace(
+            name=fact.name,
+            node=fact.node,
+            cards=tuple(device.id for grant in fact.held for device in grant.devices),
+        )
+        for fact in facts
+    ]
+    budgets = []
+    if random.random() < 0.4:
+        selected = frozenset(fact.name for fact in facts if ("app", "a") in fact.labels)
+        most = random.randint(0, len(selected))
+        scene.budget("b", labels={"app": "a"}, allowed=most)
+        budgets.append((selected, most))
+    count = random.choice((1, 1, 1, 2, 3))
+    pod = shape(random, "new", "high", cards)
+    scene.job("new", request(pod), count, level="high", minimum=count)
+    cluster = PlainCluster(nodes, pods, minimums, budgets)
+    return scene, cluster, [pod._replace(name=f"new-{at}") for at in range(count)]
+
+
+def answer(seed: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """Return number and sum of our victims and of the best ones; None: no set is enough."""
+    scene, cluster, waiting = made(seed)
+    found = scene.preempt("new")
+    expected = best(cluster, waiting, PRIORITIES["high"])
+    if not found.placed:
+        return None, expected
+    by_name = {pod.name: pod for pod in cluster.pods}
+    gone = [by_name[each.pod.name] for each in found.victims]
+    assert allowed(cluster, gone), (seed, gone)
+    assert fit(cluster, gone, waiting), (seed, gone)
+    return (len(gone), sum(pod.level for pod in gone)), expected
+
+
+@pytest.mark.timeout(3600)
+def test_the_fewest_pods_of_the_lowest_priorities_go():
+    answers = {seed: answer(seed) for seed in range(CLUSTERS)}
+    missed = {seed: each for seed, each in answers.items() if (each[0] is None) != (each[1] is None)}
+    assert not missed
+    both = {seed: (ours, other) for seed, (ours, other) in answers.items() if ours and other}
+    more = {seed: each for seed, each in both.items() if each[0] != each[1]}
+    assert all(ours[0] <= other[0] + 1 for ours, other in both.values()), more
+    assert sum(ours[0] == other[0] for ours, other in both.values()) >= MIN_COUNT * len(both), more
+    assert sum(ours == other for ours, other in both.values()) >= MIN_SUM * len(both), more
+    assert sum(other[0] > 0 for _, other in both.values()) > CLUSTERS / 3
+    assert sum(other is None for _, other in answers.values()) > CLUSTERS / 30

@@ -1,0 +1,108 @@
+"""The fewest victims by trying every set of pods, every node and every choice of cards. It shares no code with ours."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+
+class PlainPod(NamedTuple):
+    """What a pod asks: CPU, and so many vGPUs of MiB and percent each, every one on another card.
+
+    ``cards``: those that it has on its node, if it runs.
+    """
+
+    name: str
+    group: str
+    level: int
+    cpu: int
+    number: int = 0
+    memory: int = 0
+    cores: int = 0
+    node: str = ""
+    cards: tuple[str, ...] = ()
+
+
+class PlainNode(NamedTuple):
+    """A node: CPU, and MiB of each card by its id; a card has 100 percent and ten places."""
+
+    name: str
+    cpu: int
+    cards: Mapping[str, int]
+
+
+class PlainCluster(NamedTuple):
+    """Nodes, the pods that run, the minimum of each group, and how many pods each budget allows of which."""
+
+    nodes: Sequence[PlainNode]
+    pods: Sequence[PlainPod]
+    minimums: Mapping[str, int]
+    budgets: Sequence[tuple[frozenset[str], int]] = ()
+
+
+def best(cluster: PlainCluster, waiting: Sequence[PlainPod], level: int) -> tuple[int, int] | None:
+    """Return number and sum of priorities of the best victims for pods of a priority, None if no set is enough."""
+    able = [pod for pod in cluster.pods if pod.level < level]
+    for size in range(len(able) + 1):
+        sums = [
+            sum(pod.level for pod in gone)
+            for gone in combinations(able, size)
+            if allowed(cluster, gone) and fit(cluster, gone, waiting)
+        ]
+        if sums:
+            return size, min(sums)
+    return None
+
+
+def allowed(cluster: PlainCluster, gone: Iterable[PlainPod]) -> bool:
+    """Return whether gangs keep their minimum or go whole, and budgets hold."""
+    names = {pod.name for pod in gone}
+    left = Counter(pod.group for pod in cluster.pods if pod.name not in names)
+    if any(0 < left[pod.group] < cluster.minimums[pod.group] for pod in gone):
+        return False
+    return all(len(selected & names) <= most for selected, most in cluster.budgets)
+
+
+def fit(cluster: PlainCluster, gone: Iterable[PlainPod], waiting: Sequence[PlainPod]) -> bool:
+    """Return whether all pods fit when others are gone."""
+    names = {pod.name for pod in gone}
+    cpu = {node.name: node.cpu for node in cluster.nodes}
+    cards = {card: [memory, 100, 10] for node in cluster.nodes for card, memory in node.cards.items()}
+    for pod in cluster.pods:
+        if pod.name not in names:
+            cpu[pod.node] -= pod.cpu
+            for card in pod.cards:
+                _use(cards[card], pod, 1)
+    return _place(cluster.nodes, cpu, cards, list(waiting))
+
+
+def _place(
+    nodes: Sequence[PlainNode], cpu: dict[str, int], cards: dict[str, list[int]], waiting: list[PlainPod]
+) -> bool:
+    if not waiting:
+        return True
+    pod, *others = waiting
+    for node in nodes:
+        if cpu[node.name] < pod.cpu:
+            continue
+        able = [
+            card
+            for card in node.cards
+            if cards[card][0] >= pod.memory and cards[card][1] >= pod.cores and cards[card][2] >= 1
+        ]
+        for chosen in combinations(able, pod.number):
+            cpu[node.name] -= pod.cpu
+            for card in chosen:
+                _use(cards[card], pod, 1)
+            found = _place(nodes, cpu, cards, others)
+            cpu[node.name] += pod.cpu
+            for card in chosen:
+                _use(cards[card], pod, -1)
+            if found:
+                return True
+    return False
+
+
+def _use(free: list[int], pod: PlainPod, sign: int) -> None:
+    for at, amount in enumerate((pod.memory, pod.cores, 1)):
+        free[at] -= sign * amount
