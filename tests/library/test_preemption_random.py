@@ -1,10 +1,14 @@
-"""The victims on random clusters are as few as those of a search that tries every set of pods."""
+"""The victims on random clusters are as few as those of a search that tries every set of pods.
+
+``DEVICESHARE_PREEMPTION_CLUSTERS`` sets how many clusters are tried.
+"""
 
 import os
 from random import Random
 
 import pytest
 from deviceshare.model import PodRequest
+from msgspec.structs import replace
 from support.builders import CORES, MEMORY, NUMBER, ask, card, container, node
 from support.plain_preemption import PlainCluster, PlainNode, PlainPod, allowed, best, fit
 from support.preemption_scene import PRIORITIES, PreemptionScene
@@ -36,8 +40,11 @@ def shape(random: Random, group: str, level: str, cards: int) -> PlainPod:
     )
 
 
-def made(seed: int) -> tuple[PreemptionScene, PlainCluster, list[PlainPod]]:
-    """Return a cluster that is nearly full, the same for the plain search, and the pods of a group that waits."""
+def made(seed: int, *, mixed: bool) -> tuple[PreemptionScene, PlainCluster, list[PlainPod]]:
+    """Return a cluster that is nearly full, the same for the plain search, and the pods of a group that waits.
+
+    ``mixed``: they have different requests.
+    """
     random = Random(seed)
     cards = random.choice((0, 1, 2, 2, 3))
     nodes = [
@@ -78,16 +85,20 @@ def made(seed: int) -> tuple[PreemptionScene, PlainCluster, list[PlainPod]]:
         most = random.randint(0, len(selected))
         scene.budget("b", labels={"app": "a"}, allowed=most)
         budgets.append((selected, most))
-    count = random.choice((1, 1, 1, 2, 3))
+    count = random.choice((2, 3) if mixed else (1, 1, 1, 2, 3))
     pod = shape(random, "new", "high", cards)
-    scene.job("new", request(pod), count, level="high", minimum=count)
-    cluster = PlainCluster(nodes, pods, minimums, budgets)
-    return scene, cluster, [pod._replace(name=f"new-{at}") for at in range(count)]
+    waiting = [pod._replace(name=f"new-{at}") for at in range(count)]
+    if mixed:
+        waiting[1:] = [shape(random, "new", "high", cards)._replace(name=each.name) for each in waiting[1:]]
+    facts = scene.job("new", request(pod), count, level="high", minimum=count)
+    for fact, each in zip(facts, waiting, strict=True):
+        scene.put(f"pod {fact.uid}", replace(fact, ask=request(each)))
+    return scene, PlainCluster(nodes, pods, minimums, budgets), waiting
 
 
-def answer(seed: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+def answer(seed: int, *, mixed: bool) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
     """Return number and sum of our victims and of the best ones; None: no set is enough."""
-    scene, cluster, waiting = made(seed)
+    scene, cluster, waiting = made(seed, mixed=mixed)
     found = scene.preempt("new")
     expected = best(cluster, waiting, PRIORITIES["high"])
     if not found.placed:
@@ -100,8 +111,9 @@ def answer(seed: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
 
 
 @pytest.mark.timeout(3600)
-def test_the_fewest_pods_of_the_lowest_priorities_go():
-    answers = {seed: answer(seed) for seed in range(CLUSTERS)}
+@pytest.mark.parametrize("mixed", [False, True], ids=["equal requests", "different requests"])
+def test_the_fewest_pods_of_the_lowest_priorities_go(mixed):
+    answers = {seed: answer(seed, mixed=mixed) for seed in range(CLUSTERS)}
     missed = {seed: each for seed, each in answers.items() if (each[0] is None) != (each[1] is None)}
     assert not missed
     both = {seed: (ours, other) for seed, (ours, other) in answers.items() if ours and other}

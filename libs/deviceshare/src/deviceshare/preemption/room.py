@@ -2,14 +2,20 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice, permutations
 from types import TracebackType
 from typing import Self
+
+from msgspec.structs import replace
 
 from deviceshare.allocation import Allocator
 from deviceshare.model import PodFact, PodRequest
 from deviceshare.preemption.candidates import Candidate, Preemptor
-from deviceshare.queueing import Decision, Queues, decide
+from deviceshare.queueing import Decision, Group, Queues, decide
 from deviceshare.state import Holding, Trial
+
+MAX_ORDERS = 6
+"""Orders of the pods of a gang that are tried: all those of three different requests."""
 
 
 class Room:
@@ -25,6 +31,8 @@ class Room:
         self._queues = queues
         self._preemptor = preemptor
         self._leaving = tuple(leaving)
+        self._orders = _orders(preemptor.group)
+        """The group with its pods in the orders in which they are tried: one may fit where another does not."""
         self._trial = Trial(allocator.undo_log, queues.undo_log)
         self._placed: dict[str, list[PodFact]] = {}
         """The pods that fit into free room, by node."""
@@ -34,6 +42,11 @@ class Room:
         self._gains: dict[tuple[str, frozenset[str]], int] = {}
         self.work = 0
         """How many placements were tried."""
+
+    @property
+    def mixed(self) -> bool:
+        """Whether pods of the group have different requests, so that what fits depends on their order and nodes."""
+        return len(self._orders) > 1
 
     def __enter__(self) -> Self:
         self._trial.__enter__()
@@ -62,7 +75,14 @@ class Room:
             for each in gone:
                 self._allocator.release(each.node, each.uid)
                 self._queues.release(each.uid)
-            return decide(self._allocator, self._preemptor.group, self._queues, borrowing=True, reasons=False)
+            return self._decide()
+
+    def _decide(self) -> Decision:
+        decisions = (
+            decide(self._allocator, group, self._queues, borrowing=True, reasons=False) for group in self._orders
+        )
+        first = next(decisions)
+        return first if first.placed else next((each for each in decisions if each.placed), first)
 
     @contextmanager
     def node_by_node(self) -> Iterator[int]:
@@ -115,3 +135,15 @@ class Room:
     def held(self, candidate: Candidate) -> Holding | None:
         """Return what a pod holds on its node."""
         return self._allocator.holding(candidate.node, candidate.uid)
+
+
+def _orders(group: Group) -> list[Group]:
+    """Return a group with its pods in their order, and in others: all pods with equal requests one after the other."""
+    requests = list(dict.fromkeys(pod.ask for pod in group.pods))
+    if len(requests) == 1 or group.missing <= 1:
+        return [group]
+    found = [group]
+    for order in islice(permutations(requests), MAX_ORDERS):
+        pods = tuple(pod for request in order for pod in group.pods if pod.ask == request)
+        found.append(replace(group, pods=pods))
+    return found

@@ -67,7 +67,7 @@ class Search:
                 self._cheapest(nodes, lambda node, uids: self._room.gain(node, uids) > 0)
             elif missing > 1:
                 self._combine(nodes, missing)
-        if self._best is None:
+        if self._best is None or self._room.mixed:
             self._of_all()
         return self._spared()
 
@@ -191,7 +191,8 @@ class Search:
             completed = self._victims.completed(uids)
             return bool(completed and self._room.decide([self._victims.candidates[uid] for uid in completed]).placed)
 
-        self._take_in_order()
+        if self._best is None:
+            self._take_in_order()
         if self._best is not None:
             self._cheapest({_EVERYWHERE: everything}, enough)
 
