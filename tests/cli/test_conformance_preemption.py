@@ -74,6 +74,27 @@ def test_nearly_always_the_fewest_pods_of_the_lowest_priorities_go():
     assert max(each.verdict.more for each in summary.outcomes) <= MAX_MORE <= 1, text
 
 
+def gentle(line: RecordedLine) -> Case | None:
+    """Return a case with one job whose best victims are those of kube-scheduler's order, None if it has others."""
+    jobs = [each for each in line["best"]["jobs"] if each["victims"]]
+    if len(jobs) != 1 or "strict" in line or "gentle" not in jobs[0]:
+        return None
+    wanted = jobs[0]["gentle"]
+    best = line["best"] | {name: wanted[name] for name in ("victims", "count", "sum")}
+    return convert(line | {"best": best}, Case)
+
+
+def test_by_kube_schedulers_order_the_highest_priority_counts_first():
+    # This order was searched without gangs that go whole.
+    order = {"deviceshare.PreemptionVictims": "lowest", "deviceshare.PreemptionGangEnable": False}
+    found = [each for each in map(gentle, lines().values()) if each is not None]
+    verdicts = {each.id: replay(each, order) for each in found}
+    differing = {name: each.differences for name, each in verdicts.items() if not each.same(PLACED, SERVED, COUNT, SUM)}
+    assert len(found) > 130
+    assert not differing
+    assert sum(bool(replay(each).differences) for each in found if each.kind == "named") >= 2
+
+
 def test_the_recorded_clusters_have_victims_of_all_kinds():
     kinds = Counter(each.case.kind for each in replayed().outcomes if each.case.wanted.victims)
     assert {

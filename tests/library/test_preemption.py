@@ -2,8 +2,6 @@
 
 import pytest
 from deviceshare.model import GroupKey, PodSelection, PodTerm, PodTopology, Requirement
-from deviceshare.preemption import LOWEST
-from deviceshare.scheduler.preempting import preempt_for
 from msgspec.structs import replace
 from support.builders import ask, card, container, node, vgpu
 from support.preemption_scene import NOW, PreemptionScene, conf, cpu
@@ -29,13 +27,11 @@ def test_of_equally_many_pods_those_of_the_lowest_priorities_go():
 
 
 def test_by_the_order_lowest_several_pods_go_rather_than_one_of_higher_priority():
-    scene = PreemptionScene(node("a", cpu=4000), node("b", cpu=4000))
+    scene = PreemptionScene(node("a", cpu=4000), node("b", cpu=4000), conf=conf("priority", PreemptionVictims="lowest"))
     scene.job("small", cpu(2000), on=["a", "a"])
     scene.job("large", cpu(4000), on=["b"], level="mid")
     scene.job("new", cpu(4000), level="high")
-    scene.scheduler.round(NOW)
-    found = preempt_for(scene.scheduler.cluster, GroupKey("ns/new"), NOW, LOWEST)
-    assert sorted(each.pod.name for each in found.victims) == ["small-0", "small-1"]
+    assert scene.victims("new") == ["small-0", "small-1"]
 
 
 def test_the_pods_of_one_card_go_that_makes_room_on_it():

@@ -19,7 +19,7 @@ from deviceshare.conf.known import (
     add_family_flag,
     did_you_mean,
 )
-from deviceshare.conf.model import FIRST_FIT, Extensions, SchedulerConf, matching, tiers
+from deviceshare.conf.model import FEWEST, FIRST_FIT, LOWEST, Extensions, SchedulerConf, matching, tiers
 from deviceshare.conf.node_plugins import ALL_PREDICATES, BINPACK, NODEORDER, NodeOrder, Predicates, Proportion
 from deviceshare.conf.positions import Origin, YamlText
 from deviceshare.conf.reading import ConfField
@@ -34,7 +34,9 @@ __all__ = [
     "DEVICES",
     "DEVICES_NAME",
     "EVALUATED_PLUGINS",
+    "FEWEST",
     "FIRST_FIT",
+    "LOWEST",
     "NODEORDER",
     "PLUGINS",
     "SCHEDULER",

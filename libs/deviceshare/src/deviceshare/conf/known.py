@@ -2,8 +2,8 @@
 
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
 ``deviceshare.MIGGeometryPolicy``, ``deviceshare.AscendMixedChips``, ``deviceshare.GPUNumberOnSharedNodes``,
-``deviceshare.GPUTypeParts``, ``deviceshare.StarvationSeconds``, ``deviceshare.HAMiGPUEnable`` and the
-:data:`EXTENSIONS` are beyond Volcano.
+``deviceshare.GPUTypeParts``, ``deviceshare.StarvationSeconds``, ``deviceshare.PreemptionVictims``,
+``deviceshare.HAMiGPUEnable`` and the :data:`EXTENSIONS` are beyond Volcano.
 Device families of other packages add the arguments that enable them (:func:`add_family_flag`).
 """
 
@@ -51,6 +51,7 @@ POLICY = "deviceshare.SchedulePolicy"
 WEIGHT = "deviceshare.ScheduleWeight"
 NODE_LOCK = "deviceshare.NodeLockEnable"
 MIG_GEOMETRY = "deviceshare.MIGGeometryPolicy"
+PREEMPTION_VICTIMS = "deviceshare.PreemptionVictims"
 MIXED_CHIPS = "deviceshare.AscendMixedChips"
 NUMBER_ON_SHARED = "deviceshare.GPUNumberOnSharedNodes"
 TYPE_PARTS = "deviceshare.GPUTypeParts"
@@ -75,7 +76,7 @@ EXTENSIONS = {
 """Arguments that disable extensions of Volcano, and their fields in :class:`deviceshare.conf.Extensions`."""
 ARGUMENTS = (
     POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, NUMBER_ON_SHARED, TYPE_PARTS, EXCLUSIVE_RULES,
-    STARVATION_SECONDS, DEVICES_NAME, DEVICES_NAMESPACE, *EXTENSIONS,
+    STARVATION_SECONDS, PREEMPTION_VICTIMS, DEVICES_NAME, DEVICES_NAMESPACE, *EXTENSIONS,
 )  # fmt: skip
 """The arguments of ``deviceshare``, without those that enable device families."""
 _FAMILY_FLAGS = dict.fromkeys((

@@ -11,6 +11,8 @@ from deviceshare.model import NO_POLICIES, Labels, Policies
 from deviceshare.policies import CardPolicy, card_policy
 
 BEST_FIT, FIRST_FIT = "best-fit", "first-fit"
+FEWEST, LOWEST = "fewest", "lowest"
+"""Which victims are best: the fewest; or those whose highest priority is lowest, and of these the fewest."""
 
 STARVATION = 300.0
 """The default of ``deviceshare.StarvationSeconds``."""
@@ -110,6 +112,8 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     number_on_shared_nodes: bool = False
     type_parts: bool = False
     exclusive_rules: tuple[Labels, ...] = ()
+    preemption_victims: str = FEWEST
+    """:data:`FEWEST` or :data:`LOWEST`."""
     extensions: Extensions = Extensions()
     geometries_config_map: tuple[str, str] = ("kube-system", "volcano-vgpu-device-config")
     """Namespace and name of the ConfigMap with ``device-config.yaml``."""

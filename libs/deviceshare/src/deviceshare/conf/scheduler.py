@@ -7,7 +7,17 @@ volcano-sh/volcano (pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare) and t
 import re
 
 from deviceshare.conf import known
-from deviceshare.conf.model import BEST_FIT, FIRST_FIT, STARVATION, Extensions, Plugin, SchedulerConf, tiers
+from deviceshare.conf.model import (
+    BEST_FIT,
+    FEWEST,
+    FIRST_FIT,
+    LOWEST,
+    STARVATION,
+    Extensions,
+    Plugin,
+    SchedulerConf,
+    tiers,
+)
 from deviceshare.conf.node_plugins import (
     BINPACK,
     LARGEST_WEIGHT,
@@ -107,6 +117,7 @@ class _Reader:
             number_on_shared_nodes=self.flag(known.NUMBER_ON_SHARED),
             type_parts=self.flag(known.TYPE_PARTS),
             exclusive_rules=self.exclusive_rules(),
+            preemption_victims=self.argument(known.PREEMPTION_VICTIMS).word((FEWEST, LOWEST), FEWEST),
             extensions=Extensions(
                 **{field: flag not in self.values or self.flag(flag) for flag, field in known.EXTENSIONS.items()}
             ),

@@ -13,12 +13,10 @@ more than it deserves of something that they have, and takes only what it deserv
 from deviceshare.preemption.budgets import Budgets
 from deviceshare.preemption.candidates import PREEMPT, RECLAIM, Candidate, Preemptor
 from deviceshare.preemption.gangs import Gang
-from deviceshare.preemption.preempting import FEWEST, LOWEST, Cluster, Preemption, preempt
+from deviceshare.preemption.preempting import Cluster, Preemption, preempt
 from deviceshare.preemption.rules import Rules
 
 __all__ = [
-    "FEWEST",
-    "LOWEST",
     "PREEMPT",
     "RECLAIM",
     "Budgets",

@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 
 from deviceshare.allocation import Allocator, Placement
+from deviceshare.conf import FEWEST
 from deviceshare.model import GroupKey, PodFact
 from deviceshare.preemption.budgets import Budgets
 from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
@@ -17,9 +18,6 @@ from deviceshare.preemption.search import Found, Search
 from deviceshare.preemption.shares import Allows, above_deserved, all_of, larger_share, within_deserved
 from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
-
-FEWEST, LOWEST = "fewest", "lowest"
-"""Which victims are best: the fewest; or those of which the highest priority is lowest, and of these the fewest."""
 
 STILL_LACK_ROOM = "still lack room without the pods that may go"
 NOT_TOGETHER = "hold pods that may not go together"
@@ -77,7 +75,7 @@ def preempt(cluster: Cluster, preemptor: Preemptor, rules: Sequence[tuple[str, R
         cluster: the cluster.
         preemptor: the group.
         rules: the actions in turn, each with its rules.
-        order: :data:`FEWEST` or :data:`LOWEST`.
+        order: which victims are best, :data:`~deviceshare.conf.FEWEST` or :data:`~deviceshare.conf.LOWEST`.
     """
     queues = cluster.queues
     with Room(cluster.allocator, queues, preemptor, cluster.leaving) as room:

@@ -4,7 +4,6 @@ from collections import Counter
 
 from deviceshare.model import GroupKey, Now
 from deviceshare.preemption import (
-    FEWEST,
     PREEMPT,
     RECLAIM,
     Budgets,
@@ -24,7 +23,7 @@ from deviceshare.scheduler.records import GroupRecord
 _ACTIONS = {"preempt": PREEMPT, "gangpreempt": PREEMPT, "reclaim": RECLAIM, "gangreclaim": RECLAIM}
 
 
-def preempt_for(cluster: ClusterState, key: GroupKey, now: Now, order: str = FEWEST) -> Preemption:
+def preempt_for(cluster: ClusterState, key: GroupKey, now: Now) -> Preemption:
     """Return which pods go for a waiting group by the configured actions."""
     conf = cluster.allocator.conf
     actions = list(dict.fromkeys(_ACTIONS[action] for action in conf.actions if action in _ACTIONS))
@@ -45,7 +44,7 @@ def preempt_for(cluster: ClusterState, key: GroupKey, now: Now, order: str = FEW
         return Preemption(obstacle=obstacle)
     rules = [(action, Rules(conf, action, cluster.queues, now.wall)) for action in actions]
     with cluster.dispatcher.reservations.enforced(except_for=key):
-        return preempt(_known(cluster, preemptor), preemptor, rules, order)
+        return preempt(_known(cluster, preemptor), preemptor, rules, conf.preemption_victims)
 
 
 def _obstacle(cluster: ClusterState, job: Job) -> str:
