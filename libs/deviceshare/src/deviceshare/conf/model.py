@@ -69,7 +69,8 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
     """An invalid hierarchy blocks only the pods of the queues concerned; off: the pods of all queues."""
     whole_gangs: bool = True
     """A gang of which a pod is evicted keeps its minimum or goes whole, even without the plugin ``gang``; off: as the
-    plugin says, which takes only what a gang has above its minimum."""
+    plugin says, which takes only what a gang has above its minimum, or whole gangs by ``gangpreempt`` and
+    ``gangreclaim``."""
     spread_nodes: bool = True
     """The policy ``spread`` prefers the node with the fewest vGPUs; off: it only chooses among the cards of a node."""
 

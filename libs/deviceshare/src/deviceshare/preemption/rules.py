@@ -33,7 +33,8 @@ class Rules:
         self._now = now
         function = _FUNCTIONS.get(action, "Reclaimable")
         on = set(conf.enabled(function))
-        self._gang, self._whole_gangs = "gang" in on, conf.extensions.whole_gangs
+        self._gang = "gang" in on
+        self._whole_gangs = conf.extensions.whole_gangs or f"gang{action}" in conf.actions
         self._conformance, self._cooldown = "conformance" in on, "cdp" in on
         self.by_share = self._preempts and "drf" in on and not _is_before(conf, "priority", "drf", function)
         """Whether the plugin ``drf`` decides: where ``priority`` is in an earlier tier, Volcano does not ask it."""
