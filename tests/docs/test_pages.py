@@ -213,7 +213,7 @@ def test_structs_without_field_names_are_arrays():
     for name in names:
         struct = next(
             getattr(m, name)
-            for m in (facts, claims, pod_topology, volumes, deviceshare_bus.messages.codec)
+            for m in (facts, cluster_facts, claims, pod_topology, volumes, deviceshare_bus.messages.codec)
             if hasattr(m, name)
         )
         assert struct.__struct_config__.array_like, name

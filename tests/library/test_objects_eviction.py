@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from deviceshare.model import FormatError, PodDisruptionBudgetFact, PodFact, Requirement
-from deviceshare.objects import decode_disruption_budget, decode_pod
+from deviceshare.model import DisruptionLimit, FormatError, PodDisruptionBudgetFact, PodFact, Requirement
+from deviceshare.objects import decode_disruption_budget, decode_pod, decode_podgroup
 from msgspec.structs import replace
 
 PREEMPTABLE, COOLDOWN = "volcano.sh/preemptable", "volcano.sh/cooldown-time"
@@ -84,7 +84,9 @@ def test_no_pod_goes_for_one_with_the_policy_never(policy, never):
 
 def test_a_budget_selects_pods_of_its_namespace_by_labels():
     fact = budget({"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}})
-    assert fact == PodDisruptionBudgetFact(key="ml/b", selector=(Requirement("app", "In", ("a",)),), min_available=1)
+    assert fact == PodDisruptionBudgetFact(
+        key="ml/b", selector=(Requirement("app", "In", ("a",)),), limit=DisruptionLimit(1)
+    )
     chosen = pod(labels={"app": "a", "tier": "x"})
     assert fact.selects(chosen)
     assert not fact.selects(pod(labels={"app": "b"}))
@@ -128,6 +130,26 @@ def test_a_budget_with_an_invalid_field_allows_nothing(spec, field):
     fact = budget(spec, status={"disruptionsAllowed": 3})
     assert fact.disruptions(9, 9) == 0
     assert [problem.field.startswith(field) for problem in fact.problems] == [True]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "limit"),
+    [
+        ({}, None),
+        ({"jdb-min-available": "2"}, DisruptionLimit(min_available=2)),
+        ({"jdb-max-unavailable": "30%"}, DisruptionLimit(max_unavailable=30, percent=True)),
+        ({"jdb-min-available": "1", "jdb-max-unavailable": "2"}, DisruptionLimit(min_available=1)),
+        ({"jdb-min-available": "some"}, DisruptionLimit()),
+        ({"jdb-max-unavailable": "-1"}, DisruptionLimit()),
+        ({"jdb-max-unavailable": "9" * 40}, DisruptionLimit()),
+    ],
+)
+def test_the_budget_of_a_job_is_that_of_its_podgroup(annotations, limit):
+    metadata = {"name": "g", "annotations": {f"volcano.sh/{name}": text for name, text in annotations.items()}}
+    fact = decode_podgroup(json.dumps({"metadata": metadata, "spec": {}}).encode())
+    assert fact.disruption_limit == limit
+    assert bool(fact.caveats) is (limit == DisruptionLimit())
+    assert not fact.problems, "its pods are placed all the same"
 
 
 def test_an_object_without_a_name_is_no_budget():

@@ -1,7 +1,7 @@
 """Which pods go for a waiting group, and why none goes."""
 
 import pytest
-from deviceshare.model import GroupKey, PodSelection, PodTerm, PodTopology, Requirement
+from deviceshare.model import DisruptionLimit, GroupKey, PodSelection, PodTerm, PodTopology, Requirement
 from msgspec.structs import replace
 from support.builders import ask, card, container, node, vgpu
 from support.preemption_scene import NOW, PreemptionScene, conf, cpu
@@ -127,7 +127,7 @@ def test_budgets_hold_whatever_is_listed_and_pods_without_labels_may_go():
     scene = PreemptionScene(node("a", cpu=3000))
     scene.job("app", cpu(1000), on=["a", "a"], labels=(("app", "a"),))
     scene.job("plain", cpu(1000), on=["a"], level="mid")
-    scene.budget("b", labels={"app": "a"}, min_available=1)
+    scene.budget("b", labels={"app": "a"}, limit=DisruptionLimit(min_available=1))
     scene.job("two", cpu(2000), level="high")
     assert len(scene.victims("two")) == 2
     assert "plain-0" in scene.victims("two")
@@ -176,6 +176,32 @@ def test_by_drf_alone_a_job_with_a_larger_share_gives_pods_of_equal_priority():
     assert victim.startswith("much")
     scene.job("wide", cpu(2000), level="mid")
     assert not scene.preempt("wide").victims
+
+
+TDM = conf("priority tdm")
+ZONED = {"volcano.sh/revocable-zone": "rz1"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [(None, 1), (DisruptionLimit(max_unavailable=2), 2), (DisruptionLimit(min_available=50, percent=True), 2)],
+)
+def test_by_tdm_a_job_gives_as_many_pods_as_its_budget_allows(limit, most):
+    for asked in (1, 2, 3):
+        scene = PreemptionScene(node("a", cpu=4000), conf=TDM)
+        scene.job("low", cpu(1000), on=["a"] * 4, group={"disruption_limit": limit})
+        scene.job("new", cpu(1000 * asked), level="high", preemptable=False)
+        assert len(scene.preempt("new").victims) == (asked if asked <= most else 0)
+
+
+def test_by_tdm_no_pod_goes_for_a_preemptable_one_or_on_a_node_with_a_revocable_zone():
+    scene = PreemptionScene(node("a", cpu=1000, labels=ZONED), node("b", cpu=1000), conf=TDM)
+    scene.job("low", cpu(1000), on=["a"])
+    scene.job("mid", cpu(1000), on=["b"], level="mid")
+    scene.job("new", cpu(1000), level="high", preemptable=False)
+    assert scene.victims("new") == ["mid-0"]
+    scene.job("other", cpu(1000), level="high")
+    assert str(scene.preempt("other")).startswith("by the plugin tdm no pod goes for one that is preemptable")
 
 
 # For whom

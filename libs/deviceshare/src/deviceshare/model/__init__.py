@@ -43,6 +43,7 @@ from deviceshare.model.cluster_facts import (
     QueueFact,
     Synced,
 )
+from deviceshare.model.disruptions import NO_DISRUPTION, DisruptionLimit
 from deviceshare.model.explanations import (
     ADMITTED,
     PENDING,
@@ -162,6 +163,7 @@ __all__ = [
     "LARGEST",
     "NODE_MISSING",
     "NODE_POLICY",
+    "NO_DISRUPTION",
     "NO_POLICIES",
     "PENDING",
     "PHASES",
@@ -190,6 +192,7 @@ __all__ = [
     "DeviceGrant",
     "DeviceshareError",
     "Disk",
+    "DisruptionLimit",
     "Explanation",
     "Fact",
     "Field",

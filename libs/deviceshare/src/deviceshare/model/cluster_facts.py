@@ -3,6 +3,7 @@
 # ruff: noqa: RUF012  msgspec gives each fact a default of its own
 
 from deviceshare.model.bounded import Amount, Real
+from deviceshare.model.disruptions import NO_DISRUPTION, DisruptionLimit
 from deviceshare.model.facts import Fact, GroupKey, NodeFact, OtherPodFact, PodFact, Resources
 from deviceshare.model.pod_topology import Selector, matches_labels
 from deviceshare.model.policies import NO_POLICIES, Policies
@@ -35,6 +36,9 @@ class PodGroupFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod
     priority_class: str = ""
     """Name of its PriorityClass."""
     policies: Policies = NO_POLICIES
+    disruption_limit: DisruptionLimit | None = None
+    """How many of its pods the plugin ``tdm`` lets go at a time (``volcano.sh/jdb-min-available``,
+    ``jdb-max-unavailable``); None: one."""
     created: Real = 0.0
     problems: tuple[Problem, ...] = ()
     caveats: tuple[str, ...] = ()
@@ -100,8 +104,7 @@ class QueueFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue"
 class PodDisruptionBudgetFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="poddisruptionbudget"):
     """A PodDisruptionBudget: how many of the selected pods of its namespace may be evicted.
 
-    ``allowed``: ``status.disruptionsAllowed``. Where no controller has written it, None, it follows from
-    ``min_available`` or ``max_unavailable``: a number, or with ``percent`` that many hundredths of the selected pods.
+    ``allowed``: ``status.disruptionsAllowed``; None where no controller has written it: then it follows from ``limit``.
     """
 
     named_by = "key"
@@ -109,10 +112,7 @@ class PodDisruptionBudgetFact(Fact, frozen=True, kw_only=True, omit_defaults=Tru
     """``namespace/name``."""
     selector: Selector = None
     allowed: Amount | None = None
-    min_available: Amount | None = None
-    max_unavailable: Amount | None = None
-    percent: bool = False
-    """Whether ``min_available`` or ``max_unavailable`` is a percentage."""
+    limit: DisruptionLimit = NO_DISRUPTION
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -125,20 +125,8 @@ class PodDisruptionBudgetFact(Fact, frozen=True, kw_only=True, omit_defaults=Tru
         return pod.namespace == self.namespace and matches_labels(self.selector, dict(pod.labels))
 
     def disruptions(self, selected: int, healthy: int) -> int:
-        """Return how many pods may be evicted; ``healthy``: how many of the ``selected`` ones run.
-
-        Percentages are rounded up. Source: Kubernetes pkg/controller/disruption (getExpectedPodCount).
-        """
-        if self.allowed is not None:
-            return self.allowed
-        if self.min_available is not None:
-            return max(0, healthy - self._number(self.min_available, selected))
-        if self.max_unavailable is not None:
-            return max(0, healthy - max(0, selected - self._number(self.max_unavailable, selected)))
-        return 0
-
-    def _number(self, value: int, selected: int) -> int:
-        return -(-value * selected // 100) if self.percent else value
+        """Return how many pods may be evicted; ``healthy``: how many of the ``selected`` ones run."""
+        return self.limit.allowed(selected, healthy) if self.allowed is None else self.allowed
 
 
 class NamespaceFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="namespace"):

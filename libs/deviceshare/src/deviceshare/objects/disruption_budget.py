@@ -1,19 +1,14 @@
 """PodDisruptionBudgets, ``policy/v1``."""
 
-import re
-
 import msgspec
 
-from deviceshare.model import LARGEST, PodDisruptionBudgetFact, Selector, limited
+from deviceshare.model import PodDisruptionBudgetFact, Selector, limited
 from deviceshare.objects.bounds import has_many_texts
+from deviceshare.objects.disruption_limit import read_limit
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.pod_topology import label_selector
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import BudgetObject, BudgetSpec
-
-_PERCENT = re.compile(r"([0-9]{1,3})%")
-_EXPECTED = "a number of pods, 0 or more, or a percentage such as 50%"
-
 
 _DECODER = msgspec.json.Decoder(BudgetObject)
 
@@ -28,8 +23,9 @@ def decode_disruption_budget(raw: bytes) -> PodDisruptionBudgetFact:
     metadata, spec = view.metadata, view.spec or BudgetSpec()
     key = f"{metadata.namespace or 'default'}/{metadata.name}"
     problems = Problems(f"PodDisruptionBudget {key}", found)
-    least, of_least = _number(spec.min_available, "spec.minAvailable", problems)
-    most, of_most = _number(spec.max_unavailable, "spec.maxUnavailable", problems)
+    limit = read_limit(
+        (spec.min_available, "spec.minAvailable"), (spec.max_unavailable, "spec.maxUnavailable"), problems
+    )
     selector: Selector = ()
     if spec.selector is None or not has_many_texts(spec.selector, "spec.selector", problems):
         selector = label_selector(spec.selector, "spec.selector", problems)
@@ -39,21 +35,6 @@ def decode_disruption_budget(raw: bytes) -> PodDisruptionBudgetFact:
         key=key,
         selector=selector,
         allowed=0 if found else None if allowed is None else max(0, allowed),
-        min_available=least,
-        max_unavailable=most if least is None else None,
-        percent=of_most if least is None else of_least,
+        limit=limit,
         problems=limited(found),
     )
-
-
-def _number(value: int | str | None, field: str, problems: Problems) -> tuple[int | None, bool]:
-    """Return a number or a percentage, and whether it is one."""
-    if isinstance(value, str):
-        if (match := _PERCENT.fullmatch(value)) is not None:
-            return int(match[1]), True
-        problems.add(field, value, _EXPECTED)
-        return None, False
-    if value is not None and not 0 <= value <= LARGEST:
-        problems.add(field, str(value), _EXPECTED)
-        return None, False
-    return value, False

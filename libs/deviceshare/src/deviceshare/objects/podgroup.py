@@ -1,6 +1,7 @@
 """PodGroups, ``scheduling.volcano.sh/v1beta1``."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -8,6 +9,7 @@ from deviceshare.conf import WAITING_TIME, seconds_of
 from deviceshare.model import (
     ADMISSION,
     DEFAULT_QUEUE,
+    DisruptionLimit,
     GroupKey,
     PodGroupFact,
     Resources,
@@ -17,6 +19,7 @@ from deviceshare.model import (
 )
 from deviceshare.objects.amounts import counted_amounts
 from deviceshare.objects.bounds import MAX_RESOURCES, MAX_TASKS, cut
+from deviceshare.objects.disruption_limit import read_limit
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.policies import read_policies
 from deviceshare.objects.problems import Problems
@@ -27,6 +30,8 @@ from deviceshare.state import PODS
 _DECODER = msgspec.json.Decoder(PodGroupObject)
 _WAITING = ("", "Pending")
 """Phases of groups that are not admitted to their queue."""
+JOB_MIN_AVAILABLE, JOB_MAX_UNAVAILABLE = "volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"
+_DIGITS = re.compile(r"[0-9]{1,9}")
 _EXPECTED = "a number of pods, 0 or more"
 
 
@@ -55,6 +60,7 @@ def decode_podgroup(raw: bytes, keys: Sequence[bytes] = ()) -> PodGroupFact:
             min_task_member[task] = number
     phase = view.status.phase or "" if view.status else ""
     caveats = check_group(spec, problems)
+    disruption_limit, of_limit = _disruption_limit(metadata.annotations or {}, problems.subject)
     uid, queue = metadata.uid or "", spec.queue or DEFAULT_QUEUE
     min_resources = _min_resources(spec.min_resources, problems)
     admitted = phase not in _WAITING
@@ -74,10 +80,32 @@ def decode_podgroup(raw: bytes, keys: Sequence[bytes] = ()) -> PodGroupFact:
         waiting_time=_waiting_time((metadata.annotations or {}).get(WAITING_TIME), problems),
         priority_class=spec.priority_class_name or "",
         policies=read_policies(metadata.annotations, problems),
+        disruption_limit=disruption_limit,
         created=seconds(metadata.creation_timestamp, "metadata.creationTimestamp", problems),
         problems=limited(found),
-        caveats=caveats,
+        caveats=(*caveats, *of_limit),
     )
+
+
+def _disruption_limit(annotations: Mapping[str, str], subject: str) -> tuple[DisruptionLimit | None, tuple[str, ...]]:
+    """Return the budget of the job, None without one, and what is wrong with it: none of its pods may go then.
+
+    Source: Volcano pkg/scheduler/api (extractBudget).
+    """
+    least, most = annotations.get(JOB_MIN_AVAILABLE), annotations.get(JOB_MAX_UNAVAILABLE)
+    if least is None and most is None:
+        return None, ()
+    problems = Problems(subject, [])
+    limit = read_limit(
+        (_as_number(least), f"metadata.annotations[{JOB_MIN_AVAILABLE}]"),
+        (_as_number(most), f"metadata.annotations[{JOB_MAX_UNAVAILABLE}]"),
+        problems,
+    )
+    return limit, tuple(map(str, problems.found))
+
+
+def _as_number(text: str | None) -> int | str | None:
+    return int(text) if text is not None and _DIGITS.fullmatch(text) else text
 
 
 def _min_resources(given: Quantities | None, problems: Problems) -> Resources | None:

@@ -15,7 +15,7 @@ from deviceshare.preemption.gangs import Gang
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.rules import NO_LOWER_PRIORITY, NO_OTHER_QUEUE, Rules
 from deviceshare.preemption.search import Found, Search
-from deviceshare.preemption.shares import Allows, above_deserved, all_of, larger_share, within_deserved
+from deviceshare.preemption.shares import Allows, above_deserved, all_of, larger_share, within_budgets, within_deserved
 from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
 
@@ -63,6 +63,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     candidates: Sequence[Candidate]
     gangs: Mapping[GroupKey, Gang]
     budgets: Budgets
+    job_budgets: Mapping[GroupKey, int]
+    """How many pods of each group the plugin ``tdm`` lets go."""
     leaving: Sequence[tuple[str, str]] = ()
 
 
@@ -85,7 +87,10 @@ def preempt(cluster: Cluster, preemptor: Preemptor, rules: Sequence[tuple[str, R
         reasons: dict[str, str] = {}
         obstacle = ""
         for action, of_action in rules:
-            together: list[Allows] = []
+            if why := of_action.obstacle(preemptor):
+                obstacle = why
+                continue
+            together: list[Allows] = [within_budgets(cluster.job_budgets)] if of_action.by_job_budgets else []
             if of_action.by_share:
                 together.append(larger_share(queues, preemptor))
             if action != PREEMPT:

@@ -3,10 +3,10 @@
 All plugins that are listed, and whose function is on, have to agree, whatever their tiers. (In Volcano the first tier
 that leaves some pod decides: pkg/scheduler/framework/session_plugins.go.)
 
-Source: Volcano pkg/scheduler/actions/{preempt,reclaim}, pkg/scheduler/plugins/{priority,conformance,cdp,drf}.
+Source: Volcano pkg/scheduler/actions/{preempt,reclaim}, pkg/scheduler/plugins/{priority,conformance,cdp,drf,tdm}.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from msgspec.structs import replace
 
@@ -25,11 +25,21 @@ NO_OTHER_QUEUE = "hold no pod of another queue"
 
 
 class Rules:
-    """What the plugins of a configuration say of single pods for one action; ``now``: unix seconds."""
+    """What the plugins of a configuration say of single pods for one action.
 
-    def __init__(self, conf: SchedulerConf, action: str, queues: Mapping[str, QueueFact], now: float) -> None:
+    ``now``: unix seconds; ``revocable``: the nodes with a revocable zone.
+    """
+
+    def __init__(
+        self,
+        conf: SchedulerConf,
+        action: str,
+        queues: Mapping[str, QueueFact],
+        now: float,
+        revocable: Container[str] = (),
+    ) -> None:
         self._preempts = action == PREEMPT
-        self._queues = queues
+        self._queues, self._revocable = queues, revocable
         self._now = now
         function = _FUNCTIONS.get(action, "Reclaimable")
         on = set(conf.enabled(function))
@@ -38,6 +48,8 @@ class Rules:
         self._conformance, self._cooldown = "conformance" in on, "cdp" in on
         self.by_share = self._preempts and "drf" in on and not _is_before(conf, "priority", "drf", function)
         """Whether the plugin ``drf`` decides: where ``priority`` is in an earlier tier, Volcano does not ask it."""
+        self.by_job_budgets = self._preempts and "tdm" in on
+        """Whether the plugin ``tdm`` is asked, which has budgets of jobs."""
         self._priority = "priority" in on or not self.by_share
 
     def binding(self, gangs: Mapping[GroupKey, Gang]) -> Mapping[GroupKey, Gang]:
@@ -45,6 +57,12 @@ class Rules:
         if self._whole_gangs:
             return gangs
         return {key: replace(gang, goes_whole=False) for key, gang in gangs.items()} if self._gang else {}
+
+    def obstacle(self, preemptor: Preemptor) -> str:
+        """Return why no pod goes for a group, whatever pods there are; '' if some may."""
+        if self.by_job_budgets and any(pod.preemptable for pod in preemptor.pods):
+            return "by the plugin tdm no pod goes for one that is preemptable itself (volcano.sh/preemptable)"
+        return ""
 
     def concerns(self, preemptor: Preemptor, candidate: Candidate) -> bool:
         """Return whether a pod is one of those that the action looks at: of the queue, or of the others."""
@@ -62,6 +80,8 @@ class Rules:
             return "hold no pod that requests nothing, as the waiting pod does"
         if not pod.preemptable:
             return "protected by volcano.sh/preemptable"
+        if self.by_job_budgets and candidate.node in self._revocable:
+            return "protected by the plugin tdm on a node with volcano.sh/revocable-zone"
         if self._conformance and (pod.namespace == _SYSTEM_NAMESPACE or pod.priority > _HIGHEST_OF_USERS):
             return "protected by the plugin conformance"
         if self._cooldown and pod.cooldown and self._now - pod.scheduled_at <= pod.cooldown:

@@ -6,7 +6,7 @@ They hold for every subset of pods for which they hold.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from deviceshare.model import ResourceAmounts
+from deviceshare.model import GroupKey, ResourceAmounts
 from deviceshare.preemption.candidates import Candidate, Preemptor
 from deviceshare.queueing import Queues, add
 from deviceshare.state import PODS
@@ -97,6 +97,18 @@ def larger_share(queues: Queues, preemptor: Preemptor) -> Allows:
                 left[victim.group] = Counter(queues.groups.allocated(victim.group))
             add(left[victim.group], queues.amounts(victim.uid), -1)
         return all(queues.share(amounts) >= wanted - _ROUNDING for amounts in left.values())
+
+    return allows
+
+
+def within_budgets(budgets: Mapping[GroupKey, int]) -> Allows:
+    """Return the rule of the plugin ``tdm``: of each job at most so many pods go at a time.
+
+    Source: Volcano pkg/scheduler/plugins/tdm (maxVictims).
+    """
+
+    def allows(victims: Sequence[Candidate]) -> bool:
+        return all(number <= budgets[group] for group, number in Counter(each.group for each in victims).items())
 
     return allows
 

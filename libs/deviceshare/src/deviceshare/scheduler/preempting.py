@@ -20,6 +20,8 @@ from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.scheduler.readiness import readiness
 from deviceshare.scheduler.records import GroupRecord
 
+_REVOCABLE_ZONE = "volcano.sh/revocable-zone"
+"""Label of nodes."""
 _ACTIONS = {"preempt": PREEMPT, "gangpreempt": PREEMPT, "reclaim": RECLAIM, "gangreclaim": RECLAIM}
 
 
@@ -42,7 +44,8 @@ def preempt_for(cluster: ClusterState, key: GroupKey, now: Now) -> Preemption:
     preemptor = Preemptor(group=job.group, queue=job.queue, priority=job.priority)
     if obstacle := _obstacle(cluster, job):
         return Preemption(obstacle=obstacle)
-    rules = [(action, Rules(conf, action, cluster.queues, now.wall)) for action in actions]
+    revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
+    rules = [(action, Rules(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
     with cluster.dispatcher.reservations.enforced(except_for=key):
         return preempt(_known(cluster, preemptor), preemptor, rules, conf.preemption_victims)
 
@@ -87,14 +90,31 @@ def _known(cluster: ClusterState, preemptor: Preemptor) -> Cluster:
                     job_priority=fact.priority if group.fact is None else cluster.priority_classes.of(group.fact),
                 )
             )
+    groups = {each.group for each in candidates}
     return Cluster(
         allocator=cluster.allocator,
         queues=cluster.accounts,
         candidates=candidates,
-        gangs={key: _gang(cluster, cluster.groups[key], preemptor) for key in {each.group for each in candidates}},
+        gangs={key: _gang(cluster, cluster.groups[key], preemptor) for key in groups},
         budgets=Budgets(cluster.budgets.values(), (record.fact for record in cluster.pods.values())),
+        job_budgets={key: _job_budget(cluster, cluster.groups[key]) for key in groups},
         leaving=leaving,
     )
+
+
+def _revocable(cluster: ClusterState) -> set[str]:
+    nodes = (cluster.allocator.node(name) for name in cluster.allocator.node_names)
+    return {node.name for node in nodes if node is not None and node.labels.get(_REVOCABLE_ZONE)}
+
+
+def _job_budget(cluster: ClusterState, group: GroupRecord) -> int:
+    """Return how many pods of a group the plugin ``tdm`` lets go. Source: Volcano's plugin (getMaxPodEvictNum)."""
+    if group.fact is None or group.fact.disruption_limit is None:
+        return 1
+    members = [cluster.pods[uid].fact for uid in group.members]
+    expected = sum(not pod.ended for pod in members)
+    running = sum(bool(pod.node) and not (pod.ended or pod.terminating) for pod in members)
+    return group.fact.disruption_limit.allowed(expected, running)
 
 
 def _gang(cluster: ClusterState, group: GroupRecord, preemptor: Preemptor) -> Gang:
