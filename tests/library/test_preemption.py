@@ -255,6 +255,18 @@ def test_pods_of_the_own_queue_go_for_its_capability_though_nodes_have_room():
     assert scene.victims("other") == ["low-0"]
 
 
+def test_pods_of_the_own_queue_go_if_free_room_is_what_another_queue_deserves():
+    scene = PreemptionScene(node("a", cpu=3000), node("b", cpu=1000), conf=conf("priority", "proportion"))
+    scene.queue("mine")
+    scene.queue("theirs")
+    scene.job("low", cpu(1000), on=["a", "a"], queue="mine")
+    scene.job("wide", cpu(1500), queue="theirs", level="high")  # deserves it, and fits on no node now
+    scene.job("new", cpu(1000), queue="mine", level="high")
+    assert scene.bind() == []
+    (victim,) = scene.victims("new")
+    assert victim.startswith("low")
+
+
 def test_a_pod_goes_that_keeps_another_out_of_its_zone():
     zones = [node(name, cpu=4000, labels={ZONE: name[0]}) for name in ("a1", "a2", "b1")]
     scene = PreemptionScene(*zones)

@@ -81,8 +81,8 @@ def preempt(cluster: Cluster, preemptor: Preemptor, rules: Sequence[tuple[str, R
     """
     queues = cluster.queues
     with Room(cluster.allocator, queues, preemptor, cluster.leaving) as room:
-        decision = room.decide(())
-        if decision.placed:
+        decision = room.fits()
+        if decision is not None:
             return Preemption(decision=decision, leaving=_leaving(cluster, decision), nodes=cluster.allocator.nodes)
         reasons: dict[str, str] = {}
         obstacle = ""

@@ -40,6 +40,8 @@ class Room:
         self._closed: set[str] = set()
         """The nodes that are looked at alone."""
         self._gains: dict[tuple[str, frozenset[str]], int] = {}
+        self._borrowing = True
+        """Whether the queue of the group may have more than it deserves."""
         self.work = 0
         """How many placements were tried."""
 
@@ -60,6 +62,18 @@ class Room:
     ) -> None:
         self._trial.__exit__(kind, error, traceback)
 
+    def fits(self) -> Decision | None:
+        """Return the decision about the group if it fits without victims.
+
+        If it fits but for what its queue deserves, its queue must not have more once others are gone.
+        """
+        decision = self.decide(())
+        if not decision.placed:
+            return None
+        self._borrowing = False
+        within = self.decide(())
+        return within if within.placed else None
+
     def decide(self, gone: Collection[Candidate]) -> Decision:
         """Return the decision about the group if pods were gone; its queue may have more than it deserves.
 
@@ -79,7 +93,8 @@ class Room:
 
     def _decide(self) -> Decision:
         decisions = (
-            decide(self._allocator, group, self._queues, borrowing=True, reasons=False) for group in self._orders
+            decide(self._allocator, group, self._queues, borrowing=self._borrowing, reasons=False)
+            for group in self._orders
         )
         first = next(decisions)
         return first if first.placed else next((each for each in decisions if each.placed), first)
