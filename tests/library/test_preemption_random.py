@@ -11,13 +11,17 @@ from deviceshare.model import PodRequest
 from msgspec.structs import replace
 from support.builders import CORES, MEMORY, NUMBER, ask, card, container, node
 from support.plain_preemption import PlainCluster, PlainNode, PlainPod, allowed, best, fit
-from support.preemption_scene import PRIORITIES, PreemptionScene
+from support.preemption_scene import PRIORITIES, USUAL, PreemptionScene, conf
 
 CLUSTERS = int(os.environ.get("DEVICESHARE_PREEMPTION_CLUSTERS", "60"))
 CARD = 12_000
 """MiB of each card."""
 LEVELS = ("", "low", "mid")
+RECLAIM = conf("priority", "capacity", actions="enqueue, allocate, reclaim, backfill")
 MIN_COUNT, MIN_SUM = 0.99, 0.97
+
+Answer = tuple[int, int] | None
+"""Number of victims, and the sum of their priorities; None: no set is enough."""
 
 
 def request(pod: PlainPod) -> PodRequest:
@@ -40,10 +44,10 @@ def shape(random: Random, group: str, level: str, cards: int) -> PlainPod:
     )
 
 
-def made(seed: int, *, mixed: bool) -> tuple[PreemptionScene, PlainCluster, list[PlainPod]]:
+def made(seed: int, *, mixed: bool, reclaim: bool) -> tuple[PreemptionScene, PlainCluster, list[PlainPod]]:
     """Return a cluster that is nearly full, the same for the plain search, and the pods of a group that waits.
 
-    ``mixed``: they have different requests.
+    ``mixed``: they have different requests. ``reclaim``: they are in a queue of their own, and take from others.
     """
     random = Random(seed)
     cards = random.choice((0, 1, 2, 2, 3))
@@ -51,12 +55,12 @@ def made(seed: int, *, mixed: bool) -> tuple[PreemptionScene, PlainCluster, list
         PlainNode(f"n{at}", random.choice((3000, 4000, 6000)), {f"GPU-n{at}{each}": CARD for each in range(cards)})
         for at in range(random.choice((1, 2, 2, 3)))
     ]
-    scene = PreemptionScene(
-        *(
-            node(each.name, [card(at, node=each.name, memory=CARD) for at in range(cards)], cpu=each.cpu)
-            for each in nodes
-        )
-    )
+    devices = {each.name: [card(at, node=each.name, memory=CARD) for at in range(cards)] for each in nodes}
+    facts = (node(each.name, devices[each.name], cpu=each.cpu) for each in nodes)
+    scene = PreemptionScene(*facts, conf=RECLAIM if reclaim else USUAL)
+    deserved = {name: random.choice((1000, 2000, 3000)) for name in "abc"} | {"new": 4000} if reclaim else {}
+    for name, amount in deserved.items():
+        scene.queue(name, deserved={"cpu": amount})
     minimums: dict[str, int] = {}
     shapes: dict[str, PlainPod] = {}
     running = 0
@@ -66,7 +70,9 @@ def made(seed: int, *, mixed: bool) -> tuple[PreemptionScene, PlainCluster, list
         pod = shapes[group] = shape(random, group, level, cards)
         minimums[group] = random.randint(1, count)
         labels = (("app", random.choice("ab")),) if random.random() < 0.4 else ()
-        scene.job(group, request(pod), count, level=level, minimum=minimums[group], labels=labels)
+        queue = random.choice("abc") if reclaim else "default"
+        shapes[group] = pod._replace(queue=queue)
+        scene.job(group, request(pod), count, level=level, minimum=minimums[group], labels=labels, queue=queue)
         running += len(scene.bind())
         if running >= 10:
             break
@@ -90,17 +96,20 @@ def made(seed: int, *, mixed: bool) -> tuple[PreemptionScene, PlainCluster, list
     waiting = [pod._replace(name=f"new-{at}") for at in range(count)]
     if mixed:
         waiting[1:] = [shape(random, "new", "high", cards)._replace(name=each.name) for each in waiting[1:]]
-    facts = scene.job("new", request(pod), count, level="high", minimum=count)
+    level = random.choice(LEVELS) if reclaim else "high"
+    queue = "new" if reclaim else "default"
+    waiting = [each._replace(level=PRIORITIES[level], queue=queue) for each in waiting]
+    facts = scene.job("new", request(pod), count, level=level, minimum=count, queue=queue)
     for fact, each in zip(facts, waiting, strict=True):
         scene.put(f"pod {fact.uid}", replace(fact, ask=request(each)))
-    return scene, PlainCluster(nodes, pods, minimums, budgets), waiting
+    return scene, PlainCluster(nodes, pods, minimums, budgets, deserved), waiting
 
 
-def answer(seed: int, *, mixed: bool) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Return number and sum of our victims and of the best ones; None: no set is enough."""
-    scene, cluster, waiting = made(seed, mixed=mixed)
+def answer(seed: int, *, mixed: bool = False, reclaim: bool = False) -> tuple[Answer, Answer]:
+    """Return our answer and the best one."""
+    scene, cluster, waiting = made(seed, mixed=mixed, reclaim=reclaim)
     found = scene.preempt("new")
-    expected = best(cluster, waiting, PRIORITIES["high"])
+    expected = best(cluster, waiting)
     if not found.placed:
         return None, expected
     by_name = {pod.name: pod for pod in cluster.pods}
@@ -111,9 +120,9 @@ def answer(seed: int, *, mixed: bool) -> tuple[tuple[int, int] | None, tuple[int
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("mixed", [False, True], ids=["equal requests", "different requests"])
-def test_the_fewest_pods_of_the_lowest_priorities_go(mixed):
-    answers = {seed: answer(seed, mixed=mixed) for seed in range(CLUSTERS)}
+@pytest.mark.parametrize("what", [{}, {"mixed": True}, {"reclaim": True}], ids=["equal requests", "mixed", "reclaim"])
+def test_the_fewest_pods_of_the_lowest_priorities_go(what):
+    answers = {seed: answer(seed, **what) for seed in range(CLUSTERS)}
     missed = {seed: each for seed, each in answers.items() if (each[0] is None) != (each[1] is None)}
     assert not missed
     both = {seed: (ours, other) for seed, (ours, other) in answers.items() if ours and other}

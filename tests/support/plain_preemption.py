@@ -21,6 +21,7 @@ class PlainPod(NamedTuple):
     cores: int = 0
     node: str = ""
     cards: tuple[str, ...] = ()
+    queue: str = ""
 
 
 class PlainNode(NamedTuple):
@@ -32,17 +33,30 @@ class PlainNode(NamedTuple):
 
 
 class PlainCluster(NamedTuple):
-    """Nodes, the pods that run, the minimum of each group, and how many pods each budget allows of which."""
+    """Nodes, the pods that run, the minimum of each group, and how many pods each budget allows of which.
+
+    ``deserved``: the CPU that each queue deserves.
+    """
 
     nodes: Sequence[PlainNode]
     pods: Sequence[PlainPod]
     minimums: Mapping[str, int]
     budgets: Sequence[tuple[frozenset[str], int]] = ()
+    deserved: Mapping[str, int] = {}
 
 
-def best(cluster: PlainCluster, waiting: Sequence[PlainPod], level: int) -> tuple[int, int] | None:
-    """Return number and sum of priorities of the best victims for pods of a priority, None if no set is enough."""
-    able = [pod for pod in cluster.pods if pod.level < level]
+def best(cluster: PlainCluster, waiting: Sequence[PlainPod]) -> tuple[int, int] | None:
+    """Return number and sum of priorities of the best victims for pods, None if no set is enough.
+
+    They are of the same queue and of lower priority; or, where queues deserve something, of other queues.
+    """
+    if cluster.deserved:
+        able = [pod for pod in cluster.pods if pod.queue != waiting[0].queue]
+        used = sum(pod.cpu for pod in cluster.pods if pod.queue == waiting[0].queue)
+        if used + sum(pod.cpu for pod in waiting) > cluster.deserved[waiting[0].queue]:
+            able = []
+    else:
+        able = [pod for pod in cluster.pods if pod.level < waiting[0].level]
     for size in range(len(able) + 1):
         sums = [
             sum(pod.level for pod in gone)
@@ -54,13 +68,30 @@ def best(cluster: PlainCluster, waiting: Sequence[PlainPod], level: int) -> tupl
     return None
 
 
-def allowed(cluster: PlainCluster, gone: Iterable[PlainPod]) -> bool:
-    """Return whether gangs keep their minimum or go whole, and budgets hold."""
+def allowed(cluster: PlainCluster, gone: Sequence[PlainPod]) -> bool:
+    """Return whether gangs keep their minimum or go whole, budgets hold, and queues keep what they deserve."""
     names = {pod.name for pod in gone}
     left = Counter(pod.group for pod in cluster.pods if pod.name not in names)
     if any(0 < left[pod.group] < cluster.minimums[pod.group] for pod in gone):
         return False
-    return all(len(selected & names) <= most for selected, most in cluster.budgets)
+    if not all(len(selected & names) <= most for selected, most in cluster.budgets):
+        return False
+    used = Counter[str]()
+    for pod in cluster.pods:
+        used[pod.queue] += pod.cpu
+    return not cluster.deserved or _in_turn(cluster, used, list(gone))
+
+
+def _in_turn(cluster: PlainCluster, used: Counter[str], gone: Sequence[PlainPod]) -> bool:
+    """Return whether the pods may go in some order, each from a queue that has more than it deserves."""
+    if not gone:
+        return True
+    for at, pod in enumerate(gone):
+        if used[pod.queue] > cluster.deserved[pod.queue]:
+            left = used - Counter({pod.queue: pod.cpu})
+            if _in_turn(cluster, left, [*gone[:at], *gone[at + 1 :]]):
+                return True
+    return False
 
 
 def fit(cluster: PlainCluster, gone: Iterable[PlainPod], waiting: Sequence[PlainPod]) -> bool:

@@ -153,6 +153,7 @@ def _reasons(
         why = protections.get(candidate.uid)
         if why and why != usual and found.get(candidate.node) == usual:
             found[candidate.node] = why
+    lacking = search.lacking()
     for candidate in able:
-        found[candidate.node] = STILL_LACK_ROOM if candidate.node in search.lacking else NOT_TOGETHER
+        found[candidate.node] = STILL_LACK_ROOM if candidate.node in lacking else NOT_TOGETHER
     return found

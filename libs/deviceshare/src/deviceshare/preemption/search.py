@@ -17,8 +17,11 @@ from deviceshare.preemption.subsets import Prune, Subsets
 from deviceshare.preemption.victims import Cost, Victims
 from deviceshare.queueing import Decision
 
-MAX_WORK = 20_000
-"""Placements that are tried for one decision; the best victims so far are taken then."""
+MAX_WORK, CHECKS_PER_PLACEMENT = 5_000, 20
+"""Placements that are tried for one decision, and sets of pods that are looked at in the time of one; the best victims
+so far are taken then."""
+PLENTY = 4
+"""How many times the room is looked for that is needed, before sets of pods are."""
 MAX_OPTIONS = 64
 """Sets of pods of one node that are combined with those of other nodes."""
 MAX_COMBINED = 12
@@ -49,27 +52,38 @@ class Search:
         self._room = room
         self._victims = victims
         self._best: Found | None = None
+        self._checks = 0
+        """How many sets of pods were looked at."""
         by_node: dict[str, list[Candidate]] = {}
         for candidate in victims.candidates.values():
             by_node.setdefault(candidate.node, []).append(candidate)
         self._nodes = {node: Subsets(pods, self._key) for node, pods in sorted(by_node.items())}
-        self.lacking: set[str] = set()
-        """The nodes that have no room for one more pod even if all go that may go."""
 
     def run(self) -> Found | None:
         """Return the best victims, None if no pods that may go are enough."""
         if not self._victims.candidates:
             return None
         with self._room.node_by_node() as missing:
-            self.lacking = {node for node, pods in self._nodes.items() if not self._room.gain(node, pods.all)}
-            nodes = {node: pods for node, pods in self._nodes.items() if node not in self.lacking}
             if missing == 1:
-                self._cheapest(nodes, lambda node, uids: self._room.gain(node, uids) > 0)
+                self._begin()
+                self._cheapest(self._nodes, lambda node, uids: self._room.gain(node, uids) > 0)
             elif missing > 1:
-                self._combine(nodes, missing)
+                self._combine(missing)
         if self._best is None or self._room.mixed:
             self._of_all()
         return self._spared()
+
+    def lacking(self) -> set[str]:
+        """Return the nodes that have no room for one more pod even if all go that may go."""
+        with self._room.node_by_node():
+            return {node for node, pods in self._nodes.items() if not self._room.gain(node, pods.all)}
+
+    def _begin(self) -> None:
+        """Find victims on the first node that has some: sets that cost more need not be tried."""
+        for node, pods in self._nodes.items():
+            if self._exhausted or (self._room.gain(node, pods.all) and self._confirm(pods.all)):
+                break
+        self._best = self._spared()
 
     def _key(self, candidate: Candidate) -> Hashable:
         held = self._room.held(candidate)
@@ -83,10 +97,13 @@ class Search:
 
     @property
     def _exhausted(self) -> bool:
-        return self._room.work > MAX_WORK
+        return self._room.work + self._checks // CHECKS_PER_PLACEMENT > MAX_WORK
 
     def _is_worse(self, uids: frozenset[str]) -> bool:
-        """Return whether pods may not go together, or cost as much as the best victims."""
+        """Return whether pods may not go together, or cost as much as the best victims, or no more is to be tried."""
+        self._checks += 1
+        if self._exhausted:
+            return True
         completed = self._victims.completed(uids)
         return completed is None or (self._best is not None and self._victims.cost(completed) >= self._best.cost)
 
@@ -123,12 +140,18 @@ class Search:
 
     # Several pods on several nodes
 
-    def _combine(self, nodes: dict[str, Subsets], missing: int) -> None:
-        """Find the best victims on several nodes for several pods."""
-        options = {node: self._options(node, pods, missing) for node, pods in nodes.items()}
-        ordered = sorted(
-            (sorted(found, key=_ratio) for found in options.values() if found), key=lambda found: _ratio(found[0])
-        )
+    def _combine(self, missing: int) -> None:
+        """Find the best victims on several nodes for several pods, on the first nodes if these have plenty of room."""
+        gains: dict[str, int] = {}
+        for node, pods in self._nodes.items():
+            if gain := min(missing, self._room.gain(node, pods.all)):
+                gains[node] = gain
+            enough = len(gains) >= MAX_COMBINED and sum(gains.values()) >= PLENTY * missing
+            if enough or self._exhausted:
+                break
+        share = (MAX_WORK - self._room.work) // (1 + len(gains))
+        options = [self._options(node, most, self._room.work + share) for node, most in gains.items()]
+        ordered = sorted((sorted(found, key=_ratio) for found in options if found), key=lambda found: _ratio(found[0]))
         ordered = ordered[: max(MAX_COMBINED, 2 * missing)]
         self._extend(ordered, _least(ordered, missing), 0, missing, Cost(), frozenset())
 
@@ -155,21 +178,27 @@ class Search:
             self._extend(options, least, at + 1, missing - each.gain, cost.plus(each.cost), uids | each.uids)
         self._extend(options, least, at + 1, missing, cost, uids)
 
-    def _options(self, node: str, pods: Subsets, missing: int) -> list[_Option]:
-        """Return sets of pods of one node without any that could be spared for the same gain."""
-        most = min(missing, self._room.gain(node, pods.all))
+    def _options(self, node: str, most: int, until: int) -> list[_Option]:
+        """Return sets of pods of one node without any that could be spared for the same gain.
+
+        ``most``: the largest gain; ``until``: the work after which no more are tried.
+        """
+        pods = self._nodes[node]
         found: list[_Option] = []
 
         def rejected(uids: frozenset[str]) -> bool:
-            return self._victims.completed(uids) is None or any(
-                each.gain >= most and each.uids < uids for each in found
+            self._checks += 1
+            return (
+                self._exhausted
+                or self._victims.completed(uids) is None
+                or any(each.gain >= most and each.uids < uids for each in found)
             )
 
         for size in range(1, len(pods.all) + 1):
             for uids in pods.of_size(size, rejected, lambda uids: not self._room.gain(node, uids)):
-                if self._exhausted or len(found) == MAX_OPTIONS:
+                if self._exhausted or self._room.work > until or len(found) == MAX_OPTIONS:
                     return found
-                gain = min(missing, self._room.gain(node, uids))
+                gain = min(most, self._room.gain(node, uids))
                 if gain and not any(each.gain >= gain and each.uids < uids for each in found):
                     found.append(_Option(self._victims.cost(uids), gain, uids))
             counts = [self._count(each.uids) for each in found if each.gain >= most]
@@ -198,16 +227,28 @@ class Search:
 
     def _take_in_order(self) -> None:
         """Take pods of low priority until the group fits."""
-        gone: frozenset[str] = frozenset()
-        growing: list[frozenset[str]] = []
         order = sorted(self._victims.candidates.values(), key=lambda each: (each.priority, -each.pod.created, each.uid))
-        for candidate in order:
-            if candidate.uid not in gone and (completed := self._victims.completed(gone | {candidate.uid})) is not None:
+        names = [each.uid for each in order]
+        gone: frozenset[str] = frozenset()
+        growing: list[tuple[frozenset[str], list[str]]] = []
+        """Pods that may go together, and those that go in addition: ever more at a time, fewer where they may not."""
+        at, size = 0, 1
+        while at < len(names):
+            more = names[at : at + size]
+            completed = self._victims.completed(gone.union(more))
+            if completed is not None:
+                growing.append((gone, more))
                 gone = completed
-                growing.append(gone)
-        if growing and self._confirm(growing[-1]):
-            bisect_left(growing[:-1], True, key=self._confirm)
-            self._best = self._spared()
+            elif size > 1:
+                size //= 2
+                continue
+            at, size = at + len(more), 2 * size
+        if not self._confirm(gone):
+            return
+        step = bisect_left(growing, True, key=lambda each: self._confirm(each[0].union(each[1])))
+        before, more = growing[min(step, len(growing) - 1)]
+        bisect_left(range(len(more)), True, key=lambda number: self._confirm(before.union(more[:number])))
+        self._best = self._spared()
 
     def _spared(self) -> Found | None:
         """Return the best victims without those that can be spared, alone or with their gang, important ones first."""
