@@ -122,17 +122,20 @@ class Search:
 
     def _cheapest(self, places: dict[str, Subsets], enough: Callable[[str, frozenset[str]], bool]) -> None:
         """Find the best victims of one place."""
+        needed: dict[str, frozenset[str]] = {}
         largest = max((len(pods.all) for pods in places.values()), default=0)
         for size in range(1, largest + 1):
             if self._best is not None and size > self._best.cost.pods:
                 return
             for place, pods in places.items():
-                self._try_all(pods, size, partial(enough, place))
+                if size > 1 and place not in needed and len(places) > 1:
+                    needed[place] = pods.needed(partial(enough, place))
+                self._try_all(pods, size, partial(enough, place), needed.get(place, frozenset()))
                 if self._exhausted:
                     return
 
-    def _try_all(self, pods: Subsets, size: int, enough: Prune) -> None:
-        for uids in pods.of_size(size, self._is_worse, lambda uids: not enough(uids)):
+    def _try_all(self, pods: Subsets, size: int, enough: Prune, needed: frozenset[str]) -> None:
+        for uids in pods.of_size(size, self._is_worse, lambda uids: not enough(uids), needed):
             if self._exhausted:
                 return
             if enough(uids):
@@ -194,8 +197,9 @@ class Search:
                 or any(each.gain >= most and each.uids < uids for each in found)
             )
 
-        for size in range(1, len(pods.all) + 1):
-            for uids in pods.of_size(size, rejected, lambda uids: not self._room.gain(node, uids)):
+        needed = pods.needed(lambda uids: self._room.gain(node, uids) > 0)
+        for size in range(max(1, len(needed)), len(pods.all) + 1):
+            for uids in pods.of_size(size, rejected, lambda uids: not self._room.gain(node, uids), needed):
                 if self._exhausted or self._room.work > until or len(found) == MAX_OPTIONS:
                     return found
                 gain = min(most, self._room.gain(node, uids))

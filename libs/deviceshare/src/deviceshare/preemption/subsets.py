@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from deviceshare.preemption.candidates import Candidate
 
 Prune = Callable[[frozenset[str]], bool]
-"""Returns whether no set with these pods is to be tried."""
+"""Returns something that is true or false of a set of pods."""
 
 
 class Subsets:
@@ -24,13 +24,21 @@ class Subsets:
             frozenset(uid for members in self._classes[at:] for uid in members) for at in range(len(self._classes))
         ]
 
-    def of_size(self, size: int, prune: Prune, useless: Prune) -> Iterator[frozenset[str]]:
-        """Yield the sets of this size, of low priorities first.
+    def needed(self, enough: Prune) -> frozenset[str]:
+        """Return the pods of which none may stay, even if all others go; all of them if that is not ``enough``."""
+        return frozenset(uid for members in self._classes if not enough(self.all - {members[0]}) for uid in members)
+
+    def of_size(
+        self, size: int, prune: Prune, useless: Prune, needed: frozenset[str] = frozenset()
+    ) -> Iterator[frozenset[str]]:
+        """Yield the sets of this size with all ``needed`` pods, of low priorities first.
 
         Leaves out those with a subset that ``prune`` rejects, and those within a set that is ``useless``: enough for
         nothing even if all of it goes.
         """
-        return self._extend(frozenset(), 0, size, prune, useless)
+        if len(needed) > size or (needed and prune(needed)):
+            return iter(())
+        return self._extend(needed, 0, size - len(needed), prune, useless)
 
     def _extend(
         self, chosen: frozenset[str], at: int, left: int, prune: Prune, useless: Prune
@@ -40,9 +48,12 @@ class Subsets:
             return
         if at == len(self._classes) or len(self._from[at]) < left:
             return
+        members = self._classes[at]
+        if members[0] in chosen:
+            yield from self._extend(chosen, at + 1, left, prune, useless)
+            return
         if left > 1 and useless(chosen | self._from[at]):
             return
-        members = self._classes[at]
         for number in range(min(left, len(members)), -1, -1):
             more = chosen.union(members[:number])
             if not number or not prune(more):
