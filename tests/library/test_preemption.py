@@ -167,6 +167,13 @@ def test_only_lower_priority_goes_whatever_is_listed():
         assert str(scene.preempt("new")) == "0/1 nodes are available: 1 hold no pod of lower priority"
 
 
+def test_no_pod_goes_if_no_listed_plugin_says_which_may():
+    scene = PreemptionScene(node("a", cpu=1000), conf=conf("priority", off=["priority.enablePreemptable"]))
+    scene.job("low", cpu(1000), on=["a"])
+    scene.job("new", cpu(1000), level="high")
+    assert str(scene.preempt("new")) == "no plugin is listed with enablePreemptable"
+
+
 def test_by_drf_alone_a_job_with_a_larger_share_gives_pods_of_equal_priority():
     scene = PreemptionScene(node("a", cpu=4000), conf=conf("drf"))
     scene.job("much", cpu(1000), on=["a"] * 3, level="mid")
@@ -222,6 +229,13 @@ def test_no_pod_goes_for_a_gang_that_has_its_minimum_where_gang_says_which_jobs_
         scene.put(f"pod {running.uid}", replace(running, node="b", running=True))
         assert waiting.node == ""
         assert [each.pod.name for each in scene.preempt("gang").victims] == victims
+
+
+def test_the_reason_of_a_group_that_cannot_be_decided_is_its_own():
+    scene = PreemptionScene(node("a", cpu=1000))
+    scene.job("low", cpu(1000), on=["a"])
+    scene.job("new", cpu(1000), level="high", gates=("wait",))
+    assert str(scene.preempt("new")) == "waits for scheduling gates: wait"
 
 
 def test_nothing_is_tried_without_an_action():

@@ -16,6 +16,11 @@ from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
 from deviceshare.preemption.gangs import Gang
 
 _FUNCTIONS = {PREEMPT: "Preemptable"}
+_DECIDING = {
+    "Preemptable": frozenset({"priority", "gang", "conformance", "drf", "pdb", "cdp", "tdm"}),
+    "Reclaimable": frozenset({"gang", "conformance", "drf", "proportion", "capacity", "pdb", "cdp"}),
+}
+"""The plugins that have a function. Without any of them no pod goes, as in Volcano."""
 _SYSTEM_NAMESPACE = "kube-system"
 _HIGHEST_OF_USERS = 1_000_000_000
 """Only system-cluster-critical and system-node-critical are above it: Kubernetes reserves these priorities."""
@@ -43,6 +48,7 @@ class Rules:
         self._now = now
         function = _FUNCTIONS.get(action, "Reclaimable")
         on = set(conf.enabled(function))
+        self._undecided = "" if on & _DECIDING[function] else f"no plugin is listed with enable{function}"
         self._gang = "gang" in on
         self._whole_gangs = conf.extensions.whole_gangs or f"gang{action}" in conf.actions
         self._conformance, self._cooldown = "conformance" in on, "cdp" in on
@@ -62,7 +68,7 @@ class Rules:
         """Return why no pod goes for a group, whatever pods there are; '' if some may."""
         if self.by_job_budgets and any(pod.preemptable for pod in preemptor.pods):
             return "by the plugin tdm no pod goes for one that is preemptable itself (volcano.sh/preemptable)"
-        return ""
+        return self._undecided
 
     def concerns(self, preemptor: Preemptor, candidate: Candidate) -> bool:
         """Return whether a pod is one of those that the action looks at: of the queue, or of the others."""

@@ -39,7 +39,7 @@ def preempt_for(cluster: ClusterState, key: GroupKey, now: Now) -> Preemption:
     cluster.accounts.refresh()
     ready = readiness(cluster, record, {}, now.monotonic)
     if ready.job is None:
-        return Preemption(obstacle="; ".join(sorted({str(obstacle) for _, obstacle in ready.obstacles})))
+        return Preemption(obstacle="; ".join(sorted({obstacle.text for _, obstacle in ready.obstacles})))
     job = ready.job
     preemptor = Preemptor(group=job.group, queue=job.queue, priority=job.priority)
     if obstacle := _obstacle(cluster, job):
