@@ -5,8 +5,8 @@ Reading order: :mod:`.allocator` (the entry point), :mod:`.node_table` (the stat
 :mod:`.inter_pod` (constraints about other pods), :mod:`.card_request` (asking the device families), :mod:`.predicates`
 and :mod:`.node_filter` (which nodes a pod may use), :mod:`.node_scores`, :mod:`.node_checks` and :mod:`.diagnosis`
 (why a node is not feasible), :mod:`.waiting_requests` (which waiting requests a change of nodes may serve),
-:mod:`.ties`, :mod:`.claim_check` (whether a claim could be the allocator's), :mod:`.defragmentation` (which pods to
-move to free capacity).
+:mod:`.removals` (how many pods have to go at least), :mod:`.ties`, :mod:`.claim_check` (whether a claim could be the
+allocator's), :mod:`.defragmentation` (which pods to move to free capacity).
 """
 
 from deviceshare.allocation.allocator import Allocator, Effort, Placement, Unplaceable
@@ -16,12 +16,14 @@ from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_scores import counted
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import CORDONED, RefusalReason, Rule, matches, tolerates
+from deviceshare.allocation.removals import NEVER_ENOUGH, Removals
 from deviceshare.allocation.ties import Ties, parse_ties
 from deviceshare.allocation.waiting_requests import WaitingRequests
 
 __all__ = [
     "CORDONED",
     "MIN_GAIN",
+    "NEVER_ENOUGH",
     "Allocator",
     "ClaimCheck",
     "Effort",
@@ -31,6 +33,7 @@ __all__ = [
     "Placement",
     "PodClass",
     "RefusalReason",
+    "Removals",
     "Rule",
     "Ties",
     "Unplaceable",

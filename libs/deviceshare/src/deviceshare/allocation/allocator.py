@@ -31,6 +31,7 @@ from deviceshare.allocation.node_table import NO_TENANT, NodeTable
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.pod_classes import PodClasses
 from deviceshare.allocation.proportions import keep_all, proportion_checks
+from deviceshare.allocation.removals import NEVER_ENOUGH, Removals
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.allocation.ties import LOWEST, Ties
 from deviceshare.allocation.volume_filter import VolumeFilter
@@ -39,6 +40,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, ExpectedDemand
 from deviceshare.kernels import NEVER, RowScan
 from deviceshare.model import ContainerGrant, HostPort, NearNode, PodRequest, Problem, Refusal, Tenant, VolumeBinding
+from deviceshare.state import Bools, Ints
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -193,20 +195,35 @@ class Allocator(NodeTable):
         self.work.deciding += 1
         if pod_class.unschedulable:
             return None
-        exclusive = False
         if (inter_pod := pod_class.inter_pod) is not None:
             if inter_pod.rejection is not None:
                 return None
-            exclusive = inter_pod.exclusive
             self.work.deciding += pod_class.terms // _TERMS_PER_UNIT
             row, feasible, weighted, bonus = inter_pod.best(pod_class.ranking, pod_class.bonus)
         else:
             row, bonus = pod_class.best()
             best = pod_class.node_index.best
             feasible, weighted = best.able, best.key(row) if row >= 0 else NEVER
-        if row < 0:
+        return self._placement(pod_class, row, feasible, weighted, bonus) if row >= 0 else None
+
+    def place_on(self, node: str, request: PodRequest) -> Placement | None:
+        """Return the devices for a pod on one node as :meth:`place` does, or None if the node is not feasible."""
+        pod_class = self._refreshed(request)
+        row = self._rows.get(node)
+        if row is None or pod_class.unschedulable:
             return None
+        weighted = pod_class.node_index.best.key(row)
+        if weighted == NEVER:
+            return None
+        if (inter_pod := pod_class.inter_pod) is not None and (
+            inter_pod.rejection is not None or inter_pod.checks(np.array([row]))
+        ):
+            return None
+        return self._placement(pod_class, row, 1, weighted, 0.0)
+
+    def _placement(self, pod_class: PodClass, row: int, feasible: int, weighted: float, bonus: float) -> Placement:
         score, chosen = pod_class.chosen(row, self._resources.amounts, lambda: self._view(np.array([row])))
+        inter_pod = pod_class.inter_pod
         return Placement(
             node=self._name(row),
             grants=pod_class.grants(chosen, self._cards.cards[row], self._expected),
@@ -216,9 +233,20 @@ class Allocator(NodeTable):
             weighted_score=weighted,
             ports=pod_class.request.host_ports,
             counted=pod_class.counted,
-            exclusive=exclusive,
+            exclusive=inter_pod is not None and inter_pod.exclusive,
             bindings=inter_pod.bindings(row) if inter_pod is not None else (),
         )
+
+    def removals(self) -> Removals:
+        """Return an empty table of pods that might be removed; :meth:`least_removals` reads it."""
+        return Removals(self._cluster, self._rows)
+
+    def least_removals(self, request: PodRequest, removals: Removals, able: Bools) -> Ints:
+        """Return for each row of nodes how many of the ``able`` pods go at least: see :meth:`.Removals.least`."""
+        pod_class = self._refreshed(request)
+        if pod_class.unschedulable:
+            return np.full(len(self._nodes), NEVER_ENOUGH, dtype=np.int64)
+        return removals.least(pod_class, able)
 
     def take(self, uid: str, placement: Placement, tenant: Tenant = NO_TENANT) -> None:
         """Charge a pod to the node and devices of a placement; replaces its holding on that node."""

@@ -157,6 +157,13 @@ class NodeTable:
         """The names of the nodes."""
         return self._rows.keys()
 
+    @property
+    def tie_order(self) -> Ints:
+        """int64[rows]: the place of each node in the configured tie order."""
+        if not self._ordered:
+            self._put_in_order()
+        return np.asarray(self._order.ranks)
+
     # Holdings
 
     def hold(

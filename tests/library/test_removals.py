@@ -1,0 +1,74 @@
+"""How many pods have to go on a node at least: never more than are enough, and often as many."""
+
+from itertools import combinations
+
+import numpy as np
+from deviceshare.allocation import NEVER_ENOUGH, Allocator
+from deviceshare.model import PodRequest
+from deviceshare.state import Trial
+from library.test_preemption_random import made
+from support.builders import card, cluster, node, take, vgpu
+
+CLUSTERS = 80
+
+
+def fewest(allocator: Allocator, name: str, what: PodRequest) -> int:
+    """Return how many pods of a node have to go, by trying all of them."""
+    uids = [uid for uid, _ in allocator.holdings_on(name)]
+    for size in range(len(uids) + 1):
+        for gone in combinations(uids, size):
+            with Trial(allocator.undo_log):
+                for uid in gone:
+                    allocator.release(name, uid)
+                if allocator.place_on(name, what) is not None:
+                    return size
+    return NEVER_ENOUGH
+
+
+def bounds(allocator: Allocator, what: PodRequest) -> dict[str, int]:
+    """Return the bound of each node for all pods."""
+    removals = allocator.removals()
+    held = [(name, holding) for name in allocator.node_names for _, holding in allocator.holdings_on(name)]
+    removals.reserve(len(held))
+    for slot, (name, holding) in enumerate(held):
+        removals.put(slot, name, holding)
+    least = allocator.least_removals(what, removals, np.ones(len(held), dtype=np.bool_))
+    return {name: int(least[row]) for row, name in enumerate(allocator.node_names)}
+
+
+def test_it_is_never_more_than_enough():
+    equal = several = 0
+    for seed in range(CLUSTERS):
+        scene, _, waiting = made(seed, mixed=False, reclaim=False)
+        allocator = scene.scheduler.cluster.allocator
+        ask = next(record.fact.ask for record in scene.scheduler.pods.values() if record.fact.name == waiting[0].name)
+        for name, least in bounds(allocator, ask).items():
+            exact = fewest(allocator, name, ask)
+            assert least <= exact, (seed, name)
+            equal += least == exact
+            several += exact > 1
+    assert several > CLUSTERS / 8
+    assert equal > 1.5 * CLUSTERS
+
+
+def test_pods_that_have_one_card_each_have_to_go_for_as_many_cards():
+    allocator = cluster(node("a", [card(at, memory=10_000) for at in range(4)]))
+    for at in range(4):
+        take(allocator, vgpu(1, 10_000), f"old-{at}")
+    assert bounds(allocator, vgpu(3, 1_000)) == {"a": 3}
+    assert bounds(allocator, vgpu(5, 1_000)) == {"a": NEVER_ENOUGH}
+    assert bounds(allocator, vgpu(1, 20_000)) == {"a": NEVER_ENOUGH}
+
+
+def test_slots_are_used_again():
+    allocator = cluster(node("a", [card(at, memory=10_000) for at in range(2)]))
+    take(allocator, vgpu(2, 10_000), "large")
+    removals = allocator.removals()
+    removals.reserve(2)
+    ((_, holding),) = allocator.holdings_on("a")
+    for turn in range(200):
+        removals.put(turn % 2, "a", holding)
+        removals.drop(1 - turn % 2)
+        able = np.ones(2, dtype=np.bool_)
+        assert allocator.least_removals(vgpu(2, 10_000), removals, able).tolist() == [1]
+    assert len(removals._shares) < 100
