@@ -7,17 +7,18 @@ import os
 from random import Random
 
 import pytest
-from deviceshare.model import PodRequest
+from deviceshare.model import Gone, GroupKey, NodeFact, PodFact, PodGroupFact, PodRequest, PriorityClassFact
 from msgspec.structs import replace
 from support.builders import CORES, MEMORY, NUMBER, ask, card, container, node
 from support.plain_preemption import PlainCluster, PlainNode, PlainPod, allowed, best, fit
-from support.preemption_scene import PRIORITIES, USUAL, PreemptionScene, conf
+from support.preemption_scene import NOW, PRIORITIES, USUAL, PreemptionScene, conf
 
 CLUSTERS = int(os.environ.get("DEVICESHARE_PREEMPTION_CLUSTERS", "60"))
 CARD = 12_000
 """MiB of each card."""
 LEVELS = ("", "low", "mid")
 RECLAIM = conf("priority", "capacity", actions="enqueue, allocate, reclaim, backfill")
+KEY = GroupKey("ns/new")
 MIN_COUNT, MIN_SUM = 0.99, 0.97
 
 Answer = tuple[int, int] | None
@@ -117,6 +118,44 @@ def answer(seed: int, *, mixed: bool = False, reclaim: bool = False) -> tuple[An
     assert allowed(cluster, gone), (seed, gone)
     assert fit(cluster, gone, waiting), (seed, gone)
     return (len(gone), sum(pod.level for pod in gone)), expected
+
+
+def change(scene: PreemptionScene, random: Random) -> None:
+    """Change, end or delete some pods and nodes, or what their priority depends on."""
+    for key, fact in [*scene.facts.items()]:
+        if isinstance(fact, PodFact) and fact.node and random.random() < 0.4:
+            how = random.choice(("gone", "ended", "terminating", "kept", "elsewhere"))
+            nodes = [each.name for each in scene.facts.values() if isinstance(each, NodeFact)]
+            changes = {
+                "gone": Gone(),
+                "ended": replace(fact, ended=True),
+                "terminating": replace(fact, terminating=True),
+                "kept": replace(fact, preemptable=False),
+                "elsewhere": replace(fact, node=random.choice(nodes), held=()),
+            }
+            scene.put(key, changes[how])
+        elif isinstance(fact, NodeFact) and random.random() < 0.4:
+            # Removed and added again it may be another row, and its cards other columns.
+            scene.put(key, Gone())
+            scene.put(key, replace(fact, cards=tuple(reversed(fact.cards))))
+        elif isinstance(fact, PodGroupFact) and random.random() < 0.2:
+            scene.put(key, replace(fact, priority_class=random.choice(("low", "mid", "high"))))
+    if random.random() < 0.5:
+        scene.put("priority low", PriorityClassFact(name="low", value=random.choice((5, 200))))
+
+
+def test_what_is_kept_between_decisions_is_what_the_facts_say():
+    served = 0
+    for seed in range(CLUSTERS // 2):
+        scene, _, _ = made(seed, mixed=False, reclaim=seed % 2 == 1)
+        scene.preempt("new")
+        for turn in range(3):
+            change(scene, Random(10 * seed + turn))
+            kept, anew = scene.preempt("new"), scene.again().preempt(KEY, NOW)
+            assert kept == anew, (seed, turn)
+            assert not kept.victims or kept.victims == scene.scheduler.preempt(KEY, NOW, explain=False).victims
+            served += bool(kept.victims)
+    assert served > CLUSTERS / 6
 
 
 @pytest.mark.timeout(3600)

@@ -61,6 +61,7 @@ class PreemptionScene:
 
     def __init__(self, *nodes: AnyFact, conf: str = USUAL, facts: Iterable[AnyFact] = ()) -> None:
         self.scheduler = Scheduler("s")
+        self.facts: dict[str, AnyFact] = {}
         self._created = NOW.wall - 100.0
         self.put("config", ConfigFact(name="scheduler", text=conf, source="conf"))
         for name, value in PRIORITIES.items():
@@ -72,7 +73,16 @@ class PreemptionScene:
 
     def put(self, key: str, fact: AnyFact) -> None:
         """Apply a fact."""
+        self.facts[key] = fact
         self.scheduler.apply(key, fact, NOW)
+
+    def again(self) -> Scheduler:
+        """Return a scheduler that has read the same facts, and nothing before."""
+        scheduler = Scheduler("s")
+        for key, fact in self.facts.items():
+            scheduler.apply(key, fact, NOW)
+        scheduler.begin()
+        return scheduler
 
     def queue(self, name: str, **what: Any) -> None:
         """Add a queue."""

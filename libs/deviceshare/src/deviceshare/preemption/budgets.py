@@ -1,41 +1,50 @@
 """PodDisruptionBudgets: how many of the selected pods may be evicted together, whatever plugins are listed."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from deviceshare.model import PodDisruptionBudgetFact, PodFact
 
 
 class Budgets:
-    """What budgets allow now."""
+    """What budgets allow now; ``pods`` returns all pods, and is called for the namespaces of victims alone."""
 
-    def __init__(self, budgets: Iterable[PodDisruptionBudgetFact], pods: Iterable[PodFact]) -> None:
+    def __init__(self, budgets: Iterable[PodDisruptionBudgetFact], pods: Callable[[], Iterable[PodFact]]) -> None:
+        self._pods = pods
+        self._by_namespace: dict[str, list[PodDisruptionBudgetFact]] = {}
+        for budget in budgets:
+            self._by_namespace.setdefault(budget.namespace, []).append(budget)
         self._of_pod: dict[str, tuple[str, ...]] = {}
         """The keys of the budgets that select a pod, by its uid."""
-        self._allowed: dict[str, int] = {}
-        by_namespace: dict[str, list[PodDisruptionBudgetFact]] = {}
-        for budget in budgets:
-            by_namespace.setdefault(budget.namespace, []).append(budget)
-        if not by_namespace:
-            return
-        selected: Counter[str] = Counter()
-        healthy: Counter[str] = Counter()
-        for pod in pods:
-            if pod.ended:
-                continue
-            keys = tuple(each.key for each in by_namespace.get(pod.namespace, ()) if each.selects(pod))
-            if keys:
-                self._of_pod[pod.uid] = keys
-                selected.update(keys)
-                if pod.node and not pod.terminating:
-                    healthy.update(keys)
-        for of_namespace in by_namespace.values():
-            for budget in of_namespace:
-                self._allowed[budget.key] = budget.disruptions(selected[budget.key], healthy[budget.key])
+        self._allowed: dict[str, dict[str, int]] = {}
+        """How many pods each budget lets go, by namespace and key."""
 
-    def exceeded(self, uids: Iterable[str]) -> str:
+    def exceeded(self, pods: Iterable[PodFact]) -> str:
         """Return the key of a budget that does not allow the evictions of these pods together, '' for none."""
-        if not self._of_pod:
+        if not self._by_namespace:
             return ""
-        asked = Counter(key for uid in uids for key in self._of_pod.get(uid, ()))
-        return next((key for key, number in sorted(asked.items()) if number > self._allowed[key]), "")
+        asked = Counter((pod.namespace, key) for pod in pods for key in self._selecting(pod))
+        return next((key for (where, key), number in sorted(asked.items()) if number > self._in(where)[key]), "")
+
+    def _selecting(self, pod: PodFact) -> tuple[str, ...]:
+        keys = self._of_pod.get(pod.uid)
+        if keys is None:
+            of_namespace = self._by_namespace.get(pod.namespace, ())
+            keys = self._of_pod[pod.uid] = tuple(each.key for each in of_namespace if each.selects(pod))
+        return keys
+
+    def _in(self, namespace: str) -> dict[str, int]:
+        allowed = self._allowed.get(namespace)
+        if allowed is None:
+            selected, healthy = Counter[str](), Counter[str]()
+            for pod in self._pods():
+                if pod.namespace == namespace and not pod.ended:
+                    keys = self._selecting(pod)
+                    selected.update(keys)
+                    if pod.node and not pod.terminating:
+                        healthy.update(keys)
+            allowed = self._allowed[namespace] = {
+                each.key: each.disruptions(selected[each.key], healthy[each.key])
+                for each in self._by_namespace[namespace]
+            }
+        return allowed

@@ -1,17 +1,20 @@
 """Which pods have to go so that a waiting group fits, or why none goes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
+import numpy as np
 
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import FEWEST
 from deviceshare.model import GroupKey, PodFact
 from deviceshare.preemption.budgets import Budgets
+from deviceshare.preemption.candidate_table import CandidateTable
 from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
 from deviceshare.preemption.gangs import Gang
+from deviceshare.preemption.places import Places
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.rules import NO_LOWER_PRIORITY, NO_OTHER_QUEUE, Rules
 from deviceshare.preemption.search import Found, Search
@@ -19,6 +22,7 @@ from deviceshare.preemption.shares import Allows, above_deserved, all_of, larger
 from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
 
+NOBODY = "no pod may go"
 STILL_LACK_ROOM = "still lack room without the pods that may go"
 NOT_TOGETHER = "hold pods that may not go together"
 
@@ -53,22 +57,21 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the cluster; ``candidates``: the pods on nodes that are not terminating and are placed here.
-
-    ``leaving``: uid and node of the pods that are terminating.
+    """What is known of the cluster; ``gang`` returns a group as a gang, ``job_budget`` how many of its pods the plugin
+    ``tdm`` lets go.
     """
 
     allocator: Allocator
     queues: Queues
-    candidates: Sequence[Candidate]
-    gangs: Mapping[GroupKey, Gang]
+    candidates: CandidateTable
+    gang: Callable[[GroupKey], Gang]
     budgets: Budgets
-    job_budgets: Mapping[GroupKey, int]
-    """How many pods of each group the plugin ``tdm`` lets go."""
-    leaving: Sequence[tuple[str, str]] = ()
+    job_budget: Callable[[GroupKey], int]
 
 
-def preempt(cluster: Cluster, preemptor: Preemptor, rules: Sequence[tuple[str, Rules]], order: str) -> Preemption:
+def preempt(
+    cluster: Cluster, preemptor: Preemptor, rules: Sequence[tuple[str, Rules]], order: str, *, explain: bool
+) -> Preemption:
     """Return the pods that go for a group. The state of the cluster stays the same.
 
     None goes if the group fits, or will fit when the pods are gone that are terminating.
@@ -78,82 +81,120 @@ def preempt(cluster: Cluster, preemptor: Preemptor, rules: Sequence[tuple[str, R
         preemptor: the group.
         rules: the actions in turn, each with its rules.
         order: which victims are best, :data:`~deviceshare.conf.FEWEST` or :data:`~deviceshare.conf.LOWEST`.
+        explain: whether to say of each node why no pod goes, which takes longer than the search. Else where no pod
+            might go and none is terminating, it is not looked at whether the group fits.
     """
-    queues = cluster.queues
-    with Room(cluster.allocator, queues, preemptor, cluster.leaving) as room:
+    table = cluster.candidates
+    might_go = any(table.has_any(preemptor, preempts=each.preempts, by_priority=each.by_priority) for _, each in rules)
+    if not (explain or might_go or table.leaving):
+        return Preemption(obstacle=NOBODY)
+    with Room(cluster.allocator, cluster.queues, preemptor, table.leaving.items()) as room:
         decision = room.fits()
         if decision is not None:
-            return Preemption(decision=decision, leaving=_leaving(cluster, decision), nodes=cluster.allocator.nodes)
-        reasons: dict[str, str] = {}
+            return Preemption(decision=decision, leaving=_leaving(table, decision), nodes=cluster.allocator.nodes)
         obstacle = ""
+        attempts: list[_Attempt] = []
         for action, of_action in rules:
-            if why := of_action.obstacle(preemptor):
+            if why := of_action.obstacle(preemptor) or _above_deserved(cluster, preemptor, of_action):
                 obstacle = why
                 continue
-            together: list[Allows] = [within_budgets(cluster.job_budgets)] if of_action.by_job_budgets else []
-            if of_action.by_share:
-                together.append(larger_share(queues, preemptor))
-            if action != PREEMPT:
-                if not within_deserved(queues, preemptor):
-                    obstacle = f"queue {preemptor.queue!r} would have more than it deserves"
-                    continue
-                together.append(above_deserved(queues))
-            protections = {
-                each.uid: of_action.protection(preemptor, each)
-                for each in cluster.candidates
-                if of_action.concerns(preemptor, each)
-            }
-            able = [each for each in cluster.candidates if protections.get(each.uid) == ""]
-            gangs = of_action.binding(cluster.gangs)
-            found, search = _search(room, able, partial(Victims, gangs, cluster.budgets, all_of(together)), order)
+            attempt = _Attempt(cluster, room, preemptor, action, of_action)
+            found = attempt.search(order)
             if found is not None:
-                victims = tuple(each for each in able if each.uid in found.victims)
                 return Preemption(
                     action=action,
-                    victims=victims,
+                    victims=tuple(each for uid in sorted(found.victims) if (each := table.get(uid)) is not None),
                     decision=found.decision,
-                    leaving=_leaving(cluster, found.decision),
+                    leaving=_leaving(table, found.decision),
                     nodes=cluster.allocator.nodes,
                 )
-            reasons |= _reasons(cluster, action, protections, able, search)
+            attempts.append(attempt)
+        reasons: dict[str, str] = {}
+        for attempt in attempts if explain else ():
+            reasons |= attempt.reasons()
     counts = Counter(reasons.values())
     return Preemption(
-        obstacle="" if counts else obstacle,
+        obstacle="" if counts else obstacle or NOBODY,
         nodes=cluster.allocator.nodes,
         reasons=tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0]))),
     )
 
 
-def _search(
-    room: Room, able: Sequence[Candidate], rules: Callable[[Iterable[Candidate]], Victims], order: str
-) -> tuple[Found | None, Search]:
-    """Return the best victims of those that may go, and the search that found them, or did not."""
-    levels: Iterable[int | None] = (None,) if order == FEWEST else sorted({each.priority for each in able})
-    search = Search(room, rules(()))
-    for level in levels:
-        search = Search(room, rules(each for each in able if level is None or each.priority <= level))
-        if (found := search.run()) is not None:
-            return found, search
-    return None, search
+def _above_deserved(cluster: Cluster, preemptor: Preemptor, rules: Rules) -> str:
+    """Return that a queue may not take back from others, as it would have too much, or ''."""
+    if rules.preempts or within_deserved(cluster.queues, preemptor):
+        return ""
+    return f"queue {preemptor.queue!r} would have more than it deserves"
 
 
-def _leaving(cluster: Cluster, decision: Decision) -> tuple[str, ...]:
+class _Attempt:
+    """The search for the victims of one action."""
+
+    def __init__(self, cluster: Cluster, room: Room, preemptor: Preemptor, action: str, rules: Rules) -> None:
+        self._cluster, self._room, self._preemptor = cluster, room, preemptor
+        self._action, self._rules = action, rules
+        table, queues = cluster.candidates, cluster.queues
+        together: list[Allows] = [within_budgets(cluster.job_budget)] if rules.by_job_budgets else []
+        if rules.by_share:
+            together.append(larger_share(queues, preemptor))
+        if not rules.preempts:
+            together.append(above_deserved(queues))
+        self._allows = all_of(together)
+        self._able = table.able(preemptor, preempts=rules.preempts, by_priority=rules.by_priority)
+        self._least = np.minimum.reduce(
+            [
+                cluster.allocator.least_removals(request, table.removals, self._able)
+                for request in dict.fromkeys(pod.ask for pod in preemptor.pods)
+            ]
+        )
+        self._search: Search | None = None
+
+    def search(self, order: str) -> Found | None:
+        """Return the best victims, None if none are enough."""
+        table = self._cluster.candidates
+        levels: list[int | None] = [None]
+        if order != FEWEST:
+            levels = np.unique(table.priority[self._able]).tolist()
+        for level in levels:
+            able = self._able if level is None else self._able & (table.priority <= level)
+            several = len(self._preemptor.pods) > 1
+            victims = Victims(partial(self._candidate, level), self._gang, self._cluster.budgets, self._allows)
+            self._search = Search(self._room, victims, Places(table, able, self._least, several=several))
+            if (found := self._search.run()) is not None:
+                return found
+        return None
+
+    def _candidate(self, level: int | None, uid: str) -> Candidate | None:
+        """Return a candidate if it may go, and its priority is not above this level."""
+        candidate = self._cluster.candidates.get(uid)
+        if candidate is None or (level is not None and candidate.priority > level):
+            return None
+        return None if self._protection(candidate) else candidate
+
+    def _protection(self, candidate: Candidate) -> str | None:
+        """Return why a pod may not go, '' if it may; None if the action does not look at it."""
+        concerns = self._rules.concerns(self._preemptor, candidate)
+        return self._rules.protection(self._preemptor, candidate) if concerns else None
+
+    def _gang(self, key: GroupKey) -> Gang | None:
+        return self._rules.binding(self._cluster.gang(key))
+
+    def reasons(self) -> dict[str, str]:
+        """Return for each node why no pod of it goes."""
+        usual = NO_LOWER_PRIORITY if self._action == PREEMPT else NO_OTHER_QUEUE
+        found = dict.fromkeys(self._cluster.allocator.node_names, usual)
+        able = set[str]()
+        for candidate in self._cluster.candidates:
+            why = self._protection(candidate)
+            if why == "":
+                able.add(candidate.node)
+            elif why and why != usual and found.get(candidate.node) == usual:
+                found[candidate.node] = why
+        lacking = set[str]() if self._search is None else self._search.lacking()
+        return found | {node: STILL_LACK_ROOM if node in lacking else NOT_TOGETHER for node in able}
+
+
+def _leaving(table: CandidateTable, decision: Decision) -> tuple[str, ...]:
     """Return the pods that are terminating on the nodes of a decision."""
     nodes = {placement.node for _, placement in decision.placed}
-    return tuple(uid for uid, node in cluster.leaving if node in nodes)
-
-
-def _reasons(
-    cluster: Cluster, action: str, protections: Mapping[str, str], able: Sequence[Candidate], search: Search
-) -> dict[str, str]:
-    """Return for each node why no pod of it goes."""
-    usual = NO_LOWER_PRIORITY if action == PREEMPT else NO_OTHER_QUEUE
-    found = dict.fromkeys(cluster.allocator.node_names, usual)
-    for candidate in cluster.candidates:
-        why = protections.get(candidate.uid)
-        if why and why != usual and found.get(candidate.node) == usual:
-            found[candidate.node] = why
-    lacking = search.lacking()
-    for candidate in able:
-        found[candidate.node] = STILL_LACK_ROOM if candidate.node in lacking else NOT_TOGETHER
-    return found
+    return tuple(sorted(uid for uid, node in table.leaving.items() if node in nodes))

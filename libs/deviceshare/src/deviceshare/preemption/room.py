@@ -1,6 +1,6 @@
 """Tries what fits when pods are gone, on the state of the cluster, which stays the same."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, permutations
 from types import TracebackType
@@ -37,13 +37,11 @@ class Room:
         self._placed: dict[str, list[PodFact]] = {}
         """The pods that fit into free room, by node."""
         self._unplaced: list[PodFact] = []
-        self._closed: set[str] = set()
-        """The nodes that are looked at alone."""
         self._gains: dict[tuple[str, frozenset[str]], int] = {}
         self._borrowing = True
         """Whether the queue of the group may have more than it deserves."""
         self.work = 0
-        """How many placements were tried."""
+        """How many placements were tried, and how often what a pod holds was released."""
 
     @property
     def mixed(self) -> bool:
@@ -75,17 +73,12 @@ class Room:
         return within if within.placed else None
 
     def decide(self, gone: Collection[Candidate]) -> Decision:
-        """Return the decision about the group if pods were gone; its queue may have more than it deserves.
-
-        Within :meth:`node_by_node` only the nodes of these pods, and those with free room, are looked at.
-        """
-        self.work += len(self._preemptor.pods)
+        """Return the decision about the group if pods were gone; its queue may have more than it deserves."""
+        self.work += len(self._preemptor.pods) + len(gone)
         with Trial(self._allocator.undo_log, self._queues.undo_log):
             for node, pods in self._placed.items():
                 for pod in pods:
                     self._allocator.release(node, pod.uid)
-            for node in {*self._placed, *(each.node for each in gone)} & self._closed:
-                self._allocator.set_reserved(node, reserved=False)
             for each in gone:
                 self._allocator.release(each.node, each.uid)
                 self._queues.release(each.uid)
@@ -104,33 +97,34 @@ class Room:
         """Let :meth:`gain` look at each node alone; yields how many pods of the group do not fit into free room."""
         allocator = self._allocator
         with Trial(allocator.undo_log):
+            failed = set[PodRequest]()
             for pod in self._preemptor.pods:
-                placement = allocator.place(pod.ask)
+                placement = None if pod.ask in failed else allocator.place(pod.ask)
                 if placement is None:
+                    failed.add(pod.ask)
                     self._unplaced.append(pod)
                 else:
                     allocator.take(pod.uid, placement, pod.tenant)
                     self._placed.setdefault(placement.node, []).append(pod)
-            self._closed = {node for node in allocator.node_names if not allocator.is_reserved(node)}
-            for node in self._closed:
-                allocator.set_reserved(node, reserved=True)
             try:
                 yield len(self._unplaced)
             finally:
-                self._closed, self._placed, self._unplaced = set(), {}, []
+                self._placed, self._unplaced = {}, []
 
     def gain(self, node: str, gone: frozenset[str]) -> int:
         """Return how many more pods of the group fit on a node if pods of it were gone."""
         found = self._gains.get((node, gone))
         if found is None:
-            found = self._gains[node, gone] = self._count(node, gone) if node in self._closed else 0
+            found = self._gains[node, gone] = self._count(node, gone)
         return found
 
     def _count(self, node: str, gone: frozenset[str]) -> int:
         allocator, here = self._allocator, self._placed.get(node, [])
+        if allocator.is_reserved(node):
+            return 0
         fitting, failed = 0, set[PodRequest]()
+        self.work += len(gone)
         with Trial(allocator.undo_log):
-            allocator.set_reserved(node, reserved=False)
             for uid in gone:
                 allocator.release(node, uid)
             for pod in here:
@@ -139,13 +133,42 @@ class Room:
                 if pod.ask in failed:
                     continue
                 self.work += 1
-                placement = allocator.place(pod.ask)
+                placement = allocator.place_on(node, pod.ask)
                 if placement is None:
                     failed.add(pod.ask)
                 else:
                     allocator.take(pod.uid, placement, pod.tenant)
                     fitting += 1
         return fitting - len(here)
+
+    def gains(self, node: str, order: Sequence[str]) -> list[int]:
+        """Return :meth:`gain` for the first pod of a node, the first two, and so on: all of them in one pass."""
+        allocator, here = self._allocator, self._placed.get(node, [])
+        gained: list[int] = []
+        waiting = [*here, *self._unplaced]
+        if not waiting or allocator.is_reserved(node):
+            return [0] * len(order)
+        self.work += len(order)
+        with Trial(allocator.undo_log):
+            for pod in here:
+                allocator.release(node, pod.uid)
+            fitting = 0
+            for uid in order:
+                allocator.release(node, uid)
+                for pod in waiting[fitting:]:
+                    self.work += 1
+                    placement = allocator.place_on(node, pod.ask)
+                    if placement is None:
+                        break
+                    allocator.take(pod.uid, placement, pod.tenant)
+                    fitting += 1
+                gained.append(fitting - len(here))
+        return gained
+
+    @property
+    def constrained(self) -> bool:
+        """Whether it matters for a pod of the group what is on other nodes than its own."""
+        return any(self._allocator.pod_class(pod.ask).constrained for pod in self._preemptor.pods)
 
     def held(self, candidate: Candidate) -> Holding | None:
         """Return what a pod holds on its node."""

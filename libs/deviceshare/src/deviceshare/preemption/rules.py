@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping
 from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import GroupKey, QueueFact
+from deviceshare.model import QueueFact
 from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
 from deviceshare.preemption.gangs import Gang
 
@@ -43,7 +43,8 @@ class Rules:
         now: float,
         revocable: Container[str] = (),
     ) -> None:
-        self._preempts = action == PREEMPT
+        self.preempts = action == PREEMPT
+        """Whether pods of the same queue go, not of others."""
         self._queues, self._revocable = queues, revocable
         self._now = now
         function = _FUNCTIONS.get(action, "Reclaimable")
@@ -52,17 +53,18 @@ class Rules:
         self._gang = "gang" in on
         self._whole_gangs = conf.extensions.whole_gangs or f"gang{action}" in conf.actions
         self._conformance, self._cooldown = "conformance" in on, "cdp" in on
-        self.by_share = self._preempts and "drf" in on and not _is_before(conf, "priority", "drf", function)
+        self.by_share = self.preempts and "drf" in on and not _is_before(conf, "priority", "drf", function)
         """Whether the plugin ``drf`` decides: where ``priority`` is in an earlier tier, Volcano does not ask it."""
-        self.by_job_budgets = self._preempts and "tdm" in on
+        self.by_job_budgets = self.preempts and "tdm" in on
         """Whether the plugin ``tdm`` is asked, which has budgets of jobs."""
-        self._priority = "priority" in on or not self.by_share
+        self.by_priority = "priority" in on or not self.by_share
+        """Whether pods go by their priority."""
 
-    def binding(self, gangs: Mapping[GroupKey, Gang]) -> Mapping[GroupKey, Gang]:
-        """Return the gangs whose minimum counts, as it does."""
+    def binding(self, gang: Gang) -> Gang | None:
+        """Return a gang as its minimum counts, None if it does not."""
         if self._whole_gangs:
-            return gangs
-        return {key: replace(gang, goes_whole=False) for key, gang in gangs.items()} if self._gang else {}
+            return gang
+        return replace(gang, goes_whole=False) if self._gang else None
 
     def obstacle(self, preemptor: Preemptor) -> str:
         """Return why no pod goes for a group, whatever pods there are; '' if some may."""
@@ -72,15 +74,15 @@ class Rules:
 
     def concerns(self, preemptor: Preemptor, candidate: Candidate) -> bool:
         """Return whether a pod is one of those that the action looks at: of the queue, or of the others."""
-        return (candidate.queue == preemptor.queue) == self._preempts
+        return (candidate.queue == preemptor.queue) == self.preempts
 
     def protection(self, preemptor: Preemptor, candidate: Candidate) -> str:
         """Return why a pod that the action looks at may not go for a group, '' if it may."""
         pod = candidate.pod
-        if self._preempts and self._priority and not _is_lower(preemptor, candidate):
+        if self.preempts and self.by_priority and not _is_lower(preemptor, candidate):
             return NO_LOWER_PRIORITY
         queue = self._queues.get(candidate.queue)
-        if not self._preempts and queue is not None and not queue.reclaimable:
+        if not self.preempts and queue is not None and not queue.reclaimable:
             return f"protected by spec.reclaimable of queue {candidate.queue!r}"
         if all(each.ask.best_effort for each in preemptor.pods) and not pod.ask.best_effort:
             return "hold no pod that requests nothing, as the waiting pod does"

@@ -7,66 +7,74 @@ other nodes or on a limit of their queue, sets of all pods are tried.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from deviceshare.preemption.candidates import Candidate
+from deviceshare.preemption.places import Places
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.subsets import Prune, Subsets
 from deviceshare.preemption.victims import Cost, Victims
 from deviceshare.queueing import Decision
 
-MAX_WORK, CHECKS_PER_PLACEMENT = 5_000, 20
+MAX_WORK, CHECKS_PER_PLACEMENT = 2_000, 20
 """Placements that are tried for one decision, and sets of pods that are looked at in the time of one; the best victims
 so far are taken then."""
-PLENTY = 4
+PLENTY = 2
 """How many times the room is looked for that is needed, before sets of pods are."""
 MAX_OPTIONS = 64
 """Sets of pods of one node that are combined with those of other nodes."""
 MAX_COMBINED = 12
-"""Nodes whose sets are combined."""
-_EVERYWHERE = ""
+"""Nodes whose sets of pods are all combined; of more nodes those that grow from the pods on that have most."""
+MAX_PODS = 1_000
+"""Pods that are tried without regard to their nodes, where more than the room on nodes is in the way."""
 
 
 class Found(NamedTuple):
-    """Victims, and the decision about the group without them."""
+    """Victims, and the decision about the group without them; ``spared``: whether none of them can be spared."""
 
     victims: frozenset[str]
     cost: Cost
     decision: Decision
+    spared: bool
 
 
 class _Option(NamedTuple):
     """Pods of one node, and how many more pods of the group fit there without them."""
 
-    cost: Cost
+    weight: int
+    """That of their cost."""
     gain: int
     uids: frozenset[str]
 
 
-class Search:
-    """The search for the victims of one group."""
+_NONE = _Option(0, 0, frozenset())
 
-    def __init__(self, room: Room, victims: Victims) -> None:
+
+class Search:
+    """The search for the victims of one group, on ``places`` in turn."""
+
+    def __init__(self, room: Room, victims: Victims, places: Places) -> None:
         self._room = room
         self._victims = victims
+        self._places = places
         self._best: Found | None = None
         self._checks = 0
         """How many sets of pods were looked at."""
-        by_node: dict[str, list[Candidate]] = {}
-        for candidate in victims.candidates.values():
-            by_node.setdefault(candidate.node, []).append(candidate)
-        self._nodes = {node: Subsets(pods, self._key) for node, pods in sorted(by_node.items())}
+        self._known: dict[int, tuple[str, Subsets]] = {}
+        """Those places that were looked at: node, and sets of its pods."""
 
     def run(self) -> Found | None:
         """Return the best victims, None if no pods that may go are enough."""
-        if not self._victims.candidates:
+        if not self._places.every:
             return None
         with self._room.node_by_node() as missing:
+            if missing and not (len(self._places) or self._room.constrained):
+                return None
             if missing == 1:
                 self._begin()
-                self._cheapest(self._nodes, lambda node, uids: self._room.gain(node, uids) > 0)
+                self._cheapest()
             elif missing > 1:
                 self._combine(missing)
         if self._best is None or self._room.mixed:
@@ -74,13 +82,26 @@ class Search:
         return self._spared()
 
     def lacking(self) -> set[str]:
-        """Return the nodes that have no room for one more pod even if all go that may go."""
+        """Return the nodes that have no room for a pod even if all go that may go, as far as they are looked at."""
         with self._room.node_by_node():
-            return {node for node, pods in self._nodes.items() if not self._room.gain(node, pods.all)}
+            places = range(len(self._places))
+            known = [self._place(at) for at in places if at in self._known or not self._exhausted]
+            lacking = {node for node, pods in known if pods.all and not self._room.gain(node, pods.all)}
+        return lacking | {self._places.pods(at)[0].node for at in range(len(self._places), self._places.every)}
+
+    def _place(self, at: int) -> tuple[str, Subsets]:
+        """Return the node of a place, and the sets of its pods that may go, each alone."""
+        known = self._known.get(at)
+        if known is None:
+            pods = self._places.pods(at)
+            alone = self._victims.of(each.uid for each in pods if self._victims.completed({each.uid}) is not None)
+            known = self._known[at] = (pods[0].node, Subsets(alone, self._key))
+        return known
 
     def _begin(self) -> None:
-        """Find victims on the first node that has some: sets that cost more need not be tried."""
-        for node, pods in self._nodes.items():
+        """Find victims on one of the first nodes: sets that cost more need not be tried."""
+        for at in range(min(len(self._places), MAX_COMBINED)):
+            node, pods = self._place(at)
             if self._exhausted or (self._room.gain(node, pods.all) and self._confirm(pods.all)):
                 break
         self._best = self._spared()
@@ -107,32 +128,41 @@ class Search:
         completed = self._victims.completed(uids)
         return completed is None or (self._best is not None and self._victims.cost(completed) >= self._best.cost)
 
-    def _confirm(self, uids: frozenset[str]) -> bool:
-        """Take these victims, with all that go along, if they are better than the best, and the group fits then."""
+    def _confirm(self, uids: frozenset[str], *, spared: bool = False) -> bool:
+        """Take these victims, with all that go along, if they are better than the best, and the group fits then.
+
+        ``spared``: without any of them it would not fit.
+        """
         completed = self._victims.completed(uids)
         if completed is None:
             return False
         cost = self._victims.cost(completed)
         if self._best is not None and cost >= self._best.cost:
             return False
-        decision = self._room.decide([self._victims.candidates[uid] for uid in completed])
+        decision = self._room.decide(self._victims.of(completed))
         if decision.placed:
-            self._best = Found(completed, cost, decision)
+            self._best = Found(completed, cost, decision, spared and completed == uids)
         return bool(decision.placed)
 
-    def _cheapest(self, places: dict[str, Subsets], enough: Callable[[str, frozenset[str]], bool]) -> None:
-        """Find the best victims of one place."""
-        needed: dict[str, frozenset[str]] = {}
-        largest = max((len(pods.all) for pods in places.values()), default=0)
-        for size in range(1, largest + 1):
+    def _cheapest(self) -> None:
+        """Find the best victims of one node, in the order of their number."""
+        needed: dict[int, frozenset[str]] = {}
+        for size in range(1, self._places.most + 1):
             if self._best is not None and size > self._best.cost.pods:
                 return
-            for place, pods in places.items():
-                if size > 1 and place not in needed and len(places) > 1:
-                    needed[place] = pods.needed(partial(enough, place))
-                self._try_all(pods, size, partial(enough, place), needed.get(place, frozenset()))
+            for at in self._places.up_to(size, None if self._best is None else self._best.cost):
+                if self._best is not None and self._places.least_cost(at, size) >= self._best.cost:
+                    continue
+                node, pods = self._place(at)
+                enough = partial(self._makes_room, node)
+                if size > 1 and at not in needed:
+                    needed[at] = pods.needed(enough)
+                self._try_all(pods, size, enough, needed.get(at, frozenset()))
                 if self._exhausted:
                     return
+
+    def _makes_room(self, node: str, uids: frozenset[str]) -> bool:
+        return self._room.gain(node, uids) > 0
 
     def _try_all(self, pods: Subsets, size: int, enough: Prune, needed: frozenset[str]) -> None:
         for uids in pods.of_size(size, self._is_worse, lambda uids: not enough(uids), needed):
@@ -145,49 +175,108 @@ class Search:
 
     def _combine(self, missing: int) -> None:
         """Find the best victims on several nodes for several pods, on the first nodes if these have plenty of room."""
-        gains: dict[str, int] = {}
-        for node, pods in self._nodes.items():
-            if gain := min(missing, self._room.gain(node, pods.all)):
-                gains[node] = gain
-            enough = len(gains) >= MAX_COMBINED and sum(gains.values()) >= PLENTY * missing
-            if enough or self._exhausted:
+        options: dict[int, list[_Option]] = {}
+        most: dict[int, int] = {}
+        for at in range(len(self._places)):
+            found, gain = self._growing(at, missing)
+            if gain:
+                options[at], most[at] = found, gain
+            if (len(most) >= MAX_COMBINED and sum(most.values()) >= PLENTY * missing) or self._exhausted:
                 break
-        share = (MAX_WORK - self._room.work) // (1 + len(gains))
-        options = [self._options(node, most, self._room.work + share) for node, most in gains.items()]
-        ordered = sorted((sorted(found, key=_ratio) for found in options if found), key=lambda found: _ratio(found[0]))
-        ordered = ordered[: max(MAX_COMBINED, 2 * missing)]
-        self._extend(ordered, _least(ordered, missing), 0, missing, Cost(), frozenset())
+        self._extend_cheapest(options.values(), missing)
+        if self._exhausted or (self._best is not None and len(options) > MAX_COMBINED):
+            return
+        share = (MAX_WORK - self._room.work) // (2 + len(options))
+        for at, found in options.items():
+            self._add_others(at, found, most[at], self._room.work + share)
+        self._extend_cheapest(options.values(), missing)
+
+    def _extend_cheapest(self, options: Iterable[Sequence[_Option]], missing: int) -> None:
+        """Find the best of all combinations of sets, those that cost least for a pod first."""
+        of_nodes = (sorted(found, key=_ratio) for found in options if found)
+        ordered = sorted(of_nodes, key=lambda found: _ratio(found[0]))
+        self._extend(ordered, _least(ordered, missing), 0, missing, 0, frozenset())
 
     def _extend(
         self,
         options: Sequence[Sequence[_Option]],
-        least: Sequence[Sequence[Cost | None]],
+        least: Sequence[Sequence[int | None]],
         at: int,
         missing: int,
-        cost: Cost,
+        weight: int,
         uids: frozenset[str],
     ) -> None:
         """Try the sets of the nodes from ``at`` on, for so many ``missing`` pods; ``uids`` go already."""
         if missing <= 0:
-            self._confirm(uids)
+            self._confirm(uids, spared=missing == 0)
             return
         more = least[at][missing]
         if more is None or self._exhausted or (uids and self._is_worse(uids)):
             return
-        if self._best is not None and cost.plus(more) >= self._best.cost:
+        if self._best is not None and weight + more >= self._best.cost.weight:
             return
         self._room.work += 1
-        for each in options[at]:
-            self._extend(options, least, at + 1, missing - each.gain, cost.plus(each.cost), uids | each.uids)
-        self._extend(options, least, at + 1, missing, cost, uids)
+        after = least[at + 1]
+        ways = [
+            (rest, each) for each in (*options[at], _NONE) if (rest := after[max(0, missing - each.gain)]) is not None
+        ]
+        for _, each in sorted(ways, key=lambda way: way[0] + way[1].weight):
+            self._extend(options, least, at + 1, missing - each.gain, weight + each.weight, uids | each.uids)
 
-    def _options(self, node: str, most: int, until: int) -> list[_Option]:
-        """Return sets of pods of one node without any that could be spared for the same gain.
+    def _growing(self, place: int, missing: int) -> tuple[list[_Option], int]:
+        """Return sets of pods of one node that grow, from those on that have most, and the gain if all of them go.
 
-        ``most``: the largest gain; ``until``: the work after which no more are tried.
+        None has pods that could be spared for the same gain. No gain is larger than needed.
         """
-        pods = self._nodes[node]
+        node, pods = self._place(place)
+        order = self._in_order(pods.all)
+        gains = self._room.gains(node, order)
         found: list[_Option] = []
+        gained, start, useless = 0, 0, set[str]()
+        for number, gain in enumerate(gains, start=1):
+            if gain == gained:
+                continue
+            for uid in order[start : number - 1]:
+                if self._room.gain(node, frozenset(order[:number]) - useless - {uid}) >= gain:
+                    useless.add(uid)
+            uids = frozenset(order[:number]) - useless
+            gained, start = gain, number
+            if self._victims.completed(uids) is not None and (not useless or self._room.gain(node, uids) >= gain):
+                found.append(_Option(self._victims.cost(uids).weight, min(gain, missing), uids))
+            if gain >= missing:
+                break
+        return found, min(missing, max(gains, default=0))
+
+    def _in_order(self, uids: Iterable[str]) -> list[str]:
+        """Return pods of a node: those with many cards first, or with much CPU; of one card one after the other."""
+        pods = self._victims.of(uids)
+        cards: dict[str, list[str]] = {}
+        cpu: dict[str, int] = {}
+        for each in pods:
+            held = self._room.held(each)
+            cards[each.uid] = [] if held is None else [at.id for grant in held.grants for at in grant.devices]
+            cpu[each.uid] = 0 if held is None or cards[each.uid] else dict(held.resources).get("cpu", 0)
+        on_card: dict[str, list[int]] = {}
+        for each in pods:
+            for card in cards[each.uid][:1]:
+                on_card.setdefault(card, []).append(each.priority)
+
+        def key(candidate: Candidate) -> tuple[object, ...]:
+            of_pod = cards[candidate.uid]
+            first = of_pod[0] if of_pod else ""
+            together = on_card.get(first, [candidate.priority])
+            return (
+                -len(of_pod), -cpu[candidate.uid], len(together), max(together), first,
+                candidate.priority, -candidate.pod.created, candidate.uid,
+            )  # fmt: skip
+
+        return [each.uid for each in sorted(pods, key=key)]
+
+    def _add_others(self, place: int, found: list[_Option], most: int, until: int) -> None:
+        """Add other sets of pods of one node, which gain ``most`` if all go; ``until``: the work at which it ends."""
+        node, pods = self._place(place)
+        if until - self._room.work < len(pods.all) * (1 + most):
+            return
 
         def rejected(uids: frozenset[str]) -> bool:
             self._checks += 1
@@ -200,39 +289,47 @@ class Search:
         needed = pods.needed(lambda uids: self._room.gain(node, uids) > 0)
         for size in range(max(1, len(needed)), len(pods.all) + 1):
             for uids in pods.of_size(size, rejected, lambda uids: not self._room.gain(node, uids), needed):
-                if self._exhausted or self._room.work > until or len(found) == MAX_OPTIONS:
-                    return found
+                if self._exhausted or self._room.work > until or len(found) >= MAX_OPTIONS:
+                    return
                 gain = min(most, self._room.gain(node, uids))
-                if gain and not any(each.gain >= gain and each.uids < uids for each in found):
-                    found.append(_Option(self._victims.cost(uids), gain, uids))
+                if gain and not any(each.gain >= gain and each.uids <= uids for each in found):
+                    found.append(_Option(self._victims.cost(uids).weight, gain, uids))
             counts = [self._count(each.uids) for each in found if each.gain >= most]
             if counts and size >= min(counts):
                 break
-        return found
 
     def _count(self, uids: frozenset[str]) -> int:
         """Return how many pods go if these go."""
-        return len(self._victims.completed(uids) or self._victims.candidates)
+        return len(self._victims.completed(uids) or uids)
 
     # All pods at once
 
     def _of_all(self) -> None:
-        """Find victims among all pods by decisions about the whole group."""
-        everything = Subsets(self._victims.candidates.values(), self._key)
+        """Find victims among the pods of many nodes by decisions about the whole group."""
+        pods: list[Candidate] = []
+        for at in range(self._places.every):
+            if len(pods) >= MAX_PODS:
+                break
+            pods += self._victims.of(sorted(self._place(at)[1].all))
 
-        def enough(_: str, uids: frozenset[str]) -> bool:
+        def enough(uids: frozenset[str]) -> bool:
             completed = self._victims.completed(uids)
-            return bool(completed and self._room.decide([self._victims.candidates[uid] for uid in completed]).placed)
+            return bool(completed and self._room.decide(self._victims.of(completed)).placed)
 
         if self._best is None:
-            self._take_in_order()
-        if self._best is not None:
-            self._cheapest({_EVERYWHERE: everything}, enough)
+            self._take_in_order(pods)
+        if self._best is None:
+            return
+        everything, needed = Subsets(pods, self._key), frozenset[str]()
+        for size in range(1, len(pods) + 1):
+            if self._exhausted or size > self._best.cost.pods:
+                return
+            needed = everything.needed(enough) if size == 2 else needed
+            self._try_all(everything, size, enough, needed)
 
-    def _take_in_order(self) -> None:
+    def _take_in_order(self, pods: Iterable[Candidate]) -> None:
         """Take pods of low priority until the group fits."""
-        order = sorted(self._victims.candidates.values(), key=lambda each: (each.priority, -each.pod.created, each.uid))
-        names = [each.uid for each in order]
+        names = [each.uid for each in sorted(pods, key=lambda each: (each.priority, -each.pod.created, each.uid))]
         gone: frozenset[str] = frozenset()
         growing: list[tuple[frozenset[str], list[str]]] = []
         """Pods that may go together, and those that go in addition: ever more at a time, fewer where they may not."""
@@ -256,37 +353,42 @@ class Search:
 
     def _spared(self) -> Found | None:
         """Return the best victims without those that can be spared, alone or with their gang, important ones first."""
-        if self._best is None:
-            return None
-        found, candidates = self._best, self._victims.candidates
-        for uid in sorted(found.victims, key=lambda uid: (-candidates[uid].priority, uid)):
-            group = {each for each in found.victims if candidates[each].group == candidates[uid].group}
-            for spared in ({uid}, group):
-                fewer = self._victims.completed(found.victims - spared) if uid in found.victims else None
+        if self._best is None or self._best.spared:
+            return self._best
+        found = self._best
+        for candidate in sorted(self._victims.of(found.victims), key=lambda each: (-each.priority, each.uid)):
+            group = {each.uid for each in self._victims.of(found.victims) if each.group == candidate.group}
+            for spared in ({candidate.uid}, group):
+                if self._exhausted or candidate.uid not in found.victims:
+                    break
+                fewer = self._victims.completed(found.victims - spared)
                 if fewer is None or not fewer < found.victims:
                     continue
-                decision = self._room.decide([candidates[each] for each in fewer])
+                decision = self._room.decide(self._victims.of(fewer))
                 if decision.placed:
-                    found = Found(fewer, self._victims.cost(fewer), decision)
+                    found = Found(fewer, self._victims.cost(fewer), decision, spared=False)
         return found
 
 
-def _ratio(option: _Option) -> tuple[float, float]:
+def _ratio(option: _Option) -> float:
     """Return what a pod of the group costs."""
-    return option.cost.pods / option.gain, option.cost.priorities / option.gain
+    return option.weight / option.gain
 
 
-def _least(options: Sequence[Sequence[_Option]], missing: int) -> list[list[Cost | None]]:
-    """Return for each node, and each number of missing pods, what room for them costs at least there and after it."""
-    least: list[list[Cost | None]] = [[Cost(), *[None] * missing]]
+def _least(options: Sequence[Sequence[_Option]], missing: int) -> list[list[int | None]]:
+    """Return for each node, and each number of missing pods, the weight of room for them there and after it, at least.
+
+    None where there is not enough room.
+    """
+    least: list[list[int | None]] = [[0, *[None] * missing]]
     for of_node in reversed(options):
         after = least[-1]
         here = list(after)
         for number in range(1, missing + 1):
-            for each in of_node:
-                rest = after[max(0, number - each.gain)]
+            for weight, gain, *_ in of_node:
+                rest = after[max(0, number - gain)]
                 before = here[number]
-                if rest is not None and (before is None or each.cost.plus(rest) < before):
-                    here[number] = each.cost.plus(rest)
+                if rest is not None and (before is None or weight + rest < before):
+                    here[number] = weight + rest
         least.append(here)
     return least[::-1]

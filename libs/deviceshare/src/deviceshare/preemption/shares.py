@@ -101,14 +101,14 @@ def larger_share(queues: Queues, preemptor: Preemptor) -> Allows:
     return allows
 
 
-def within_budgets(budgets: Mapping[GroupKey, int]) -> Allows:
+def within_budgets(budget: Callable[[GroupKey], int]) -> Allows:
     """Return the rule of the plugin ``tdm``: of each job at most so many pods go at a time.
 
     Source: Volcano pkg/scheduler/plugins/tdm (maxVictims).
     """
 
     def allows(victims: Sequence[Candidate]) -> bool:
-        return all(number <= budgets[group] for group, number in Counter(each.group for each in victims).items())
+        return all(number <= budget(group) for group, number in Counter(each.group for each in victims).items())
 
     return allows
 

@@ -1,6 +1,8 @@
 """The sets of pods of one place to try, smaller ones first. Pods that are alike are not tried in each other's place."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import accumulate
 
 from deviceshare.preemption.candidates import Candidate
 
@@ -20,9 +22,12 @@ class Subsets:
             alike.setdefault(key(each), []).append(each)
         self._classes: Sequence[Sequence[str]] = [[each.uid for each in members] for members in alike.values()]
         self.all = frozenset(uid for members in self._classes for uid in members)
-        self._from = [
-            frozenset(uid for members in self._classes[at:] for uid in members) for at in range(len(self._classes))
-        ]
+        self._left = [*accumulate((len(members) for members in reversed(self._classes)), initial=0)][::-1]
+        """How many pods there are from each class on."""
+        self._from = cache(self._from_class)
+
+    def _from_class(self, at: int) -> frozenset[str]:
+        return frozenset(uid for members in self._classes[at:] for uid in members)
 
     def needed(self, enough: Prune) -> frozenset[str]:
         """Return the pods of which none may stay, even if all others go; all of them if that is not ``enough``."""
@@ -46,13 +51,13 @@ class Subsets:
         if not left:
             yield chosen
             return
-        if at == len(self._classes) or len(self._from[at]) < left:
+        if at == len(self._classes) or self._left[at] < left:
             return
         members = self._classes[at]
         if members[0] in chosen:
             yield from self._extend(chosen, at + 1, left, prune, useless)
             return
-        if left > 1 and useless(chosen | self._from[at]):
+        if left > 1 and useless(chosen | self._from(at)):
             return
         for number in range(min(left, len(members)), -1, -1):
             more = chosen.union(members[:number])

@@ -1,6 +1,7 @@
 """Sets of victims: who goes along, whether they may go together, and which of two sets is better."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Set
+from functools import cache
 from typing import NamedTuple
 
 from deviceshare.model import GroupKey
@@ -9,6 +10,9 @@ from deviceshare.preemption.candidates import Candidate
 from deviceshare.preemption.gangs import Gang
 from deviceshare.preemption.shares import Allows
 
+_POD = 1 << 60
+"""More than any sum of priorities."""
+
 
 class Cost(NamedTuple):
     """The cost of victims: fewer pods are better, then a lower sum of their priorities."""
@@ -16,48 +20,55 @@ class Cost(NamedTuple):
     pods: int = 0
     priorities: int = 0
 
-    def plus(self, other: "Cost") -> "Cost":
-        """Return the cost of both."""
-        return Cost(self.pods + other.pods, self.priorities + other.priorities)
+    @property
+    def weight(self) -> int:
+        """The cost as one number: weights of sets without common pods add up."""
+        return self.pods * _POD + self.priorities
 
 
 class Victims:
-    """The pods that may go, each alone, and the rules for several of them.
+    """Which of the candidates go together; ``candidate`` returns one that may go by its uid, None if it may not.
 
     The rules are monotonic: a pod that may not go with some others may not go with more of them.
     """
 
     def __init__(
-        self, gangs: Mapping[GroupKey, Gang], budgets: Budgets, allows: Allows, candidates: Iterable[Candidate]
+        self,
+        candidate: Callable[[str], Candidate | None],
+        gang: Callable[[GroupKey], Gang | None],
+        budgets: Budgets,
+        allows: Allows,
     ) -> None:
-        self._budgets, self._allows, self._gangs = budgets, allows, gangs
-        self.candidates = {each.uid: each for each in candidates}
-        for uid in [uid for uid in self.candidates if self.completed(frozenset((uid,))) is None]:
-            self.candidates.pop(uid)
+        self._candidate, self._gang = cache(candidate), cache(gang)
+        self._budgets, self._allows = budgets, allows
+
+    def of(self, uids: Iterable[str]) -> list[Candidate]:
+        """Return candidates by their uid."""
+        return [candidate for uid in uids if (candidate := self._candidate(uid)) is not None]
 
     def completed(self, uids: Set[str]) -> frozenset[str] | None:
         """Return who goes if these pods go: gangs that lose their minimum go whole. None if they may not."""
         by_gang: dict[GroupKey, set[str]] = {}
-        for uid in uids:
-            group = self.candidates[uid].group
-            if group in self._gangs:
-                by_gang.setdefault(group, set()).add(uid)
+        for candidate in self.of(uids):
+            by_gang.setdefault(candidate.group, set()).add(candidate.uid)
         gone = set(uids)
         for group, members in by_gang.items():
-            together = self._gangs[group].with_all_that_go(members)
+            gang = self._gang(group)
+            together = members if gang is None else gang.with_all_that_go(members)
             if together is None:
                 return None
             gone.update(together)
-        if not gone <= self.candidates.keys() or self._budgets.exceeded(gone):
+        candidates = self.of(sorted(gone))
+        if len(candidates) < len(gone) or self._budgets.exceeded(each.pod for each in candidates):
             return None
-        return frozenset(gone) if self._allows([self.candidates[uid] for uid in sorted(gone)]) else None
+        return frozenset(gone) if self._allows(candidates) else None
 
     def cost(self, uids: Iterable[str]) -> Cost:
         """Return the cost of victims."""
-        priorities = [self.candidates[uid].priority for uid in uids]
+        priorities = [each.priority for each in self.of(uids)]
         return Cost(len(priorities), sum(priorities))
 
     def binding(self, candidate: Candidate) -> tuple[str, str]:
         """Return what it depends on who goes along with a pod: its gang and task, or nothing."""
-        gang = self._gangs.get(candidate.group)
+        gang = self._gang(candidate.group)
         return (candidate.group, candidate.pod.task) if gang is not None and gang.bound_together else ("", "")

@@ -33,6 +33,8 @@ from deviceshare.scheduler.priority_classes import PriorityClasses
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
 from deviceshare.state import Holding, with_resized
 
+MAX_MOVED = 10_000
+"""Pods that are gone and are remembered, besides two for each that there is, until victims are looked for again."""
 STARTED = ("Running", "Unknown", "Completed")
 """Phases of PodGroups whose pods were placed. A gang that is placed in the round that admits it is not signed."""
 
@@ -71,6 +73,8 @@ class ClusterState:
         self.classifier = PodClassifier(self.allocator)
         self.relabelled: set[str] = set()
         """Namespaces whose groups to check in the next round: their labels have changed, by which queues select."""
+        self.moved: set[str] | None = None
+        """The pods that may have moved, or changed, since victims were looked for; None until they are."""
         self.crowded: set[str] = set()
         """Nodes that may be overcommitted: pods without a claim were bound there, or the node has changed."""
 
@@ -115,6 +119,7 @@ class ClusterState:
 
     def charge(self, node: str, uid: str) -> None:
         """Update what a pod holds on a node, which may be nothing any more."""
+        self._mark_moved(uid)
         claim = self.claim_on(node, uid)
         pod = self.pods.get(uid)
         before = self.allocator.holding(node, uid)
@@ -146,6 +151,12 @@ class ClusterState:
         elif pod is None or not (pod.claims or pod.fact.node):
             self.accounts.release(uid)
         self._of_holding_changed(before, after, bound=pod is not None and bool(pod.fact.node))
+
+    def _mark_moved(self, *uids: str) -> None:
+        if self.moved is not None:
+            self.moved.update(uids)
+            if len(self.moved) > MAX_MOVED + 2 * len(self.pods):
+                self.moved = None  # they are all read again
 
     def _of_holding_changed(self, before: Holding | None, after: Holding | None, *, bound: bool) -> None:
         """Retry the groups that may have room since a pod, ``bound`` or not, holds something else on a node."""
@@ -180,6 +191,7 @@ class ClusterState:
     def account(self, pod: PodRecord) -> None:
         """Add a pod to the account of its queue, or to the pods of other schedulers."""
         fact = pod.fact
+        self._mark_moved(fact.uid)
         if (not fact.node or pod.claims) and fact.scheduler not in self.schedulers:
             self.schedulers.add(fact.scheduler)
             for other in self.pods.values():
@@ -210,6 +222,7 @@ class ClusterState:
     def set_node(self, fact: NodeFact) -> None:
         """Add or update a node."""
         self.allocator.set_node(fact)
+        self._mark_moved(*(uid for uid, _ in self.allocator.holdings_on(fact.name)))
         self.crowded.add(fact.name)
         self._of_nodes_changed(self.accounts.set_node(fact))
 
@@ -257,6 +270,7 @@ class ClusterState:
     def set_priority_class(self, name: str, fact: PriorityClassFact | None) -> None:
         """Add or update a PriorityClass, None if it is gone."""
         self.priority_classes.put(name, fact)
+        self._mark_moved(*self.pods)
         self.reconsider_all()
 
     def set_namespace(self, name: str, fact: NamespaceFact | None) -> None:
@@ -300,6 +314,7 @@ class ClusterState:
     def remove_node(self, name: str) -> None:
         """Remove a node."""
         self.allocator.remove_node(name)
+        self._mark_moved(*(uid for uid, _ in self.allocator.holdings_on(name)))
         self._of_nodes_changed(self.accounts.remove_node(name))
 
     def _of_nodes_changed(self, recounted: Iterable[GroupKey]) -> None:

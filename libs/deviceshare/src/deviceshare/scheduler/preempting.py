@@ -8,6 +8,7 @@ from deviceshare.preemption import (
     RECLAIM,
     Budgets,
     Candidate,
+    CandidateTable,
     Cluster,
     Gang,
     Preemption,
@@ -25,29 +26,72 @@ _REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 _ACTIONS = {"preempt": PREEMPT, "gangpreempt": PREEMPT, "reclaim": RECLAIM, "gangreclaim": RECLAIM}
 
 
-def preempt_for(cluster: ClusterState, key: GroupKey, now: Now) -> Preemption:
-    """Return which pods go for a waiting group by the configured actions."""
-    conf = cluster.allocator.conf
-    actions = list(dict.fromkeys(_ACTIONS[action] for action in conf.actions if action in _ACTIONS))
-    if not actions:
-        return Preemption(obstacle="neither the action preempt nor reclaim is configured")
-    record = cluster.groups.get(key)
-    if record is None:
-        return Preemption(obstacle="there is no such group")
-    if record.applies:
-        return Preemption(obstacle="the group is not admitted to its queue")
-    cluster.accounts.refresh()
-    ready = readiness(cluster, record, {}, now.monotonic)
-    if ready.job is None:
-        return Preemption(obstacle="; ".join(sorted({obstacle.text for _, obstacle in ready.obstacles})))
-    job = ready.job
-    preemptor = Preemptor(group=job.group, queue=job.queue, priority=job.priority)
-    if obstacle := _obstacle(cluster, job):
-        return Preemption(obstacle=obstacle)
-    revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
-    rules = [(action, Rules(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
-    with cluster.dispatcher.reservations.enforced(except_for=key):
-        return preempt(_known(cluster, preemptor), preemptor, rules, conf.preemption_victims)
+class Preempting:
+    """Finds the pods that go for a group; keeps the candidates from the first call on."""
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self._cluster = cluster
+        self._table: CandidateTable | None = None
+
+    def preempt(self, key: GroupKey, now: Now, *, explain: bool) -> Preemption:
+        """Return which pods go for a waiting group by the configured actions; ``explain``: see :func:`.preempt`."""
+        cluster = self._cluster
+        conf = cluster.allocator.conf
+        actions = list(dict.fromkeys(_ACTIONS[action] for action in conf.actions if action in _ACTIONS))
+        if not actions:
+            return Preemption(obstacle="neither the action preempt nor reclaim is configured")
+        record = cluster.groups.get(key)
+        if record is None:
+            return Preemption(obstacle="there is no such group")
+        if record.applies:
+            return Preemption(obstacle="the group is not admitted to its queue")
+        cluster.accounts.refresh()
+        ready = readiness(cluster, record, {}, now.monotonic)
+        if ready.job is None:
+            return Preemption(obstacle="; ".join(sorted({obstacle.text for _, obstacle in ready.obstacles})))
+        job = ready.job
+        preemptor = Preemptor(group=job.group, queue=job.queue, priority=job.priority)
+        if obstacle := _obstacle(cluster, job):
+            return Preemption(obstacle=obstacle)
+        revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
+        rules = [(action, Rules(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
+        known = Cluster(
+            allocator=cluster.allocator,
+            queues=cluster.accounts,
+            candidates=self._candidates(),
+            gang=lambda group: _gang(cluster, cluster.groups[group], preemptor),
+            budgets=Budgets(cluster.budgets.values(), lambda: (record.fact for record in cluster.pods.values())),
+            job_budget=lambda group: _job_budget(cluster, cluster.groups[group]),
+        )
+        with cluster.dispatcher.reservations.enforced(except_for=key):
+            return preempt(known, preemptor, rules, conf.preemption_victims, explain=explain)
+
+    def _candidates(self) -> CandidateTable:
+        """Return the candidates as they are now."""
+        cluster = self._cluster
+        if self._table is None or cluster.moved is None:
+            self._table = CandidateTable(cluster.allocator)
+            cluster.moved = set(cluster.pods)
+        moved, cluster.moved = cluster.moved, set()
+        for uid in sorted(moved):
+            self._update(self._table, uid)
+        return self._table
+
+    def _update(self, table: CandidateTable, uid: str) -> None:
+        cluster = self._cluster
+        record = cluster.pods.get(uid)
+        fact = None if record is None else record.fact
+        if fact is None or not fact.node or fact.ended:
+            table.drop(uid)
+        elif fact.terminating:
+            table.drop(uid)
+            table.leaving[uid] = fact.node
+        elif fact.scheduler in cluster.schedulers:
+            group = cluster.groups[fact.group].fact
+            priority = fact.priority if group is None else cluster.priority_classes.of(group)
+            table.put(Candidate(pod=fact, node=fact.node, queue=cluster.queue_of(fact), job_priority=priority))
+        else:
+            table.drop(uid)
 
 
 def _obstacle(cluster: ClusterState, job: Job) -> str:
@@ -70,36 +114,6 @@ def _starving(cluster: ClusterState) -> set[str]:
         if found:
             return found
     return set()
-
-
-def _known(cluster: ClusterState, preemptor: Preemptor) -> Cluster:
-    candidates, leaving = [], []
-    for uid, record in cluster.pods.items():
-        fact = record.fact
-        if not fact.node or fact.ended:
-            continue
-        if fact.terminating:
-            leaving.append((uid, fact.node))
-        elif fact.scheduler in cluster.schedulers:
-            group = cluster.groups[fact.group]
-            candidates.append(
-                Candidate(
-                    pod=fact,
-                    node=fact.node,
-                    queue=cluster.queue_of(fact),
-                    job_priority=fact.priority if group.fact is None else cluster.priority_classes.of(group.fact),
-                )
-            )
-    groups = {each.group for each in candidates}
-    return Cluster(
-        allocator=cluster.allocator,
-        queues=cluster.accounts,
-        candidates=candidates,
-        gangs={key: _gang(cluster, cluster.groups[key], preemptor) for key in groups},
-        budgets=Budgets(cluster.budgets.values(), (record.fact for record in cluster.pods.values())),
-        job_budgets={key: _job_budget(cluster, cluster.groups[key]) for key in groups},
-        leaving=leaving,
-    )
 
 
 def _revocable(cluster: ClusterState) -> set[str]:

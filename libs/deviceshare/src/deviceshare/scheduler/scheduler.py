@@ -30,7 +30,7 @@ from deviceshare.scheduler.facts import Applied, Facts
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.overcommit import overcommitted_claims
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
-from deviceshare.scheduler.preempting import preempt_for
+from deviceshare.scheduler.preempting import Preempting
 from deviceshare.scheduler.readiness import queue_obstacle
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
 from deviceshare.scheduler.reporter import Reporter
@@ -69,6 +69,7 @@ class Scheduler:
         """What is known of the cluster, to be read."""
         self._reporter = Reporter()
         self._deciding = Deciding(self.cluster, self._reporter, name)
+        self._preempting = Preempting(self.cluster)
         self._facts = Facts(self.cluster, self._deciding, name)
 
     # What is known
@@ -304,9 +305,12 @@ class Scheduler:
             for claim in overcommitted_claims(self.cluster, node):
                 yield node, claim
 
-    def preempt(self, key: GroupKey, now: Now) -> Preemption:
-        """Return which pods have to go so that a waiting group fits, and where its pods go then; nothing is changed."""
-        return preempt_for(self.cluster, key, now)
+    def preempt(self, key: GroupKey, now: Now, *, explain: bool = True) -> Preemption:
+        """Return which pods have to go so that a waiting group fits, and where its pods go then; nothing is changed.
+
+        ``explain``: whether to say why no pod goes (:func:`deviceshare.preemption.preempt`).
+        """
+        return self._preempting.preempt(key, now, explain=explain)
 
     # Trials
 

@@ -1,0 +1,115 @@
+"""All pods on nodes that may be candidates, kept between decisions: a decision looks at the few that matter."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from deviceshare.allocation import Allocator
+from deviceshare.preemption.candidates import Candidate, Preemptor
+from deviceshare.state import Bools, Ints
+
+_FEWEST_SLOTS = 64
+
+
+class CandidateTable:
+    """The candidates in slots of arrays, and the pods that are terminating.
+
+    ``leaving``: the node of each of these, by uid.
+    """
+
+    def __init__(self, allocator: Allocator) -> None:
+        self.allocator = allocator
+        self.removals = allocator.removals()
+        """What each candidate holds."""
+        self._slots: dict[str, int] = {}
+        self._unused: list[int] = []
+        self._candidates: list[Candidate | None] = []
+        self.priority, self._job_priority, self._queue, self._group = (np.zeros(0, dtype=np.int64) for _ in range(4))
+        """int64[slots] each; queue and group by the hash of their name: equal hashes are looked at again."""
+        self._preemptable: Bools = np.zeros(0, dtype=np.bool_)
+        self._levels: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        """For each queue the priorities of the jobs of its preemptable candidates, with their number."""
+        self.leaving: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return (candidate for candidate in self._candidates if candidate is not None)
+
+    def get(self, uid: str) -> Candidate | None:
+        """Return a candidate by its uid, None if there is none."""
+        slot = self._slots.get(uid)
+        return None if slot is None else self._candidates[slot]
+
+    def at(self, slots: Ints) -> list[Candidate]:
+        """Return the candidates in these slots."""
+        found = (self._candidates[slot] for slot in slots.tolist())
+        return [candidate for candidate in found if candidate is not None]
+
+    def put(self, candidate: Candidate) -> None:
+        """Add or update a candidate."""
+        self.drop(candidate.uid)
+        slot = self._unused.pop() if self._unused else self._add()
+        self._slots[candidate.uid], self._candidates[slot] = slot, candidate
+        self.priority[slot], self._job_priority[slot] = candidate.priority, candidate.job_priority
+        self._queue[slot], self._group[slot] = hash(candidate.queue), hash(candidate.group)
+        self._preemptable[slot] = candidate.pod.preemptable
+        if candidate.pod.preemptable:
+            self._levels[candidate.queue][candidate.job_priority] += 1
+        holding = self.allocator.holding(candidate.node, candidate.uid)
+        if holding is not None:
+            self.removals.put(slot, candidate.node, holding)
+
+    def drop(self, uid: str) -> None:
+        """Remove a pod, if present."""
+        self.leaving.pop(uid, None)
+        slot = self._slots.pop(uid, None)
+        candidate = None if slot is None else self._candidates[slot]
+        if slot is None or candidate is None:
+            return
+        if self._preemptable[slot]:
+            levels = self._levels[candidate.queue]
+            levels[candidate.job_priority] -= 1
+            if not levels[candidate.job_priority]:
+                del levels[candidate.job_priority]
+            if not levels:
+                del self._levels[candidate.queue]
+        self.removals.drop(slot)
+        self._preemptable[slot] = False
+        self._candidates[slot] = None
+        self._unused.append(slot)
+
+    def _add(self) -> int:
+        slot = len(self._candidates)
+        self._candidates.append(None)
+        if slot == self.removals.slots:
+            more = max(slot // 2, _FEWEST_SLOTS)
+            self.removals.reserve(more)
+            self.priority, self._job_priority, self._queue, self._group = (
+                np.pad(values, (0, more)) for values in (self.priority, self._job_priority, self._queue, self._group)
+            )
+            self._preemptable = np.pad(self._preemptable, (0, more))
+        return slot
+
+    # Who may go
+
+    def has_any(self, preemptor: Preemptor, *, preempts: bool, by_priority: bool) -> bool:
+        """Return whether :meth:`able` may find some, without looking at the pods."""
+        if not preempts:
+            return any(queue != preemptor.queue for queue in self._levels)
+        levels = self._levels.get(preemptor.queue, ())
+        return any(level < preemptor.priority for level in levels) or (
+            bool(levels) and (preemptor.group.placed > 0 or not by_priority)
+        )
+
+    def able(self, preemptor: Preemptor, *, preempts: bool, by_priority: bool) -> Bools:
+        """Return bool[slots]: all pods that may go by queue and priority, and perhaps some more.
+
+        ``preempts``: those of the queue of the group, else those of the others; ``by_priority``: only lower ones.
+        """
+        of_queue = self._queue == hash(preemptor.queue)
+        found: Bools = self._preemptable & (of_queue if preempts else ~of_queue)
+        if preempts and by_priority:
+            own = self._group == hash(preemptor.group.key)
+            lowest = min(pod.priority for pod in preemptor.pods)
+            found &= (self._job_priority < preemptor.priority) | (own & (self.priority < lowest))
+        return found
