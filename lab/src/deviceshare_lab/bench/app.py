@@ -202,6 +202,26 @@ def curve(
     curve.bench_curve(*sizes, pods, runs, plots, as_json=json)
 
 
+@app.command("preemption")
+def preemption(
+    nodes: Annotated[int, typer.Option(metavar="N", min=16, help="Nodes.")] = 5000,
+    devices: Annotated[int, typer.Option(metavar="N", min=8, max=64, help="Cards on each node, all in use.")] = 8,
+    decisions: Annotated[int, typer.Option(metavar="N", min=1, help="Decisions for each group.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure how long it takes to find the pods that go for a group: one process, no bus, nobody is evicted.
+
+    A pod for one card, a pod for eight, a gang of 64, and a pod of the lowest priority, for which none may go, each in
+    a cluster with about one pod a card. Between two decisions 50 pods change.
+
+    milliseconds_first: of the first decision for the group; the very first reads all pods. milliseconds_p50,
+    milliseconds_max: of the others. All are CPU time. victims, sum_of_priorities: the pods that would go.
+    """
+    from deviceshare_lab.bench.preemption import command
+
+    command.bench_preemption(nodes, devices, decisions, as_json=json)
+
+
 @app.command("restart")
 def restart(
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes with hami-core cards.")] = 5000,

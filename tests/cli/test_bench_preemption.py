@@ -1,0 +1,25 @@
+"""`deviceshare lab bench preemption`: a group gets victims, and one of the lowest priority none."""
+
+import json
+
+from deviceshare_cli.main import app
+from typer.testing import CliRunner
+
+
+def test_pods_go_for_all_groups_but_that_of_the_lowest_priority():
+    options = ["--nodes", "20", "--decisions", "2"]
+    done = CliRunner().invoke(app, ["lab", "bench", "preemption", *options, "--json"])
+    assert not done.exception
+    groups = json.loads(done.output)["groups"]
+    assert {name: bool(each["victims"]) for name, each in groups.items()} == {
+        "one card": True,
+        "eight cards": True,
+        "gang of 64": True,
+        "nobody may go": False,
+    }
+    assert groups["one card"]["victims"] == 1
+    assert groups["eight cards"]["victims"] <= 8
+    assert 32 <= groups["gang of 64"]["victims"] <= 64
+    assert all(0 < each["milliseconds_p50"] <= each["milliseconds_max"] for each in groups.values())
+    shown = CliRunner().invoke(app, ["lab", "bench", "preemption", *options]).output
+    assert "gang of 64" in shown
