@@ -1,0 +1,29 @@
+"""Random clusters find bugs that are seeded into the search for victims."""
+
+import pytest
+from library.test_preemption_random import answer
+from support.preemption_bugs import BUGS
+
+SEEDS = 60
+KINDS = ({}, {"reclaim": True}, {"mixed": True})
+
+
+def is_found() -> bool:
+    """Return whether some random cluster gets another answer than the exact search gives."""
+    for seed in range(SEEDS):
+        for kind in KINDS:
+            try:
+                ours, best = answer(seed, **kind)
+            except AssertionError:  # who may go, or what fits
+                return True
+            if ours != best:
+                return True
+    return False
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", BUGS)
+def test_a_seeded_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = BUGS[name]
+    monkeypatch.setattr(bug.of, bug.name, bug.wrong(vars(bug.of)[bug.name]))
+    assert is_found()
