@@ -13,6 +13,7 @@ from deviceshare.families import FAMILIES, device_resources
 from deviceshare.kernels import Changes, TieOrder
 from deviceshare.model import INIT, WHOLE, ContainerGrant, HostPort, Labels, NodeFact, Resources, Tenant
 from deviceshare.state import (
+    CardShare,
     CardTable,
     CardView,
     Holding,
@@ -107,7 +108,7 @@ class NodeTable:
             self._counted.forget(row)
             for holding in self._holdings_on(node.name):
                 self._charge_cards(row, holding, 1)
-            self._recount(row, range(len(node.cards)), node.name)
+            self._count_cards(row, node.name)
         self._resources.set_node(row, node.allocatable)
         self._cards.set_model(row, model_of(node))
         self._nodes[row] = node
@@ -254,9 +255,8 @@ class NodeTable:
         row = self._rows.get(node)
         if row is None:
             return
-        counted = self._charge_cards(row, holding, sign)
-        if counted:
-            self._recount(row, counted, node, holding if last else None)
+        for column, shares in self._charge_cards(row, holding, sign).items():
+            self._count(row, column, node, shares if last else None)
         self._charge_node(row, holding, sign)
         if self._placed is not None:
             self._placed.charge(row, holding.tenant, sign)
@@ -271,50 +271,57 @@ class NodeTable:
         if tenant.volumes or tenant.disks:
             self.volumes.charge(row, tenant, sign)
 
-    def _charge_cards(self, row: int, holding: Holding, sign: int) -> Collection[int]:
-        """Add or subtract the cards of a holding; return the columns of cards that their family counts itself.
+    def _charge_cards(self, row: int, holding: Holding, sign: int) -> dict[int, list[CardShare]]:
+        """Add or subtract the cards of a holding; return its shares of cards that their family counts, by column.
 
         Skips devices that the node does not have.
         """
+        cards, counted = self._cards.cards[row], dict[int, list[CardShare]]()
         init = False
         # A generator would cost a fifth of the whole charge.
         for grant in holding.grants:
             init = init or grant.stage == INIT
         if init:
-            found = [
-                (self._cards.column(row, name, shares[0].device.index), shares)
-                for name, shares in shares_by_card(holding.grants).items()
-            ]
-            charged = [(at, usage_of(self._cards.cards[row][at], shares)) for at, shares in found if at >= 0]
-        else:
-            # Containers that run at the same time add up.
-            charged = []
-            for grant in holding.grants:
-                for device in grant.devices:
-                    at = self._cards.column(row, device.id, device.index)
-                    if at >= 0:
-                        memory = self._cards.cards[row][at].memory if device.memory == WHOLE else device.memory
-                        charged.append((at, Usage(memory, device.cores, 1)))
-        counted: dict[int, None] = {}
-        for at, (memory, cores, slots) in charged:
-            if self._cards.cards[row][at].mode in self._counted.modes:
-                counted[at] = None
-            else:
-                self._cards.charges.add(row, at, sign * memory, sign * cores, sign * slots)
+            for name, shares in shares_by_card(holding.grants).items():
+                at = self._cards.column(row, name, shares[0].device.index)
+                if at >= 0 and cards[at].mode in self._counted.modes:
+                    counted[at] = shares
+                elif at >= 0:
+                    memory, cores, slots = usage_of(cards[at], shares)
+                    self._cards.charges.add(row, at, sign * memory, sign * cores, sign * slots)
+            return counted
+        # Containers that run at the same time add up.
+        for grant in holding.grants:
+            for device in grant.devices:
+                at = self._cards.column(row, device.id, device.index)
+                if at < 0:
+                    continue
+                card = cards[at]
+                if card.mode in self._counted.modes:
+                    counted.setdefault(at, []).append(CardShare(device, grant.position, grant.stage))
+                else:
+                    memory = card.memory if device.memory == WHOLE else device.memory
+                    self._cards.charges.add(row, at, sign * memory, sign * device.cores, sign)
         return counted
 
-    def _recount(self, row: int, columns: Iterable[int], node: str, last: Holding | None = None) -> None:
-        """Recompute the usage of cards whose family counts it; ``last``: all but this last holding are counted."""
-        for column in columns:
-            card = self._cards.cards[row][column]
-            if card.mode in self._counted.modes:
-                found = self._counted.count(row, column, card, self._holdings_on(node), last, self.conf)
-                self._cards.put(row, column, *found)
+    def _count(self, row: int, column: int, node: str, more: Sequence[CardShare] | None = None) -> None:
+        """Compute the usage of a card whose family counts it; ``more``: only a pod with these shares is new."""
+        card = self._cards.cards[row][column]
+        counted = None if more is None else self._counted.add(row, column, card, more, self.conf)
+        if counted is None:
+            counted = self._counted.count(row, column, card, self._holdings_on(node), self.conf)
+        self._cards.put(row, column, *counted)
 
     def _recount_all(self) -> None:
-        """Recompute the usage of all such cards under another configuration."""
+        """Compute the usage of all such cards under another configuration."""
         for name, row in self._rows.items():
-            self._recount(row, range(len(self._cards.cards[row])), name)
+            self._count_cards(row, name)
+
+    def _count_cards(self, row: int, node: str) -> None:
+        """Compute the usage of all such cards of a node."""
+        for column, card in enumerate(self._cards.cards[row]):
+            if card.mode in self._counted.modes:
+                self._count(row, column, node)
 
     def _limit_again(self) -> None:
         """Read what nodes limit once more under another configuration, which may name other device resources."""

@@ -363,6 +363,10 @@ class Accounting(Protocol):
         """Return usage and state of a card of which each of these pods holds these shares."""
         ...
 
+    def add(self, card: Card, counted: Counted, shares: Sequence[CardShare], conf: SchedulerConf) -> Counted | None:
+        """Return what :meth:`count` returns with one more pod, which holds these shares; None: count all pods again."""
+        return None
+
     def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
         """Return what is shown of a card, by what :meth:`count` returned."""
         ...

@@ -12,10 +12,12 @@ from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES
 from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf
 from deviceshare.families.protocol import Accounting, CardCount
 from deviceshare.model import INIT, WHOLE, Card, DeviceGrant
-from deviceshare.state import CardShare, Counted, total, usage_of
+from deviceshare.state import CardShare, Counted, Usage, total, usage_of
 
 _OTHERS = -1
 """Instead of an init container's position: the sum of all other containers."""
+
+_UNUSED: Counted = Usage(), {AI_CORES: 0, AI_CPUS: 0, SHARES: 0}
 
 
 class VnpuAccounting(Accounting):
@@ -25,9 +27,17 @@ class VnpuAccounting(Accounting):
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
         """Return the used amounts, and the AI cores, AI CPUs and shares of a chip."""
+        counted = _UNUSED
+        for shares in pods:
+            counted = self.add(card, counted, shares, conf)
+        return counted
+
+    def add(self, card: Card, counted: Counted, shares: Sequence[CardShare], conf: SchedulerConf) -> Counted:
+        """Add what one more pod uses."""
         chip = conf.devices.section(VnpuConf).chip(card.type)
-        state = [sum(amounts) for amounts in zip(*(_state_of(shares, chip, card) for shares in pods), strict=True)]
-        return total(usage_of(card, shares) for shares in pods), dict(zip(self.state, state or (0, 0, 0), strict=True))
+        used, state = counted
+        more = zip(self.state, _state_of(shares, chip, card), strict=True)
+        return total((used, usage_of(card, shares))), {name: state[name] + amount for name, amount in more}
 
     def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
         """Return the usage with the AI cores of templates, and the largest template or share that has capacity."""

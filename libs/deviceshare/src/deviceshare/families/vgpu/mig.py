@@ -23,6 +23,7 @@ from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardSelector
 from deviceshare.model import WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest
 from deviceshare.state import CardShare, CardView, Codes, Counted, Usage, usage_of
 
+_NO_INSTANCES: Counted = Usage(), {CUT: UNUSED, USED: 0}
 _INSTANCE = re.compile(r"[^-\s]+-[0-9]{1,3}")
 
 
@@ -32,30 +33,34 @@ class MigAccounting(Accounting):
     state = (CUT, USED)
 
     def count(self, card: Card, pods: Sequence[Sequence[CardShare]], conf: SchedulerConf) -> Counted:
-        """Charge each instance once to each pod that holds it, and cores as on other cards.
+        """Charge each instance once to each pod that holds it, and cores as on other cards."""
+        counted = _NO_INSTANCES
+        for shares in pods:
+            counted = self.add(card, counted, shares, conf)
+        return counted
+
+    def add(self, card: Card, counted: Counted, shares: Sequence[CardShare], conf: SchedulerConf) -> Counted:
+        """Charge one more pod.
 
         A share that names no instance of the card's model is charged its request. In that case, and where pods hold
         instances of two geometries, the geometry of the card is not known (``MIXED_UP``).
         """
+        (memory, cores, slots), state = counted
+        cut, used = state[CUT], state[USED]
         geometries = geometries_of(conf.devices.section(VgpuConf), card.type)
-        cuts: set[int] = set()
-        used = memory = cores = slots = 0
-        for shares in pods:
-            instances: set[tuple[int, int]] = set()
-            for device, _, _ in shares:
-                found = None if geometries is None else geometries.find(device.detail)
-                if geometries is None or found is None:
-                    cuts.add(MIXED_UP)
-                    asked = device.asked if device.asked >= 0 else device.memory
-                    memory, slots = memory + (card.memory if asked == WHOLE else asked), slots + 1
-                elif found not in instances:
-                    cut, position = found
-                    instances.add(found)
-                    cuts.add(cut)
-                    used |= 1 << position
-                    memory, slots = memory + geometries.of(cut).sizes[position], slots + 1
-            cores += shares[0].device.cores if len(shares) == 1 else usage_of(card, shares).cores
-        cut = MIXED_UP if len(cuts) > 1 else next(iter(cuts), UNUSED)
+        instances: set[tuple[int, int]] = set()
+        for device, _, _ in shares:
+            found = None if geometries is None else geometries.find(device.detail)
+            if geometries is None or found is None:
+                cut = MIXED_UP
+                asked = device.asked if device.asked >= 0 else device.memory
+                memory, slots = memory + (card.memory if asked == WHOLE else asked), slots + 1
+            elif found not in instances:
+                instances.add(found)
+                cut = found[0] if cut in (UNUSED, found[0]) else MIXED_UP
+                used |= 1 << found[1]
+                memory, slots = memory + geometries.of(found[0]).sizes[found[1]], slots + 1
+        cores += shares[0].device.cores if len(shares) == 1 else usage_of(card, shares).cores
         return Usage(memory, cores, slots), {CUT: cut, USED: used}
 
     def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
