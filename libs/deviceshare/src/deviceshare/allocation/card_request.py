@@ -6,6 +6,7 @@ Everything is vectorised over nodes. No code here is specific to a device family
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -21,7 +22,7 @@ WITHOUT_CARDS = -1
 """Instead of the number of an answer: the node serves the request without cards (:attr:`Demand.or_whole`)."""
 
 
-class CardChoice(NamedTuple):
+class CardChoice(msgspec.Struct, frozen=True):
     """The number of an answer, and the columns and details of the chosen cards for each of the demand's ``cards``."""
 
     number: int

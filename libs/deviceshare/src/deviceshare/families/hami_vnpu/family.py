@@ -230,9 +230,9 @@ class HamiVnpu(OneByOne):
 
 def _device(chip: VnpuChip, cards: CardDemand, pick: Pick) -> DeviceGrant:
     assert isinstance(cards, VnpuCardDemand)
-    card, detail = pick.card, str(wire.Detail(chip.word, cards.cut))
-    device = DeviceGrant(card.id, card.index, common.memory_on(cards, card), cards.cores, detail)
-    return _with_asked(device, cards.asked)
+    card, memory = pick.card, common.memory_on(cards, pick.card)
+    detail, asked = str(wire.Detail(chip.word, cards.cut)), -1 if cards.asked == memory else cards.asked
+    return DeviceGrant(card.id, card.index, memory, cards.cores, detail, asked)
 
 
 def _with_asked(device: DeviceGrant, asked: int) -> DeviceGrant:

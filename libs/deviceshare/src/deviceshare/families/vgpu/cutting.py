@@ -1,5 +1,6 @@
 """Picking MIG instances: the kernel for a demand, and placing a demand container by container."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,10 +28,11 @@ class Instance(NamedTuple):
     position: int
     fresh: bool
 
-    @classmethod
-    def of(cls, detail: int) -> "Instance":
-        """Decode the detail of a pick."""
-        return cls((detail & ~UNPARTITIONED) >> CUT_BITS, detail & ((1 << CUT_BITS) - 1), bool(detail & UNPARTITIONED))
+
+@lru_cache(maxsize=4096)
+def instance_of(detail: int) -> Instance:
+    """Decode the detail of a pick."""
+    return Instance((detail & ~UNPARTITIONED) >> CUT_BITS, detail & ((1 << CUT_BITS) - 1), bool(detail & UNPARTITIONED))
 
 
 class Offers(NamedTuple):

@@ -24,10 +24,11 @@ Wanted = tuple[tuple[int, int], ...]
 
 
 class Geometry(NamedTuple):
-    """One partition of a card: ``sizes`` are the MiB of its instances, by position."""
+    """One partition of a card: by position the MiB of its instances, and the instances as in pod annotations."""
 
-    name: str
     sizes: tuple[int, ...]
+    texts: tuple[str, ...]
+    """``group-position``."""
 
 
 class Cut(NamedTuple):
@@ -43,20 +44,19 @@ class Geometries:
 
     def __init__(self, model: MigModel, factor: int) -> None:
         self.all = tuple(
-            Geometry(
-                group.name,
-                tuple(each.memory // factor for each in group.instances for _ in range(each.count))[:MAX_INSTANCES],
-            )
+            Geometry(sizes, tuple(f"{group.name}-{position}" for position in range(len(sizes))))
             for group in model.groups
+            for sizes in [
+                tuple(each.memory // factor for each in group.instances for _ in range(each.count))[:MAX_INSTANCES]
+            ]
         )
         self._kinds = sorted({size for each in self.all for size in each.sizes})
         self.largest = self._kinds[-1] if self._kinds else 0
         self._whole = max((each.sizes[0] for each in self.all if len(each.sizes) == 1), default=None)
-        names = {each.name: number for number, each in reversed(list(enumerate(self.all, 1)))}
         self._instances = {
-            f"{name}-{position}": (number, position)
-            for name, number in names.items()
-            for position in range(len(self.of(number).sizes))
+            text: (number, position)
+            for number, each in reversed(list(enumerate(self.all, 1)))
+            for position, text in enumerate(each.texts)
         }
 
     def of(self, cut: int) -> Geometry:
@@ -98,10 +98,6 @@ class Geometries:
                 use[self._kinds[kind]] += memory * count
         return use
 
-    def text(self, cut: int, position: int) -> str:
-        """Return the instance as in pod annotations: ``group-position``."""
-        return f"{self.of(cut).name}-{position}"
-
 
 @lru_cache(maxsize=4096)
 def geometries_of(vgpu: VgpuConf, card_type: str) -> Geometries | None:
@@ -137,7 +133,7 @@ def first_cut(geometries: Geometries, needed: int, later: Wanted, first_fit: boo
     """
     best: Cut | None = None
     most, use = 0, geometries.use(later)
-    for number, (_, sizes) in enumerate(geometries.all, 1):
+    for number, (sizes, _) in enumerate(geometries.all, 1):
         able = [(size, at) for at, size in enumerate(sizes) if size >= needed]
         if not able:
             continue

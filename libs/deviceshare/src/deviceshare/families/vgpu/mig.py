@@ -15,7 +15,7 @@ from deviceshare.families import common
 from deviceshare.families.protocol import Accounting, CardCount, CardDemand, Demand, ExpectedDemand, HeldInPart, Pick
 from deviceshare.families.vgpu import pod_annotations, wire
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, Instance, MigKinds, selector_of
+from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, MigKinds, instance_of, selector_of
 from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
 from deviceshare.families.vgpu.request import is_whole
 from deviceshare.families.vgpu.section import VgpuConf
@@ -113,7 +113,8 @@ class Mig(Vgpu):
         self, demand: Demand, chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, expected: ExpectedDemand
     ) -> tuple[ContainerGrant, ...]:
         """Return one grant a container. How an unpartitioned card is partitioned depends on the expected demand."""
-        recuts = _recuts([pick for picks in chosen for pick in picks], conf, expected.of(self.name))
+        fresh = [pick for picks in chosen for pick in picks if pick.detail & UNPARTITIONED]
+        recuts = _recuts(fresh, chosen, conf, expected.of(self.name)) if fresh else {}
         return common.grants_of(self.name, demand, chosen, lambda cards, pick: _device(cards, pick, recuts, conf))
 
     def pick_of(
@@ -152,35 +153,35 @@ Recut = tuple[int, Mapping[int, int]]
 """The number of a geometry, and its positions by the equivalent positions of another geometry."""
 
 
-def _recuts(picks: Sequence[Pick], conf: SchedulerConf, wanted: Wanted) -> dict[str, Recut]:
-    """Return for each card that was not partitioned the geometry that serves the ``wanted`` cards best."""
+def _recuts(
+    fresh: Sequence[Pick], chosen: Sequence[Sequence[Pick]], conf: SchedulerConf, wanted: Wanted
+) -> dict[str, Recut]:
+    """Return for each card that was not partitioned the geometry that serves the ``wanted`` cards best.
+
+    ``fresh``: the first pick on each such card.
+    """
     # Fragmentation has scored the geometry that the kernel chose; another one costs up to 2 points of pods.
-    keeps = conf.mig_geometry == FIRST_FIT or conf.ordering.fragmentation
-    if keeps or not any(pick.detail & UNPARTITIONED for pick in picks):
+    if conf.mig_geometry == FIRST_FIT or conf.ordering.fragmentation:
         return {}
     positions: defaultdict[str, set[int]] = defaultdict(set)
-    for pick in picks:
-        positions[pick.card.id].add(Instance.of(pick.detail).position)
+    for pick in (pick for picks in chosen for pick in picks):
+        positions[pick.card.id].add(instance_of(pick.detail).position)
     return {
-        pick.card.id: recut(_known(pick.card, conf), instance.cut, frozenset(positions[pick.card.id]), wanted)
-        for pick in picks
-        if (instance := Instance.of(pick.detail)).fresh
+        pick.card.id: recut(
+            _known(pick.card, conf), instance_of(pick.detail).cut, frozenset(positions[pick.card.id]), wanted
+        )
+        for pick in fresh
     }
 
 
 def _device(cards: CardDemand, pick: Pick, recuts: Mapping[str, Recut], conf: SchedulerConf) -> DeviceGrant:
-    card, (cut, position, _) = pick.card, Instance.of(pick.detail)
+    card, (cut, position, _) = pick.card, instance_of(pick.detail)
     if card.id in recuts:
         cut, moved = recuts[card.id]
         position = moved[position]
-    geometries = _known(card, conf)
+    sizes, texts = _known(card, conf).of(cut)
     return DeviceGrant(
-        card.id,
-        card.index,
-        geometries.of(cut).sizes[position],
-        cards.cores,
-        geometries.text(cut, position),
-        common.memory_on(cards, card),
+        card.id, card.index, sizes[position], cards.cores, texts[position], common.memory_on(cards, card)
     )
 
 
