@@ -12,7 +12,7 @@ from deviceshare.families.hami_vnpu.placing import AI_CORES, AI_CPUS, SHARES
 from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf
 from deviceshare.families.protocol import Accounting, CardCount
 from deviceshare.model import INIT, WHOLE, Card, DeviceGrant
-from deviceshare.state import CardShare, Counted, Usage, total, usage_of
+from deviceshare.state import CardShare, Counted, Usage, usage_of
 
 _OTHERS = -1
 """Instead of an init container's position: the sum of all other containers."""
@@ -35,9 +35,14 @@ class VnpuAccounting(Accounting):
     def add(self, card: Card, counted: Counted, shares: Sequence[CardShare], conf: SchedulerConf) -> Counted:
         """Add what one more pod uses."""
         chip = conf.devices.section(VnpuConf).chip(card.type)
-        used, state = counted
-        more = zip(self.state, _state_of(shares, chip, card), strict=True)
-        return total((used, usage_of(card, shares))), {name: state[name] + amount for name, amount in more}
+        (memory, cores, slots), state = counted
+        more = usage_of(card, shares)
+        ai_cores, ai_cpus, parts = _state_of(shares, chip, card)
+        return Usage(memory + more.memory, cores + more.cores, slots + more.slots), {
+            AI_CORES: state[AI_CORES] + ai_cores,
+            AI_CPUS: state[AI_CPUS] + ai_cpus,
+            SHARES: state[SHARES] + parts,
+        }
 
     def shown(self, card: Card, counted: Counted, conf: SchedulerConf) -> CardCount:
         """Return the usage with the AI cores of templates, and the largest template or share that has capacity."""

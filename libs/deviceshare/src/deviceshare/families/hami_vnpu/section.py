@@ -104,7 +104,11 @@ class VnpuConf(DeviceSection, frozen=True, kw_only=True):
 
     def chip(self, word: str) -> VnpuChip | None:
         """Return the chip with this common word, None for none."""
-        return next((chip for chip in self.chips if chip.word == word), None)
+        # A generator would cost a microsecond for each pod.
+        for chip in self.chips:
+            if chip.word == word:
+                return chip
+        return None
 
 
 def _chip(field: ConfField) -> VnpuChip:
