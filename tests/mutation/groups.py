@@ -131,7 +131,8 @@ GROUPS = (
         (f"{_LIBRARY}/kernels",),
         (
             "library/test_selection.py library/test_ties.py library/test_family_*.py library/test_mig*.py "
-            "library/test_node_scores.py library/test_allocator_plain.py library/test_golden.py"
+            "library/test_card_order.py library/test_node_scores.py library/test_allocator_plain.py "
+            "library/test_golden.py"
         ),
         compiled=False,
     ),

@@ -77,6 +77,7 @@ class NodeRanking:
         node_index.selectors = None if selectors is None else selectors.kernels
         for selector in node_index.selectors or ():
             selector.cards = cards.charges
+            selector.order = cards.order(selector.by_memory, selector.by_shares, selector.by_column)
             if selector.offers:
                 selector.offered = resources.column(selector.offers)
 

@@ -316,6 +316,7 @@ class NodeTable:
         """Compute the usage of all such cards under another configuration."""
         for name, row in self._rows.items():
             self._count_cards(row, name)
+        self._changes.touch_all()
 
     def _count_cards(self, row: int, node: str) -> None:
         """Compute the usage of all such cards of a node."""

@@ -1,9 +1,10 @@
 """Kernels: the loops over rows (nodes) and columns (cards) that every placement runs through, compiled by Cython.
 
 Reading order: :mod:`.node_index` (feasibility and score of every node), :mod:`.card_selector` and its subclasses
-:mod:`.shared`, :mod:`.chips`, :mod:`.instances` and :mod:`.unregistered` (picking cards), :mod:`.best`,
-:mod:`.changes`, :mod:`.scores`, :mod:`.topology_index` with :mod:`.topology_term`, and :mod:`.row_scan` (what depends
-on other pods), :mod:`.free_cards`, :mod:`.node_fragmentation` and :mod:`.typical` (the policy ``fragmentation``).
+:mod:`.shared`, :mod:`.chips`, :mod:`.instances` and :mod:`.unregistered` (picking cards), :mod:`.card_order`,
+:mod:`.best`, :mod:`.changes`, :mod:`.scores`, :mod:`.topology_index` with :mod:`.topology_term`, and :mod:`.row_scan`
+(what depends on other pods), :mod:`.free_cards`, :mod:`.node_fragmentation` and :mod:`.typical` (the policy
+``fragmentation``).
 :mod:`.arrivals` is no kernel: it counts the pods for :mod:`.typical`.
 
 A kernel is a module of plain typed Python: loops over numpy arrays, numbers as arguments, state in the attributes of
@@ -35,6 +36,7 @@ How to write a kernel:
 from deviceshare.kernels.arrays import Floats, Mask
 from deviceshare.kernels.arrivals import MAX_EXPECTED, Arrivals
 from deviceshare.kernels.best import Best, TieOrder
+from deviceshare.kernels.card_order import CardOrder
 from deviceshare.kernels.card_selector import CardSelector
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import CardCharges, NodeAmounts
@@ -74,6 +76,7 @@ __all__ = [
     "Arrivals",
     "Best",
     "CardCharges",
+    "CardOrder",
     "CardParts",
     "CardSelector",
     "Changes",

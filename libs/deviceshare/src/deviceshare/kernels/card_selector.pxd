@@ -1,5 +1,6 @@
 cimport cython
 
+from deviceshare.kernels.card_order cimport CardOrder
 from deviceshare.kernels.changes cimport Changes
 from deviceshare.kernels.charges cimport NodeAmounts, CardCharges
 from deviceshare.kernels.node_fragmentation cimport NodeFragmentation
@@ -12,6 +13,7 @@ cpdef bint better(double score, double waste, double than, double than_waste) no
 
 cdef class CardSelector:
     cdef public CardCharges cards
+    cdef public CardOrder order
     cdef public Py_ssize_t count, held, scored
     cdef public long long[::1] columns, details, keys, notes
     cdef public double[::1] terms

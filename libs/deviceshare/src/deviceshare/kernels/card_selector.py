@@ -5,6 +5,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from deviceshare.kernels.arrays import Floats, Ints, Mask
+from deviceshare.kernels.card_order import CardOrder
 from deviceshare.kernels.changes import Changes
 from deviceshare.kernels.charges import CardCharges, NodeAmounts
 from deviceshare.kernels.constants import CORES_USED, EVERY_NODE, INFEASIBLE, KIND, MEMORY_USED, SLOTS_USED
@@ -32,6 +33,8 @@ class CardSelector:
         self.count = count
         self.cards = CardCharges(_NO_CARDS)
         """The cards to pick from; the caller sets them."""
+        self.order: CardOrder | None = None
+        """The same cards in the order of the policy, likewise; None: the cards of a row are compared for each pod."""
         self.held = 0
         self.columns: Ints = np.zeros(count, dtype=np.int64)
         self.details: Ints = np.zeros(count, dtype=np.int64)

@@ -12,20 +12,19 @@ cdef class SharedCardSelector(CardSelector):
     cdef public long long most_cores
 
     @cython.locals(
-        at=cython.Py_ssize_t, row=cython.longlong, column=cython.Py_ssize_t, first=cython.Py_ssize_t,
-        key=cython.longlong, least=cython.longlong, score=cython.double, filling=cython.bint,
-        plain=cython.bint,
+        at=cython.Py_ssize_t, row=cython.longlong, rank=cython.Py_ssize_t, kind=cython.longlong,
+        memory_used=cython.longlong, score=cython.double, filling=cython.bint, plain=cython.bint,
     )
     cdef void answer(self, Changes changes, Py_ssize_t count, NodeAmounts amounts) except *
     @cython.locals(column=cython.Py_ssize_t)
     cdef int rank(self, Py_ssize_t row) except -1
     @cython.final
-    @cython.locals(
-        kind=cython.longlong, memory_used=cython.longlong, shares=cython.longlong, key=cython.longlong, full=cython.bint
-    )
+    @cython.locals(memory_used=cython.longlong, shares=cython.longlong, full=cython.bint)
     cdef inline long long key(self, Py_ssize_t row, Py_ssize_t column) noexcept
-    @cython.locals(at=cython.Py_ssize_t, used=cython.double)
+    @cython.final
+    cdef inline bint is_full(self, long long kind, long long memory_used, long long cores, long long shares) noexcept
+    @cython.locals(at=cython.Py_ssize_t, used=cython.double, kind=cython.longlong, memory_used=cython.longlong)
     cdef int rate(self, Py_ssize_t row) except -1
     @cython.final
-    @cython.locals(kind=cython.longlong, used=cython.double, size=cython.double)
-    cdef inline double card_fullness(self, Py_ssize_t row, Py_ssize_t column) noexcept
+    @cython.locals(used=cython.double, size=cython.double)
+    cdef inline double card_fullness(self, long long kind, long long memory_used) noexcept

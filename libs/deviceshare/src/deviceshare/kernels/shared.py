@@ -31,23 +31,24 @@ class SharedCardSelector(CardSelector):
         """Pick on rows; in a loop without calls for a single card scored by its fullness, which most pods request."""
         filling = self.fullness != 0.0 and self.emptiness == 0.0
         plain = filling and not (self.whole_node or self.restricted or self.preferring)
-        if self.count > 1 or not plain or self.offered != EVERY_NODE:
+        if self.count > 1 or not plain or self.offered != EVERY_NODE or self.order is None:
             CardSelector.answer(self, changes, count, amounts)
             return
+        self.order.refresh(changes, count)
         for at in range(count):
             row = changes.found[at]
-            first = -1
-            least = INFEASIBLE
-            for column in range(self.cards.block.shape[2]):
-                key = self.key(row, column)
-                if key < least:
-                    least = key
-                    first = column
-            if first >= 0:
-                score = self.fullness * self.card_fullness(row, first)
+            for rank in range(self.order.cards.shape[1]):
+                kind = self.order.cards[row, rank, 0]
+                if kind == 0:
+                    break
+                memory_used = self.order.cards[row, rank, 1]
+                if self.is_full(kind, memory_used, self.order.cards[row, rank, 2], self.order.cards[row, rank, 3]):
+                    continue
+                score = self.fullness * self.card_fullness(kind, memory_used)
                 if better(score, 0.0, changes.keys[at], changes.waste[at]):
                     changes.keys[at] = score
                     changes.waste[at] = 0.0
+                break
 
     def rank(self, row: int) -> None:
         """Order the cards with room."""
@@ -58,17 +59,19 @@ class SharedCardSelector(CardSelector):
 
     def key(self, row: int, column: int) -> int:
         """Return the key by which cards are ordered."""
-        kind = self.cards.block[row, KIND, column]
         memory_used = self.cards.block[row, MEMORY_USED, column]
         shares = self.cards.block[row, SLOTS_USED, column]
-        # No branches: whether a card has room is hard to predict, and a wrong prediction costs more than all three.
-        full = (
-            (memory_used > self.most_memory[kind])
-            | (shares > self.most_shares[kind])
-            | (self.cards.block[row, CORES_USED, column] > self.most_cores)
+        full = self.is_full(
+            self.cards.block[row, KIND, column], memory_used, self.cards.block[row, CORES_USED, column], shares
         )
-        key = self.by_memory * memory_used + self.by_shares * shares + self.by_column * column
-        return INFEASIBLE if full else key
+        return INFEASIBLE if full else self.by_memory * memory_used + self.by_shares * shares + self.by_column * column
+
+    def is_full(self, kind: int, memory_used: int, cores: int, shares: int) -> bool:
+        """Return whether a card has no room."""
+        # No branches: which limit is exceeded is hard to predict, and a wrong prediction costs more than all three.
+        return bool(
+            (memory_used > self.most_memory[kind]) | (shares > self.most_shares[kind]) | (cores > self.most_cores)
+        )
 
     def rate(self, row: int) -> None:
         """Score by how full the cards are after the placement, or by the shares on the row."""
@@ -77,13 +80,14 @@ class SharedCardSelector(CardSelector):
             self.add_term(self.fullness * self.node_fullness(row, used))
         elif self.fullness != 0.0:
             for at in range(self.count):
-                self.add_term(self.fullness * self.card_fullness(row, self.columns[at]))
+                kind = self.cards.block[row, KIND, self.columns[at]]
+                memory_used = self.cards.block[row, MEMORY_USED, self.columns[at]]
+                self.add_term(self.fullness * self.card_fullness(kind, memory_used))
         if self.emptiness != 0.0:
             self.add_term(self.emptiness * self.node_emptiness(row))
 
-    def card_fullness(self, row: int, column: int) -> float:
+    def card_fullness(self, kind: int, memory_used: int) -> float:
         """Return how full a card is after the placement, 0 to 100."""
-        kind = self.cards.block[row, KIND, column]
-        used: float = self.cards.block[row, MEMORY_USED, column] + self.asked[kind]
+        used: float = memory_used + self.asked[kind]
         size: float = max(self.sizes[kind], 1)
         return 100.0 * (used / size)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from deviceshare.kernels import CORES_USED, FIELDS, KIND, MEMORY_USED, SLOTS_USED, CardCharges
+from deviceshare.kernels import CORES_USED, FIELDS, KIND, MEMORY_USED, SLOTS_USED, CardCharges, CardOrder
 from deviceshare.model import Card
 from deviceshare.state.card_kinds import Bools, CardKinds, Codes, Ints
 from deviceshare.state.holdings import Holding, Usage
@@ -151,6 +151,15 @@ class CardTable(Codes):
         """int64[rows, fields, columns]: the fields of a row are contiguous, as a kernel reads them."""
         self.charges = CardCharges(self.block)
         self.charges.models = self.models
+        self._orders: dict[tuple[int, int, int], CardOrder] = {}
+        """By policy, as in :class:`~deviceshare.kernels.card_order.CardOrder`."""
+
+    def order(self, by_memory: int, by_shares: int, by_column: int) -> CardOrder:
+        """Return the cards of each row in the order of a policy."""
+        key = (by_memory, by_shares, by_column)
+        if key not in self._orders:
+            self._orders[key] = CardOrder(self.charges, *key)
+        return self._orders[key]
 
     @property
     def rows(self) -> int:
