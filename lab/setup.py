@@ -7,17 +7,18 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 PACKAGE = Path("src/deviceshare_lab/traces")
+SHARED = "deviceshare_lab.traces.shared_code"
+"""Cython's own code for all modules: compiled with each of them it would take more than half of the time."""
+COMPILER = ["-O3", "-g0", "-ffp-contract=off"]
 
 modules = cythonize(
-    [
-        Extension(
-            f"deviceshare_lab.traces.{path.stem}",
-            [str(path.with_suffix(".py"))],
-            extra_compile_args=["-O3", "-g0", "-ffp-contract=off"],
-        )
+    [Extension(SHARED, ["shared_code.c"], extra_compile_args=COMPILER)]
+    + [
+        Extension(f"deviceshare_lab.traces.{path.stem}", [str(path.with_suffix(".py"))], extra_compile_args=COMPILER)
         for path in sorted(PACKAGE.glob("*.pxd"))
     ],
     build_dir="build",
+    shared_utility_qualified_name=SHARED,
     include_path=["../libs/deviceshare/src"],  # the kernels that they call
     nthreads=os.cpu_count() or 1,
     compiler_directives={

@@ -7,17 +7,18 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 PACKAGE = Path("src/deviceshare/kernels")
+SHARED = "deviceshare.kernels.shared_code"
+"""Cython's own code for all modules: compiled with each of them it would take more than half of the time."""
+COMPILER = ["-O3", "-g0", "-ffp-contract=off"]
 
 modules = cythonize(
-    [
-        Extension(
-            f"deviceshare.kernels.{path.stem}",
-            [str(path.with_suffix(".py"))],
-            extra_compile_args=["-O3", "-g0", "-ffp-contract=off"],
-        )
+    [Extension(SHARED, ["shared_code.c"], extra_compile_args=COMPILER)]
+    + [
+        Extension(f"deviceshare.kernels.{path.stem}", [str(path.with_suffix(".py"))], extra_compile_args=COMPILER)
         for path in sorted(PACKAGE.glob("*.pxd"))
     ],
     build_dir="build",
+    shared_utility_qualified_name=SHARED,
     nthreads=os.cpu_count() or 1,
     compiler_directives={
         "annotation_typing": False,
