@@ -15,7 +15,7 @@ def test_pods_go_for_all_groups_but_that_of_the_lowest_priority():
         "one card": True,
         "eight cards": True,
         "gang of 64": True,
-        "nobody may go": False,
+        "no pod may go": False,
     }
     assert groups["one card"]["victims"] == 1
     assert groups["eight cards"]["victims"] <= 8

@@ -22,6 +22,10 @@ def is_found() -> bool:
 
 
 @pytest.mark.timeout(3600)
+def test_without_a_bug_none_is_found() -> None:
+    assert not is_found()
+
+
 @pytest.mark.parametrize("name", BUGS)
 def test_a_seeded_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bug = BUGS[name]

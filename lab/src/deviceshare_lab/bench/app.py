@@ -209,7 +209,7 @@ def preemption(
     decisions: Annotated[int, typer.Option(metavar="N", min=1, help="Decisions for each group.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure how long it takes to find the pods that go for a group: one process, no bus, nobody is evicted.
+    """Measure how long it takes to find the pods that go for a group: one process, no bus, no pod is evicted.
 
     A pod for one card, a pod for eight, a gang of 64, and a pod of the lowest priority, for which none may go, each in
     a cluster with about one pod a card. Between two decisions 50 pods change.

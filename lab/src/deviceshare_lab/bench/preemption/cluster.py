@@ -48,7 +48,7 @@ WAITING = (
     Waiting("one card", 1, 1, "high"),
     Waiting("eight cards", 1, 8, "high"),
     Waiting("gang of 64", 64, 1, "high"),
-    Waiting("nobody may go", 1, 1, "bottom"),
+    Waiting("no pod may go", 1, 1, "bottom"),
 )
 
 

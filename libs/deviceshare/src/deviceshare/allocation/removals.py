@@ -122,7 +122,7 @@ class Removals:
     def least(self, pod_class: PodClass, able: Bools) -> Ints:
         """Return int64[rows]: how many of the ``able`` pods (bool[slots]) have to go before a request fits.
 
-        0 where it needs none of them to go, or no able pod is there; :data:`NEVER_ENOUGH` where it never fits.
+        0 where it needs none of them to go; :data:`NEVER_ENOUGH` where it does not fit even if all go.
         """
         index, cards = pod_class.node_index, self._cluster.cards
         rows = len(self._cluster.nodes)

@@ -22,7 +22,7 @@ from deviceshare.preemption.shares import Allows, above_deserved, all_of, larger
 from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
 
-NOBODY = "no pod may go"
+NO_POD = "no pod may go"
 STILL_LACK_ROOM = "still lack room without the pods that may go"
 NOT_TOGETHER = "hold pods that may not go together"
 
@@ -87,7 +87,7 @@ def preempt(
     table = cluster.candidates
     might_go = any(table.has_any(preemptor, preempts=each.preempts, by_priority=each.by_priority) for _, each in rules)
     if not (explain or might_go or table.leaving):
-        return Preemption(obstacle=NOBODY)
+        return Preemption(obstacle=NO_POD)
     with Room(cluster.allocator, cluster.queues, preemptor, table.leaving.items()) as room:
         decision = room.fits()
         if decision is not None:
@@ -114,7 +114,7 @@ def preempt(
             reasons |= attempt.reasons()
     counts = Counter(reasons.values())
     return Preemption(
-        obstacle="" if counts else obstacle or NOBODY,
+        obstacle="" if counts else obstacle or NO_POD,
         nodes=cluster.allocator.nodes,
         reasons=tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0]))),
     )

@@ -15,7 +15,6 @@ from deviceshare.model import QueueFact
 from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
 from deviceshare.preemption.gangs import Gang
 
-_FUNCTIONS = {PREEMPT: "Preemptable"}
 _DECIDING = {
     "Preemptable": frozenset({"priority", "gang", "conformance", "drf", "pdb", "cdp", "tdm"}),
     "Reclaimable": frozenset({"gang", "conformance", "drf", "proportion", "capacity", "pdb", "cdp"}),
@@ -47,7 +46,7 @@ class Rules:
         """Whether pods of the same queue go, not of others."""
         self._queues, self._revocable = queues, revocable
         self._now = now
-        function = _FUNCTIONS.get(action, "Reclaimable")
+        function = "Preemptable" if action == PREEMPT else "Reclaimable"
         on = set(conf.enabled(function))
         self._undecided = "" if on & _DECIDING[function] else f"no plugin is listed with enable{function}"
         self._gang = "gang" in on

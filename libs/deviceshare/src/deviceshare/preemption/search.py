@@ -156,10 +156,14 @@ class Search:
                 node, pods = self._place(at)
                 enough = partial(self._makes_room, node)
                 if size > 1 and at not in needed:
-                    needed[at] = pods.needed(enough)
+                    needed[at] = pods.needed(self._or_exhausted(enough))
                 self._try_all(pods, size, enough, needed.get(at, frozenset()))
                 if self._exhausted:
                     return
+
+    def _or_exhausted(self, enough: Prune) -> Prune:
+        """Return what is true also once no more is to be tried: then no further pods are found to be needed."""
+        return lambda uids: self._exhausted or enough(uids)
 
     def _makes_room(self, node: str, uids: frozenset[str]) -> bool:
         return self._room.gain(node, uids) > 0
@@ -217,10 +221,10 @@ class Search:
             return
         self._room.work += 1
         after = least[at + 1]
-        ways = [
+        further = [
             (rest, each) for each in (*options[at], _NONE) if (rest := after[max(0, missing - each.gain)]) is not None
         ]
-        for _, each in sorted(ways, key=lambda way: way[0] + way[1].weight):
+        for _, each in sorted(further, key=lambda pair: pair[0] + pair[1].weight):
             self._extend(options, least, at + 1, missing - each.gain, weight + each.weight, uids | each.uids)
 
     def _growing(self, place: int, missing: int) -> tuple[list[_Option], int]:
@@ -286,7 +290,7 @@ class Search:
                 or any(each.gain >= most and each.uids < uids for each in found)
             )
 
-        needed = pods.needed(lambda uids: self._room.gain(node, uids) > 0)
+        needed = pods.needed(self._or_exhausted(partial(self._makes_room, node)))
         for size in range(max(1, len(needed)), len(pods.all) + 1):
             for uids in pods.of_size(size, rejected, lambda uids: not self._room.gain(node, uids), needed):
                 if self._exhausted or self._room.work > until or len(found) >= MAX_OPTIONS:
@@ -324,7 +328,7 @@ class Search:
         for size in range(1, len(pods) + 1):
             if self._exhausted or size > self._best.cost.pods:
                 return
-            needed = everything.needed(enough) if size == 2 else needed
+            needed = everything.needed(self._or_exhausted(enough)) if size == 2 else needed
             self._try_all(everything, size, enough, needed)
 
     def _take_in_order(self, pods: Iterable[Candidate]) -> None:

@@ -51,15 +51,14 @@ class Subsets:
         if not left:
             yield chosen
             return
-        if at == len(self._classes) or self._left[at] < left:
-            return
-        members = self._classes[at]
-        if members[0] in chosen:
-            yield from self._extend(chosen, at + 1, left, prune, useless)
-            return
-        if left > 1 and useless(chosen | self._from(at)):
-            return
-        for number in range(min(left, len(members)), -1, -1):
-            more = chosen.union(members[:number])
-            if not number or not prune(more):
-                yield from self._extend(more, at + 1, left - number, prune, useless)
+        # A recursion for each class without a chosen pod would be as deep as there are classes.
+        while at < len(self._classes) and self._left[at] >= left:
+            members = self._classes[at]
+            if members[0] not in chosen:
+                if left > 1 and useless(chosen | self._from(at)):
+                    return
+                for number in range(min(left, len(members)), 0, -1):
+                    more = chosen.union(members[:number])
+                    if not prune(more):
+                        yield from self._extend(more, at + 1, left - number, prune, useless)
+            at += 1
