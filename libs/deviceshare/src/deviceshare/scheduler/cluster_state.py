@@ -119,7 +119,7 @@ class ClusterState:
 
     def charge(self, node: str, uid: str) -> None:
         """Update what a pod holds on a node, which may be nothing any more."""
-        self._mark_moved(uid)
+        self._mark_moved((uid,))
         claim = self.claim_on(node, uid)
         pod = self.pods.get(uid)
         before = self.allocator.holding(node, uid)
@@ -152,7 +152,7 @@ class ClusterState:
             self.accounts.release(uid)
         self._of_holding_changed(before, after, bound=pod is not None and bool(pod.fact.node))
 
-    def _mark_moved(self, *uids: str) -> None:
+    def _mark_moved(self, uids: Iterable[str]) -> None:
         if self.moved is not None:
             self.moved.update(uids)
             if len(self.moved) > MAX_MOVED + 2 * len(self.pods):
@@ -191,7 +191,7 @@ class ClusterState:
     def account(self, pod: PodRecord) -> None:
         """Add a pod to the account of its queue, or to the pods of other schedulers."""
         fact = pod.fact
-        self._mark_moved(fact.uid)
+        self._mark_moved((fact.uid,))
         if (not fact.node or pod.claims) and fact.scheduler not in self.schedulers:
             self.schedulers.add(fact.scheduler)
             for other in self.pods.values():
@@ -222,7 +222,7 @@ class ClusterState:
     def set_node(self, fact: NodeFact) -> None:
         """Add or update a node."""
         self.allocator.set_node(fact)
-        self._mark_moved(*(uid for uid, _ in self.allocator.holdings_on(fact.name)))
+        self._mark_moved(uid for uid, _ in self.allocator.holdings_on(fact.name))
         self.crowded.add(fact.name)
         self._of_nodes_changed(self.accounts.set_node(fact))
 
@@ -270,7 +270,7 @@ class ClusterState:
     def set_priority_class(self, name: str, fact: PriorityClassFact | None) -> None:
         """Add or update a PriorityClass, None if it is gone."""
         self.priority_classes.put(name, fact)
-        self._mark_moved(*self.pods)
+        self._mark_moved(self.pods)
         self.reconsider_all()
 
     def set_namespace(self, name: str, fact: NamespaceFact | None) -> None:
@@ -314,7 +314,7 @@ class ClusterState:
     def remove_node(self, name: str) -> None:
         """Remove a node."""
         self.allocator.remove_node(name)
-        self._mark_moved(*(uid for uid, _ in self.allocator.holdings_on(name)))
+        self._mark_moved(uid for uid, _ in self.allocator.holdings_on(name))
         self._of_nodes_changed(self.accounts.remove_node(name))
 
     def _of_nodes_changed(self, recounted: Iterable[GroupKey]) -> None:
