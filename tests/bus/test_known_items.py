@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from deviceshare.model import Claim, ContainerGrant, DeviceGrant, NodeLedger, NodeOutcomes, Outcome
+from deviceshare.model import Claim, ContainerGrant, DeviceGrant, Eviction, NodeLedger, NodeOutcomes, Outcome
 from deviceshare_bus.messages import known_items, subjects
 from deviceshare_bus.messages.codec import Message, decode_ledger, encode
 from deviceshare_bus.messages.known_items import LEDGERS, OUTCOMES, KnownItems
@@ -67,6 +67,17 @@ def test_a_claim_that_is_there_twice_is_not_valid():
         decoder()(received(subjects.ledger("n1"), NodeLedger(node="n1", claims=(claim(1), claim(1)))))
 
 
+def test_evictions_of_a_node_without_claims_are_read_and_each_pod_goes_once():
+    eviction = Eviction(
+        uid="u9", namespace="a", name="v", claim="c1", preemptor="a/b", action="preempt", decided_at=5.0, go=True
+    )
+    ledger = NodeLedger(node="n1", evictions=(eviction,))
+    assert decoder()(received(subjects.ledger("n1"), ledger)) == ledger
+    twice = NodeLedger(node="n1", evictions=(eviction, eviction))
+    with pytest.raises(InvalidMessageError, match="two evictions name the same pod"):
+        decoder()(received(subjects.ledger("n1"), twice))
+
+
 def test_an_invalid_claim_changes_nothing():
     decode = decoder()
     before = decode(received(subjects.ledger("n1"), NodeLedger(node="n1", claims=(claim(1),))))
@@ -92,7 +103,8 @@ def test_no_field_of_a_message_is_dropped(encoded, whole):
     """The decoders name each field: a new one has to be added there."""
     assert encoded.__struct_fields__ == whole.__struct_fields__
     assert encoded.__struct_defaults__ == whole.__struct_defaults__
-    assert set(whole.__struct_fields__) == {"v", "node", "gone", "claims" if whole is NodeLedger else "outcomes"}
+    lists = {"claims", "evictions"} if whole is NodeLedger else {"outcomes"}
+    assert set(whole.__struct_fields__) == {"v", "node", "gone", *lists}
 
 
 def raws(*items):

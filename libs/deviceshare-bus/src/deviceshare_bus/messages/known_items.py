@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
-from deviceshare.model import Claim, NodeLedger, NodeOutcomes, Outcome
+from deviceshare.model import Claim, Eviction, NodeLedger, NodeOutcomes, Outcome
 
 from deviceshare_bus.messages.sharing import SharedValues
 
@@ -68,6 +68,7 @@ class _EncodedLedger(msgspec.Struct, frozen=True, kw_only=True):
     v: int = 1
     node: str
     claims: tuple[msgspec.Raw, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
     gone: bool = False
 
 
@@ -88,7 +89,9 @@ def ledger_decoder(shared: SharedValues) -> Callable[[bytes], NodeLedger]:
     def decode(data: bytes) -> NodeLedger:
         found = encoded(data)
         claims = known.items(found.node, found.claims)
-        return NodeLedger(v=found.v, node=shared.value(found.node), claims=claims, gone=found.gone)
+        return NodeLedger(
+            v=found.v, node=shared.value(found.node), claims=claims, evictions=found.evictions, gone=found.gone
+        )
 
     return decode
 

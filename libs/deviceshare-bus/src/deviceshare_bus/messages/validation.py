@@ -108,6 +108,8 @@ def _check(where: Address, content: Any) -> None:
         raise InvalidMessageError(f"{field}: {name[:100]!r} is not {where.key!r}, as in its subject")
     if where.kind == "ledger" and len({claim.id for claim in content.claims}) != len(content.claims):
         raise InvalidMessageError("two claims have the same id")
+    if where.kind == "ledger" and len({each.uid for each in content.evictions}) != len(content.evictions):
+        raise InvalidMessageError("two evictions name the same pod")
 
 
 def _check_empty(data: bytes) -> None:

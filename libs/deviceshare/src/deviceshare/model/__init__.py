@@ -13,8 +13,10 @@ time as an argument).
 from deviceshare.model.backoff import REFUSED_RETRY, Backoff
 from deviceshare.model.bounded import Amount, Count, Real
 from deviceshare.model.claims import (
+    BLOCKED,
     BOUND,
     INIT,
+    MAY_GO,
     REFUSED,
     SIDECAR,
     UNMADE,
@@ -24,6 +26,7 @@ from deviceshare.model.claims import (
     Claim,
     ContainerGrant,
     DeviceGrant,
+    Eviction,
     HostPort,
     NodeLedger,
     NodeOutcomes,
@@ -149,6 +152,7 @@ __all__ = [
     "ADMITTED",
     "AFFINITY",
     "ANTI_AFFINITY",
+    "BLOCKED",
     "BOUND",
     "CARD_MISSING",
     "CARD_POLICY",
@@ -161,6 +165,7 @@ __all__ = [
     "HOSTNAME",
     "INIT",
     "LARGEST",
+    "MAY_GO",
     "NODE_MISSING",
     "NODE_POLICY",
     "NO_DISRUPTION",
@@ -193,6 +198,7 @@ __all__ = [
     "DeviceshareError",
     "Disk",
     "DisruptionLimit",
+    "Eviction",
     "Explanation",
     "Fact",
     "Field",

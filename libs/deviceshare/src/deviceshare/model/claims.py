@@ -179,6 +179,28 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Why it was placed on this node; None in claims of earlier versions, whose explanations are on EXPLAIN."""
     withdraw: bool = False
     """Set by placement to request the withdrawal of the claim by the binder."""
+    waits_for: tuple[str, ...] = ()
+    """The uids of the pods that have to go first, on whatever node. The claim is nominated until placement empties
+    this: its pod is not bound before, and its room is that which these pods leave."""
+
+
+class Eviction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A pod of the node that has to go for a nominated claim. It is written in the same batch as that claim."""
+
+    uid: str
+    namespace: str
+    name: str
+    claim: str
+    """The claim for which it goes, on this node or another one; with ``uid`` it identifies the outcome."""
+    preemptor: str
+    """The pod of this claim, ``namespace/name``."""
+    action: str
+    """The configured action that decided it: ``preempt`` or ``reclaim``."""
+    decided_at: Real = 0.0
+    """Unix seconds."""
+    go: bool = False
+    """Whether the pod is to be evicted: all pods that the claim waits for may go. Until then the binder only asks the
+    cluster whether this one may."""
 
 
 class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -187,8 +209,10 @@ class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     v: int = 1
     node: str
     claims: tuple[Claim, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    """Pods on this node that have to go, each for one claim. Each stays until it is gone or placement withdraws it."""
     gone: bool = False
-    """Whether the node is gone: the message has no claims, and expires."""
+    """Whether the node is gone: the message has no claims and no evictions, and expires."""
 
     def sent(self, at: float) -> "NodeLedger":
         """Return the ledger whose new claims are sent ``at`` (unix seconds)."""
@@ -199,10 +223,14 @@ class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The outcome of one claim: ``bound``, ``refused`` (with a reason) or ``withdrawn``."""
+    """The outcome of one claim: ``bound``, ``refused`` (with a reason) or ``withdrawn``.
+
+    Or of one eviction: ``may go`` or ``blocked`` (with a reason).
+    """
 
     claim: str
     uid: str
+    """Of the pod of the claim; of an eviction that of the pod that has to go."""
     state: str
     reason: str = ""
     at: Real = 0.0
@@ -211,7 +239,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class NodeOutcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The outcomes of the claims on one node: the message under the node's subject in OUTCOME.
 
-    An outcome is kept as long as its claim is in the ledger.
+    An outcome is kept as long as its claim, or its eviction, is in the node's ledger.
     """
 
     v: int = 1
@@ -224,3 +252,5 @@ class NodeOutcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 BOUND = "bound"
 REFUSED = "refused"
 WITHDRAWN = "withdrawn"
+MAY_GO = "may go"
+BLOCKED = "blocked"
