@@ -21,8 +21,10 @@ class UpSystem:
         self.directory = directory
         self.environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(directory / "run"), "TMPDIR": str(directory)}
 
-    def command(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        """Run a command."""
+    def command(
+        self, *arguments: str, stdin: str = "", directory: Path | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run a command, in a directory if one is named."""
         return subprocess.run(
             [COMMAND, *arguments],
             capture_output=True,
@@ -30,6 +32,7 @@ class UpSystem:
             timeout=COMMAND_SECONDS,
             input=stdin,
             env=self.environment,
+            cwd=directory,
         )
 
     def out(self, *arguments: str, stdin: str = "") -> str:
