@@ -168,5 +168,5 @@ def test_cards_of_which_more_is_held_than_there_is():
 
 def test_the_build_and_the_process_are_shown():
     samples = scrape(MetricsCore())
-    assert value(samples, "deviceshare_build_info", version="0.1.0") == 1
+    assert value(samples, "deviceshare_build_info", version="0.2.0") == 1
     assert value(samples, "process_resident_memory_bytes") > 0
