@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE =
 export PYTHONPYCACHEPREFIX = $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-system kube promtool charts manifests site fuzz mutate soak chaos lint format bench lock clean
+.PHONY: help setup run test test-system kube promtool charts manifests site dist fuzz mutate soak chaos lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -72,6 +72,9 @@ site: $(READY)  ## build the documentation site into .cache/site/html
 		$(BIN)/uv pip install --quiet --python .cache/site/venv/bin/python --require-hashes -r requirements/docs.txt && \
 		cp requirements/docs.txt .cache/site/docs.txt; }
 	@NO_MKDOCS_2_WARNING=1 .cache/site/venv/bin/mkdocs build --strict > .cache/site/log 2>&1 || { cat .cache/site/log >&2; exit 1; }
+
+dist: $(READY)  ## build wheels and sdists of the current commit into .cache/dist
+	@$(BIN)/python .ci/build_dist.py .cache/dist
 
 fuzz: $(READY)  ## fuzz the parsers for FUZZ_SECONDS (60); FUZZ_SEED repeats a run
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(BIN)/pytest tests/fuzz
