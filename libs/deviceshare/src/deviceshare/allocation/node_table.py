@@ -6,65 +6,40 @@ from functools import partial
 import numpy as np
 
 from deviceshare.allocation.card_models import model_of
-from deviceshare.allocation.counted_cards import CountedCards
+from deviceshare.allocation.node_charges import NO_HOLDINGS, NodeCharges
 from deviceshare.allocation.ties import Ties
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import FAMILIES, device_resources
-from deviceshare.kernels import Changes, TieOrder
-from deviceshare.model import INIT, WHOLE, ContainerGrant, HostPort, Labels, NodeFact, Resources, Tenant
+from deviceshare.families import device_resources
+from deviceshare.kernels import TieOrder
+from deviceshare.model import ContainerGrant, HostPort, Labels, NodeFact, Resources, Tenant
 from deviceshare.state import (
-    CardShare,
-    CardTable,
     CardView,
     Holding,
-    HostPorts,
     Ints,
-    ResourceTable,
     UndoLog,
     Usage,
-    shares_by_card,
-    usage_of,
 )
 from deviceshare.topology import ImposedTerms, PlacedPods
-from deviceshare.volumes import ClusterVolumes
 
 NO_TENANT = Tenant()
-_NO_HOLDINGS: dict[str, Holding] = {}
 
 
 def _no_preference(_: str) -> tuple[int, int]:
     return 0, 0
 
 
-class NodeTable:
+class NodeTable(NodeCharges):
     """The state of the cluster. Methods whose names start with an underscore are for subclasses.
 
     A holding on an unknown node is stored, and charged when the node is added.
     """
 
     def __init__(self, conf: SchedulerConf, ties: Ties) -> None:
-        self.conf = conf
+        super().__init__(conf)
         self._ties = ties
-        self._counted = CountedCards()
-        self._cards = CardTable(name for family in FAMILIES if family.accounting for name in family.accounting.state)
-        self._resources = ResourceTable()
-        self._resources.set_open(device_resources(conf))
-        self._ports = HostPorts()
-        self._rows: dict[str, int] = {}
         self._free_rows: list[int] = []
-        self._nodes: list[NodeFact | None] = []
-        """The fact of the node in each row, None for a row without a node."""
-        self._holdings: dict[str, dict[str, Holding]] = {}
-        """Holdings by node name and pod uid; no entry for a node without holdings."""
         self.undo_log = UndoLog()
         """What undoes the changes of holdings and reservations in open trials."""
-        self._changes = Changes()
-        """The rows in which anything changed."""
-        self._facts = Changes()
-        """The rows whose NodeFact changed."""
-        self.volumes = ClusterVolumes(self._facts, self._nodes, self._rows)
-        """The objects of storage, which the caller adds and removes, and the volumes that pods on nodes use."""
-        self._types_seen = 0
         self._order = TieOrder()
         self._ordered = False
         """Whether ``_order`` ranks all nodes."""
@@ -74,8 +49,6 @@ class NodeTable:
         self.imposed_terms = ImposedTerms(self._namespaces)
         """The terms by which the pods of the cluster affect other pods. The caller adds and removes them, and puts
         those that select a pod into its request (``imposed``)."""
-        self._placed: PlacedPods | None = None
-        """The pods on nodes as inter-pod constraints see them; None until a pod has such constraints."""
 
     def prefer(self, preference: Callable[[str], tuple[int, int]]) -> None:
         """Choose the nodes with the lowest preference among equal nodes, and only then by the configured tie order.
@@ -229,9 +202,6 @@ class NodeTable:
         """Return the nodes where a pod has a holding: it looks at every node."""
         return [node for node, held in self._holdings.items() if uid in held]
 
-    def _holdings_on(self, node: str) -> Collection[Holding]:
-        return self._holdings.get(node, _NO_HOLDINGS).values()
-
     def set_reserved(self, node: str, *, reserved: bool) -> None:
         """Make a node infeasible for all pods, or end the reservation. An unknown node is ignored."""
         row = self._rows.get(node)
@@ -248,81 +218,7 @@ class NodeTable:
 
     def holdings_on(self, node: str) -> Collection[tuple[str, Holding]]:
         """Return the pods on a node by their uid, with what they hold."""
-        return self._holdings.get(node, _NO_HOLDINGS).items()
-
-    def _charge(self, node: str, holding: Holding, sign: int, *, last: bool = False) -> None:
-        """Add (``sign`` 1) or subtract (-1) what a pod holds; ``last``: it was added after all others of the node."""
-        row = self._rows.get(node)
-        if row is None:
-            return
-        for column, shares in self._charge_cards(row, holding, sign).items():
-            self._count(row, column, node, shares if last else None)
-        self._charge_node(row, holding, sign)
-        if self._placed is not None:
-            self._placed.charge(row, holding.tenant, sign)
-        self._touch(row)
-
-    def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
-        """Add (``sign`` 1) or subtract (-1) the node's own resources, ports and volumes that a pod holds."""
-        self._resources.charge(row, holding.resources, sign)
-        if holding.ports:
-            self._ports.charge(row, holding.ports, sign)
-        tenant = holding.tenant
-        if tenant.volumes or tenant.disks:
-            self.volumes.charge(row, tenant, sign)
-
-    def _charge_cards(self, row: int, holding: Holding, sign: int) -> dict[int, list[CardShare]]:
-        """Add or subtract the cards of a holding; return its shares of cards that their family counts, by column.
-
-        Skips devices that the node does not have.
-        """
-        cards, counted = self._cards.cards[row], dict[int, list[CardShare]]()
-        init = False
-        # A generator would cost a fifth of the whole charge.
-        for grant in holding.grants:
-            init = init or grant.stage == INIT
-        if init:
-            for name, shares in shares_by_card(holding.grants).items():
-                at = self._cards.column(row, name, shares[0].device.index)
-                if at >= 0 and cards[at].mode in self._counted.modes:
-                    counted[at] = shares
-                elif at >= 0:
-                    memory, cores, slots = usage_of(cards[at], shares)
-                    self._cards.charges.add(row, at, sign * memory, sign * cores, sign * slots)
-            return counted
-        # Containers that run at the same time add up.
-        for grant in holding.grants:
-            for device in grant.devices:
-                at = self._cards.column(row, device.id, device.index)
-                if at < 0:
-                    continue
-                card = cards[at]
-                if card.mode in self._counted.modes:
-                    counted.setdefault(at, []).append(CardShare(device, grant.position, grant.stage))
-                else:
-                    memory = card.memory if device.memory == WHOLE else device.memory
-                    self._cards.charges.add(row, at, sign * memory, sign * device.cores, sign)
-        return counted
-
-    def _count(self, row: int, column: int, node: str, more: Sequence[CardShare] | None = None) -> None:
-        """Compute the usage of a card whose family counts it; ``more``: only a pod with these shares is new."""
-        card = self._cards.cards[row][column]
-        counted = None if more is None else self._counted.add(row, column, card, more, self.conf)
-        if counted is None:
-            counted = self._counted.count(row, column, card, self._holdings_on(node), self.conf)
-        self._cards.put(row, column, *counted)
-
-    def _recount_all(self) -> None:
-        """Compute the usage of all such cards under another configuration."""
-        for name, row in self._rows.items():
-            self._count_cards(row, name)
-        self._changes.touch_all()
-
-    def _count_cards(self, row: int, node: str) -> None:
-        """Compute the usage of all such cards of a node."""
-        for column, card in enumerate(self._cards.cards[row]):
-            if card.mode in self._counted.modes:
-                self._count(row, column, node)
+        return self._holdings.get(node, NO_HOLDINGS).items()
 
     def _limit_again(self) -> None:
         """Read what nodes limit once more under another configuration, which may name other device resources."""
@@ -378,18 +274,6 @@ class NodeTable:
         return [] if row is None else self._cards.state(row, name)
 
     # Rows
-
-    def _touch(self, row: int, *, fact: bool = False) -> None:
-        if self._changes.rows < self._cards.rows:
-            self._changes.grow(self._cards.rows)
-            self._facts.grow(self._cards.rows)
-        self._changes.touch(row)
-        if fact:
-            self._facts.touch(row)
-        # The cards that match a model name depend on the models in the whole cluster.
-        if self._cards.types_version != self._types_seen:
-            self._types_seen = self._cards.types_version
-            self._changes.touch_all()
 
     def _view(self, rows: Ints) -> CardView:
         return self._cards.view(
