@@ -28,6 +28,10 @@ class CountedCards:
         self._counted.setdefault(row, {})[column] = counted
         return counted
 
+    def known(self, row: int, column: int) -> Counted:
+        """Return what was counted last of a card."""
+        return self._counted[row][column]
+
     def add(
         self, row: int, column: int, card: Card, shares: Sequence[CardShare], conf: SchedulerConf
     ) -> Counted | None:

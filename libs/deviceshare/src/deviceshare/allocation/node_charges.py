@@ -3,11 +3,12 @@
 from collections.abc import Collection, Sequence
 
 from deviceshare.allocation.counted_cards import CountedCards
+from deviceshare.allocation.nominated_room import NOTHING, NominatedRoom, nominated_room
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, device_resources
 from deviceshare.kernels import Changes
 from deviceshare.model import INIT, WHOLE, NodeFact
-from deviceshare.state import CardShare, CardTable, Holding, HostPorts, ResourceTable, shares_by_card, usage_of
+from deviceshare.state import CardShare, CardTable, Holding, HostPorts, ResourceTable, Usage, shares_by_card, usage_of
 from deviceshare.topology import PlacedPods
 from deviceshare.volumes import ClusterVolumes
 
@@ -29,6 +30,8 @@ class NodeCharges:
         """The fact of the node in each row, None for a row without a node."""
         self._holdings: dict[str, dict[str, Holding]] = {}
         """Holdings by node name and pod uid; no entry for a node without holdings."""
+        self._nominated: dict[str, NominatedRoom] = {}
+        """What is charged for the nominated pods of the known nodes that have, or may have, some."""
         self._changes = Changes()
         """The rows in which anything changed."""
         self._facts = Changes()
@@ -47,16 +50,25 @@ class NodeCharges:
         row = self._rows.get(node)
         if row is None:
             return
+        nominated = bool(holding.waits_for) or node in self._nominated
+        if nominated:
+            self._release_nominated(node, row)
         for column, shares in self._charge_cards(row, holding, sign).items():
             self._count(row, column, node, shares if last else None)
         self._charge_node(row, holding, sign)
+        if nominated:
+            self._charge_nominated(node, row)
         if self._placed is not None:
             self._placed.charge(row, holding.tenant, sign)
         self._touch(row)
 
     def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
-        """Add (``sign`` 1) or subtract (-1) the node's own resources, ports and volumes that a pod holds."""
-        self._resources.charge(row, holding.resources, sign)
+        """Add (``sign`` 1) or subtract (-1) the node's own resources, ports and volumes that a pod holds.
+
+        The ports and volumes of a nominated pod are in use beside those of the pods that go.
+        """
+        if not holding.waits_for:
+            self._resources.charge(row, holding.resources, sign)
         if holding.ports:
             self._ports.charge(row, holding.ports, sign)
         tenant = holding.tenant
@@ -66,8 +78,10 @@ class NodeCharges:
     def _charge_cards(self, row: int, holding: Holding, sign: int) -> dict[int, list[CardShare]]:
         """Add or subtract the cards of a holding; return its shares of cards that their family counts, by column.
 
-        Skips devices that the node does not have.
+        Skips devices that the node does not have. What a nominated pod holds is charged otherwise.
         """
+        if holding.waits_for:
+            return {}
         cards, counted = self._cards.cards[row], dict[int, list[CardShare]]()
         init = False
         # A generator would cost a fifth of the whole charge.
@@ -101,13 +115,50 @@ class NodeCharges:
         card = self._cards.cards[row][column]
         counted = None if more is None else self._counted.add(row, column, card, more, self.conf)
         if counted is None:
-            counted = self._counted.count(row, column, card, self._holdings_on(node), self.conf)
+            holdings = self._holdings_on(node)
+            if node in self._nominated:
+                holdings = [holding for holding in holdings if not holding.waits_for]
+            counted = self._counted.count(row, column, card, holdings, self.conf)
         self._cards.put(row, column, *counted)
+
+    def _charge_nominated(self, node: str, row: int) -> None:
+        """Charge the excess of the nominated pods of a node, if it has some; no card is counted afterwards."""
+        cards = self._cards.cards[row]
+        room = nominated_room(self._holdings.get(node, NO_HOLDINGS), cards, self._counted.modes)
+        if room is None:
+            self._nominated.pop(node, None)
+            return
+        self._nominated[node] = room
+        self._add_nominated(row, room, 1)
+        for column, card in enumerate(cards):
+            if card.id in room.closed:
+                usage, state = self._counted.known(row, column)
+                full = Usage(*map(max, usage, (card.memory, card.cores, card.slots)))
+                self._cards.put(row, column, full, state)
+
+    def _release_nominated(self, node: str, row: int) -> None:
+        """Release what :meth:`_charge_nominated` has charged, before anything else of the node changes."""
+        room, self._nominated[node] = self._nominated.get(node, NOTHING), NOTHING
+        self._add_nominated(row, room, -1)
+        for column, card in enumerate(self._cards.cards[row]):
+            if card.id in room.closed:
+                self._cards.put(row, column, *self._counted.known(row, column))
+
+    def _add_nominated(self, row: int, room: NominatedRoom, sign: int) -> None:
+        self._resources.charge(row, room.amounts, sign, pods=room.pods)
+        for column, card in enumerate(self._cards.cards[row]):
+            if (usage := room.cards.get(card.id)) is not None:
+                self._cards.charges.add(row, column, *(sign * amount for amount in usage))
 
     def _recount_all(self) -> None:
         """Compute the usage of all such cards under another configuration."""
         for name, row in self._rows.items():
+            nominated = name in self._nominated
+            if nominated:
+                self._release_nominated(name, row)
             self._count_cards(row, name)
+            if nominated:
+                self._charge_nominated(name, row)
         self._changes.touch_all()
 
     def _count_cards(self, row: int, node: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from deviceshare.allocation.card_models import model_of
 from deviceshare.allocation.node_charges import NO_HOLDINGS, NodeCharges
+from deviceshare.allocation.nominated_room import NOTHING
 from deviceshare.allocation.ties import Ties
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import device_resources
@@ -73,8 +74,11 @@ class NodeTable(NodeCharges):
             self._resources.clear(row)
             self._ports.clear(row)
             self.volumes.add_node(node.name)
+            self._nominated[node.name] = NOTHING
             for holding in self._holdings_on(node.name):
                 self._charge_node(row, holding, 1)
+        elif node.name in self._nominated:
+            self._release_nominated(node.name, row)
         previous = self._nodes[row]
         if previous is None or previous.cards != node.cards:
             self._cards.set_cards(row, node.cards)
@@ -85,6 +89,8 @@ class NodeTable(NodeCharges):
         self._resources.set_node(row, node.allocatable)
         self._cards.set_model(row, model_of(node))
         self._nodes[row] = node
+        if node.name in self._nominated:
+            self._charge_nominated(node.name, row)
         if self._placed is not None and (
             previous is None or previous.labels != node.labels or previous.taints != node.taints
         ):
@@ -100,6 +106,7 @@ class NodeTable(NodeCharges):
         if row is None:
             return
         self._nodes[row] = None
+        self._nominated.pop(name, None)
         self.volumes.remove_node(name, row)
         for holding in self._holdings_on(name):
             if holding.tenant.volumes or holding.tenant.disks:
@@ -148,6 +155,7 @@ class NodeTable(NodeCharges):
         resources: Iterable[tuple[str, int]],
         tenant: Tenant = NO_TENANT,
         ports: Iterable[HostPort] = (),
+        waits_for: tuple[str, ...] = (),
     ) -> None:
         """Charge a pod to a node; replaces its holding there.
 
@@ -159,8 +167,9 @@ class NodeTable(NodeCharges):
                 that nodes count in addition (:func:`~.node_scores.counted`).
             tenant: the holder, for families that keep pods of different holders apart.
             ports: the host ports that the pod uses.
+            waits_for: the uids of the pods in whose place a nominated pod comes: see :mod:`.nominated_room`.
         """
-        holding = Holding(tuple(grants), tuple(resources), tenant, tuple(ports))
+        holding = Holding(tuple(grants), tuple(resources), tenant, tuple(ports), waits_for)
         before = self.holding(node, uid)
         if before == holding:
             return

@@ -14,12 +14,16 @@ from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, Ho
 
 # Excluded from garbage collection: there are many, and none can be part of a reference cycle.
 class Holding(msgspec.Struct, frozen=True, gc=False):
-    """What one pod holds on one node; ``resources`` includes what only node scores count."""
+    """What one pod holds on one node; ``resources`` includes what only node scores count.
+
+    ``waits_for``: the uids of the pods in whose place a nominated pod comes; () for every other pod.
+    """
 
     grants: tuple[ContainerGrant, ...]
     resources: tuple[tuple[str, int], ...]
     tenant: Tenant = Tenant()
     ports: tuple[HostPort, ...] = ()
+    waits_for: tuple[str, ...] = ()
 
 
 class Usage(NamedTuple):

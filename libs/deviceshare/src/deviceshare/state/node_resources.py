@@ -92,9 +92,9 @@ class ResourceTable:
         self._allocatable[row] = self._unstated
         self._used[row] = 0
 
-    def charge(self, row: int, amounts: Iterable[tuple[str, int]], sign: int) -> None:
-        """Add (``sign`` 1) or release (-1) amounts and one pod."""
-        self.amounts.add(row, 0, sign)
+    def charge(self, row: int, amounts: Iterable[tuple[str, int]], sign: int, *, pods: int = 1) -> None:
+        """Add (``sign`` 1) or release (-1) amounts and one pod, or another number of them."""
+        self.amounts.add(row, 0, sign * pods)
         for name, amount in amounts:
             column = self._columns.get(name)
             if column is None and not name.endswith(SCORED):
