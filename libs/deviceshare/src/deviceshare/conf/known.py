@@ -3,7 +3,8 @@
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
 ``deviceshare.MIGGeometryPolicy``, ``deviceshare.AscendMixedChips``, ``deviceshare.GPUNumberOnSharedNodes``,
 ``deviceshare.GPUTypeParts``, ``deviceshare.StarvationSeconds``, ``deviceshare.PreemptionVictims``,
-``deviceshare.HAMiGPUEnable`` and the :data:`EXTENSIONS` are beyond Volcano.
+``deviceshare.PreemptionTimeoutSeconds``, ``deviceshare.PreemptionDelaySeconds``, ``deviceshare.HAMiGPUEnable`` and the
+:data:`EXTENSIONS` are beyond Volcano.
 Device families of other packages add the arguments that enable them (:func:`add_family_flag`).
 """
 
@@ -13,12 +14,15 @@ from difflib import get_close_matches
 from deviceshare.policies import QUEUE_POLICIES
 
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
-EVALUATED_ACTIONS = frozenset({"enqueue", "allocate", "backfill"})
-EVALUATED_PLUGINS = frozenset((*QUEUE_POLICIES, "conformance", "predicates", "nodeorder", "binpack", "deviceshare"))
-"""Plugins with an effect here. ``conformance`` protects pods from eviction, and deviceshare evicts no pods."""
+EVALUATED_ACTIONS = frozenset(ACTIONS) - {"shuffle"}
+EVALUATED_PLUGINS = frozenset(
+    (*QUEUE_POLICIES, "conformance", "cdp", "pdb", "predicates", "nodeorder", "binpack", "deviceshare")
+)
+"""Plugins with an effect here. PodDisruptionBudgets hold with and without ``pdb``. Of ``tdm`` only the rules of
+evictions are evaluated, so it is not one of them."""
 PLUGINS = (
-    *sorted(EVALUATED_PLUGINS), "tdm", "numa-aware", "cdp", "rescheduling", "task-topology", "usage", "pdb",
-    "nodegroup", "resourcequota", "extender", "network-topology-aware", "resource-strategy-fit",
+    *sorted(EVALUATED_PLUGINS), "tdm", "numa-aware", "rescheduling", "task-topology", "usage", "nodegroup",
+    "resourcequota", "extender", "network-topology-aware", "resource-strategy-fit",
 )  # fmt: skip
 SECTIONS = ("actions", "tiers", "configurations", "metrics")
 """Keys of the file."""
@@ -52,6 +56,8 @@ WEIGHT = "deviceshare.ScheduleWeight"
 NODE_LOCK = "deviceshare.NodeLockEnable"
 MIG_GEOMETRY = "deviceshare.MIGGeometryPolicy"
 PREEMPTION_VICTIMS = "deviceshare.PreemptionVictims"
+PREEMPTION_TIMEOUT = "deviceshare.PreemptionTimeoutSeconds"
+PREEMPTION_DELAY = "deviceshare.PreemptionDelaySeconds"
 MIXED_CHIPS = "deviceshare.AscendMixedChips"
 NUMBER_ON_SHARED = "deviceshare.GPUNumberOnSharedNodes"
 TYPE_PARTS = "deviceshare.GPUTypeParts"
@@ -76,7 +82,8 @@ EXTENSIONS = {
 """Arguments that disable extensions of Volcano, and their fields in :class:`deviceshare.conf.Extensions`."""
 ARGUMENTS = (
     POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, NUMBER_ON_SHARED, TYPE_PARTS, EXCLUSIVE_RULES,
-    STARVATION_SECONDS, PREEMPTION_VICTIMS, DEVICES_NAME, DEVICES_NAMESPACE, *EXTENSIONS,
+    STARVATION_SECONDS, PREEMPTION_VICTIMS, PREEMPTION_TIMEOUT, PREEMPTION_DELAY, DEVICES_NAME, DEVICES_NAMESPACE,
+    *EXTENSIONS,
 )  # fmt: skip
 """The arguments of ``deviceshare``, without those that enable device families."""
 _FAMILY_FLAGS = dict.fromkeys((

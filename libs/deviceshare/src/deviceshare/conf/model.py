@@ -15,6 +15,7 @@ FEWEST, LOWEST = "fewest", "lowest"
 """Which victims are best: the fewest; or those whose highest priority is lowest, and of these the fewest."""
 
 STARVATION = 300.0
+PREEMPTION_TIMEOUT = 300.0
 """The default of ``deviceshare.StarvationSeconds``."""
 
 
@@ -115,6 +116,10 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     exclusive_rules: tuple[Labels, ...] = ()
     preemption_victims: str = FEWEST
     """:data:`FEWEST` or :data:`LOWEST`."""
+    preemption_timeout: float = PREEMPTION_TIMEOUT
+    """Seconds after its grace period in which a pod that has to go may stay; then the others do not go for it."""
+    preemption_delay: float = 0.0
+    """Seconds that a group waits for room before pods go for it."""
     extensions: Extensions = Extensions()
     geometries_config_map: tuple[str, str] = ("kube-system", "volcano-vgpu-device-config")
     """Namespace and name of the ConfigMap with ``device-config.yaml``."""

@@ -12,6 +12,7 @@ from deviceshare.conf.model import (
     FEWEST,
     FIRST_FIT,
     LOWEST,
+    PREEMPTION_TIMEOUT,
     STARVATION,
     Extensions,
     Plugin,
@@ -102,7 +103,7 @@ class _Reader:
             actions=actions or SchedulerConf().actions,
             plugins=tuple(self.arguments),
             tiers=tuple(self.tiers),
-            starvation=self.starvation(),
+            starvation=self.seconds(known.STARVATION_SECONDS, STARVATION),
             waiting_time=self.waiting_time(),
             overcommit=self.overcommit(),
             predicates=read_predicates(self.of_nodes[PREDICATES], predicates),
@@ -117,6 +118,8 @@ class _Reader:
             number_on_shared_nodes=self.flag(known.NUMBER_ON_SHARED),
             type_parts=self.flag(known.TYPE_PARTS),
             exclusive_rules=self.exclusive_rules(),
+            preemption_timeout=self.seconds(known.PREEMPTION_TIMEOUT, PREEMPTION_TIMEOUT),
+            preemption_delay=self.seconds(known.PREEMPTION_DELAY, 0.0),
             preemption_victims=self.argument(known.PREEMPTION_VICTIMS).word((FEWEST, LOWEST), FEWEST),
             extensions=Extensions(
                 **{field: flag not in self.values or self.flag(flag) for flag, field in known.EXTENSIONS.items()}
@@ -197,9 +200,9 @@ class _Reader:
         field = self.argument(known.WEIGHT)
         return 0 if field.blank() else field.number(0, LARGEST_WEIGHT)
 
-    def starvation(self) -> float:
-        field = self.argument(known.STARVATION_SECONDS)
-        return STARVATION if field.blank() else float(field.number(0, LARGEST))
+    def seconds(self, name: str, default: float) -> float:
+        field = self.argument(name)
+        return default if field.blank() else float(field.number(0, LARGEST))
 
     def waiting_time(self) -> float | None:
         field = self.argument(known.WAITING_TIME)

@@ -245,6 +245,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     """Seconds after it was scheduled in which the plugin ``cdp`` protects it (``volcano.sh/cooldown-time``)."""
     scheduled_at: Real = 0.0
     """Unix time of its condition PodScheduled, of a bound pod with a cooldown; else 0."""
+    grace: Real = 30.0
+    """Seconds that it may take to end (``spec.terminationGracePeriodSeconds``)."""
     never_preempts: bool = False
     """Whether no pod is evicted for it (``preemptionPolicy: Never``, which admission copies from its class)."""
     problems: tuple[Problem, ...] = ()

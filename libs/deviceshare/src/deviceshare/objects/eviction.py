@@ -11,7 +11,7 @@ import msgspec
 from deviceshare.conf import seconds_of
 from deviceshare.model import LARGEST
 from deviceshare.objects.lenient import seconds
-from deviceshare.objects.pod_views import PodCondition
+from deviceshare.objects.pod_views import PodCondition, PodSpec, TemplateSpec
 from deviceshare.objects.problems import Problems
 
 PREEMPTABLE = "volcano.sh/preemptable"
@@ -21,6 +21,8 @@ COOLDOWN = "volcano.sh/cooldown-time"
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _NEVER = "Never"
+GRACE = 30.0
+"""``spec.terminationGracePeriodSeconds`` of a pod that does not say it."""
 _CONDITIONS = msgspec.json.Decoder(list[PodCondition] | None)
 
 
@@ -30,23 +32,26 @@ class EvictionTerms(NamedTuple):
     preemptable: bool
     cooldown: float
     scheduled_at: float
+    grace: float
     never_preempts: bool
 
 
 def read_eviction(
     annotations: Mapping[str, str],
     labels: Mapping[str, str],
-    policy: str | None,
+    spec: PodSpec | TemplateSpec,
     conditions: list[PodCondition] | msgspec.Raw | None,
     problems: Problems,
 ) -> EvictionTerms:
-    """Return what a pod says; ``policy``: its ``preemptionPolicy``, ``conditions``: None unless it is bound."""
+    """Return what a pod says; ``conditions``: None unless it is bound."""
+    grace = spec.termination_grace_period_seconds
     cooldown = _cooldown(labels.get(COOLDOWN, annotations.get(COOLDOWN)))
     return EvictionTerms(
         preemptable=annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE, "true")) in _TRUE,
         cooldown=cooldown,
         scheduled_at=_scheduled_at(conditions, problems) if cooldown and conditions is not None else 0.0,
-        never_preempts=policy == _NEVER,
+        grace=GRACE if grace is None else float(min(max(grace, 0), LARGEST)),
+        never_preempts=spec.preemption_policy == _NEVER,
     )
 
 

@@ -113,7 +113,7 @@ def _fact(
         request = with_status(request, view.status)
     held, ours = read_held(annotations, request, ref, (uid, node), keys, found) if node and not ended else ((), False)
     conditions = view.status.conditions if node and not ended and view.status is not None else None
-    eviction = read_eviction(annotations, labels, spec.preemption_policy, conditions, problems)
+    eviction = read_eviction(annotations, labels, spec, conditions, problems)
     return PodFact(
         revision=metadata.resource_version or "",
         uid=PodUid(uid),
@@ -143,6 +143,7 @@ def _fact(
         preemptable=eviction.preemptable,
         cooldown=eviction.cooldown,
         scheduled_at=eviction.scheduled_at,
+        grace=eviction.grace,
         never_preempts=eviction.never_preempts,
         problems=limited(found),
     )

@@ -177,6 +177,7 @@ class PodSpec(View):
     tolerations: list[TolerationView] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
     preemption_policy: str | None = None
+    termination_grace_period_seconds: int | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[Present] | None = None
@@ -255,6 +256,7 @@ class TemplateSpec(View):
     priority: Int32 | None = None
     scheduling_gates: list[SchedulingGate] | None = None
     preemption_policy: str | None = None
+    termination_grace_period_seconds: int | None = None
     containers: msgspec.Raw = ABSENT
     init_containers: msgspec.Raw = ABSENT
     resources: msgspec.Raw = ABSENT

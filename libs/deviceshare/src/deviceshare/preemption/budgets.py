@@ -7,10 +7,19 @@ from deviceshare.model import PodDisruptionBudgetFact, PodFact
 
 
 class Budgets:
-    """What budgets allow now; ``pods`` returns all pods, and is called for the namespaces of victims alone."""
+    """What budgets allow now; ``pods`` returns all pods, and is called for the namespaces of victims alone.
 
-    def __init__(self, budgets: Iterable[PodDisruptionBudgetFact], pods: Callable[[], Iterable[PodFact]]) -> None:
+    ``going``: pods that are to be evicted, which the status of budgets does not count yet.
+    """
+
+    def __init__(
+        self,
+        budgets: Iterable[PodDisruptionBudgetFact],
+        pods: Callable[[], Iterable[PodFact]],
+        going: Iterable[PodFact] = (),
+    ) -> None:
         self._pods = pods
+        self._going = tuple(going)
         self._by_namespace: dict[str, list[PodDisruptionBudgetFact]] = {}
         for budget in budgets:
             self._by_namespace.setdefault(budget.namespace, []).append(budget)
@@ -24,6 +33,8 @@ class Budgets:
         if not self._by_namespace:
             return ""
         asked = Counter((pod.namespace, key) for pod in pods for key in self._selecting(pod))
+        for pod in self._going:
+            asked.update(name for key in self._selecting(pod) if (name := (pod.namespace, key)) in asked)
         return next((key for (where, key), number in sorted(asked.items()) if number > self._in(where)[key]), "")
 
     def _selecting(self, pod: PodFact) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, PodFact, PodRequest
 from deviceshare.queueing.gangs import Decision, lacks_room
 from deviceshare.queueing.group import Group
-from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_NEAR_PODS, JobClass
+from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_NEAR_PODS, JobClass, is_before
 from deviceshare.queueing.job_order import JobOrder
 from deviceshare.queueing.job_queue import JobQueue
 from deviceshare.queueing.jobs import Job
@@ -76,6 +76,11 @@ class Dispatcher:
     def waiting(self) -> Counter[str]:
         """Return the number of jobs in each queue."""
         return sum((jobs.counts for jobs in self._job_queues.values()), Counter())
+
+    @property
+    def parked(self) -> Collection[JobClass]:
+        """The job classes of ``allocate`` that wait for room or for their queue."""
+        return self._job_queues[ALLOCATE].parked.classes
 
     def serves(self, job: Job) -> str:
         """Return the action that serves a job if it is not configured, else ''."""
@@ -262,7 +267,7 @@ class Dispatcher:
             for queue in sorted({*jobs.queues, *unready.queues}, key=self.queues.order):
                 while jobs.queues and len(result.order) < most:
                     first, waiting = jobs.first(queue), unready.first(queue)
-                    if waiting is not None and self._work.is_left((HOLD, queue)) and _is_before(waiting, first):
+                    if waiting is not None and self._work.is_left((HOLD, queue)) and is_before(waiting, first):
                         job = waiting[1]
                         self._hold(job, held)
                         self._work.charge((HOLD, queue))
@@ -393,8 +398,3 @@ class Dispatcher:
 
 def _action(job: Job) -> str:
     return BACKFILL if job.best_effort else ALLOCATE
-
-
-def _is_before(one: tuple[JobClass, Job], other: tuple[JobClass, Job] | None) -> bool:
-    """Return whether the first job of an active job class comes before the one of another class, if any."""
-    return other is None or (one[0].order_key or ()) < (other[0].order_key or ())

@@ -35,6 +35,8 @@ class JobClass(msgspec.Struct, eq=False):
     """Resource, additional amount that its queue must allow, and whether the deserved amount is ignored."""
     borrowing: bool = False
     """Whether its queue was allowed to borrow when it was parked."""
+    preemption: str = ""
+    """Why no pod goes for its jobs, '' if that is not known."""
     woken_by: int = ROOM
     """What new room may make nodes feasible for it, as bits: :data:`ROOM` always."""
 
@@ -61,3 +63,8 @@ class JobClass(msgspec.Struct, eq=False):
     def first(self) -> tuple[OrderKey, Job] | None:
         """Return the first job and its order key, or None."""
         return self.order.first()
+
+
+def is_before(one: tuple[JobClass, Job], other: tuple[JobClass, Job] | None) -> bool:
+    """Return whether the first job of an active job class comes before the one of another class, if any."""
+    return other is None or (one[0].order_key or ()) < (other[0].order_key or ())

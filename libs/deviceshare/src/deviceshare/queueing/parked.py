@@ -56,6 +56,11 @@ class Parked:
     def __len__(self) -> int:
         return len(self._classes)
 
+    @property
+    def classes(self) -> Collection[JobClass]:
+        """All of them."""
+        return self._classes.values()
+
     def __contains__(self, job_class: JobClass) -> bool:
         return job_class.name in self._classes
 

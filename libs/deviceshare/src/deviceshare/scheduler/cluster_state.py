@@ -28,6 +28,7 @@ from deviceshare.model import (
 )
 from deviceshare.queueing import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, Dispatcher, EnqueueAction, Queues
 from deviceshare.scheduler.claim_users import ClaimUsers
+from deviceshare.scheduler.going_pods import GoingPods
 from deviceshare.scheduler.pod_classifier import PodClassifier
 from deviceshare.scheduler.priority_classes import PriorityClasses
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
@@ -61,6 +62,7 @@ class ClusterState:
         self.ledgers: dict[str, LedgerRecord] = {}
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
+        self.going = GoingPods()
         self.claim_users = ClaimUsers()
         self.candidates: set[GroupKey] = set()
         """Groups to check in the next round: whether they can be decided."""
@@ -75,6 +77,8 @@ class ClusterState:
         """Namespaces whose groups to check in the next round: their labels have changed, by which queues select."""
         self.moved: set[str] | None = None
         """The pods that may have moved, or changed, since victims were looked for; None until they are."""
+        self.changes = 0
+        """Grows with everything that may change for whom pods go."""
         self.crowded: set[str] = set()
         """Nodes that may be overcommitted: pods without a claim were bound there, or the node has changed."""
 
@@ -92,8 +96,8 @@ class ClusterState:
             ledger = self.ledgers[node] = LedgerRecord(node)
         return ledger
 
-    def set_claims(self, node: str, claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim]]:
-        """Make these the claims on a node; return those that are gone, and the new ones.
+    def set_claims(self, node: str, claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim], list[Claim]]:
+        """Make these the claims on a node; return those that are gone, the new ones, and those that wait no more.
 
         Their pods are to be charged.
         """
@@ -108,7 +112,20 @@ class ClusterState:
                 del self.claims[claim.uid]
         for claim in new:
             self.claims[claim.uid][claim.id] = node
-        return gone, new
+        opened = [
+            claim
+            for claim in before.values()
+            if claim.waits_for and (now := record.claims.get(claim.id)) is not None and not now.waits_for
+        ]
+        moved = set[str]()
+        for claim in (*gone, *new, *opened):
+            if claim.waits_for:
+                moved ^= self.going.change(before.get(claim.id), record.claims.get(claim.id))
+        for uid in moved:
+            self.mark_moved((uid,))
+            if (pod := self.pods.get(uid)) is not None:
+                self.account(pod)
+        return gone, new, opened
 
     def claim_on(self, node: str, uid: str) -> Claim | None:
         """Return a pod's claim on a node, or None."""
@@ -119,7 +136,7 @@ class ClusterState:
 
     def charge(self, node: str, uid: str) -> None:
         """Update what a pod holds on a node, which may be nothing any more."""
-        self._mark_moved((uid,))
+        self.mark_moved((uid,))
         claim = self.claim_on(node, uid)
         pod = self.pods.get(uid)
         before = self.allocator.holding(node, uid)
@@ -136,7 +153,8 @@ class ClusterState:
             amounts = claim.resources + claim.counted
             if pod is not None and pod.fact.node == node:
                 amounts = with_resized(amounts, self.allocator.amounts(pod.fact.ask))
-            self.allocator.hold(node, uid, grants, amounts, tenant, claim.ports)
+            waits_for = claim.waits_for if pod is None or not pod.fact.node else ()
+            self.allocator.hold(node, uid, grants, amounts, tenant, claim.ports, waits_for)
         elif pod is not None and pod.fact.node == node and not pod.fact.ended:
             amounts, ports = self.allocator.amounts(pod.fact.ask), pod.fact.ask.host_ports
             self.allocator.hold(node, uid, pod.fact.held, amounts, pod.fact.tenant, ports)
@@ -147,12 +165,21 @@ class ClusterState:
         if after is None and pod is None and not self.claims.get(uid):
             self.accounts.drop(uid)
         elif after is not None:
-            self.accounts.hold(uid)
+            self._count(uid)
         elif pod is None or not (pod.claims or pod.fact.node):
             self.accounts.release(uid)
         self._of_holding_changed(before, after, bound=pod is not None and bool(pod.fact.node))
 
-    def _mark_moved(self, uids: Iterable[str]) -> None:
+    def _count(self, uid: str) -> None:
+        """Count a placed pod in its queue. One that goes does not: the nominated pod in its place counts."""
+        if uid in self.going:
+            self.accounts.release(uid)
+        else:
+            self.accounts.hold(uid)
+
+    def mark_moved(self, uids: Iterable[str]) -> None:
+        """Note that pods may have moved, or changed, for those who look for victims."""
+        self.changes += 1
         if self.moved is not None:
             self.moved.update(uids)
             if len(self.moved) > MAX_MOVED + 2 * len(self.pods):
@@ -180,7 +207,7 @@ class ClusterState:
             for claim in ledger.claims.values():
                 if claim.uid not in self.pods:
                     self._account_claim(claim)
-                    self.accounts.hold(claim.uid)
+                    self._count(claim.uid)
 
     def _account_claim(self, claim: Claim) -> None:
         """Count the claim of a pod that is not known in the queue in which it was placed."""
@@ -191,7 +218,7 @@ class ClusterState:
     def account(self, pod: PodRecord) -> None:
         """Add a pod to the account of its queue, or to the pods of other schedulers."""
         fact = pod.fact
-        self._mark_moved((fact.uid,))
+        self.mark_moved((fact.uid,))
         if (not fact.node or pod.claims) and fact.scheduler not in self.schedulers:
             self.schedulers.add(fact.scheduler)
             for other in self.pods.values():
@@ -206,7 +233,7 @@ class ClusterState:
         claims = [self.ledgers[node].claims[claim] for claim, node in pod.claims.items()]
         self.accounts.put(fact, self.queue_of(fact), fact.group, claims[0].grants if claims else None)
         if fact.node or pod.claims:
-            self.accounts.hold(fact.uid)
+            self._count(fact.uid)
 
     def queue_of(self, pod: PodFact) -> str:
         """Return the name of the queue that a pod is in: its PodGroup's, if that is known."""
@@ -222,7 +249,7 @@ class ClusterState:
     def set_node(self, fact: NodeFact) -> None:
         """Add or update a node."""
         self.allocator.set_node(fact)
-        self._mark_moved(uid for uid, _ in self.allocator.holdings_on(fact.name))
+        self.mark_moved(uid for uid, _ in self.allocator.holdings_on(fact.name))
         self.crowded.add(fact.name)
         self._of_nodes_changed(self.accounts.set_node(fact))
 
@@ -270,7 +297,7 @@ class ClusterState:
     def set_priority_class(self, name: str, fact: PriorityClassFact | None) -> None:
         """Add or update a PriorityClass, None if it is gone."""
         self.priority_classes.put(name, fact)
-        self._mark_moved(self.pods)
+        self.mark_moved(self.pods)
         self.reconsider_all()
 
     def set_namespace(self, name: str, fact: NamespaceFact | None) -> None:
@@ -314,7 +341,7 @@ class ClusterState:
     def remove_node(self, name: str) -> None:
         """Remove a node."""
         self.allocator.remove_node(name)
-        self._mark_moved(uid for uid, _ in self.allocator.holdings_on(name))
+        self.mark_moved(uid for uid, _ in self.allocator.holdings_on(name))
         self._of_nodes_changed(self.accounts.remove_node(name))
 
     def _of_nodes_changed(self, recounted: Iterable[GroupKey]) -> None:
@@ -382,6 +409,7 @@ class ClusterState:
 
     def reconsider_all(self) -> None:
         """Check every group in the next round."""
+        self.changes += 1
         for key in self.groups:
             self.reconsider(key)
 
@@ -397,6 +425,7 @@ class ClusterState:
 
     def made_room(self, room: int = ROOM) -> None:
         """Retry the groups that lack room, since there may be ``room`` now: on nodes, or for pods with claims."""
+        self.changes += 1
         self.dispatcher.made_room(room)
         self.candidates |= self.too_wide
         self.too_wide.clear()

@@ -170,7 +170,8 @@ class Deciding:
         for job_class in cluster.dispatcher.put(found.job):
             if job_class.reasons and job_class.reported_reasons:
                 # Other jobs of the class wait already.
-                self._report(_alike(job_class.jobs[record.key].group, job_class.reported_reasons), now.wall)
+                job = job_class.jobs[record.key]
+                self._report(_alike(job.group, job_class.reported_reasons), now.wall, job_class.preemption)
 
     def _commit(self, record: GroupRecord, fact: PodGroupFact) -> None:
         """Reserve in its queue what a group has of its ``minResources``, and while it starts what it lacks of them.
@@ -261,29 +262,36 @@ class Deciding:
             if member.waits and member.reported != why:
                 self._reporter.put(explaining.pending(member.fact, why, now, self._instance, why=shortage))
 
-    def _report(self, decision: Decision, now: float) -> None:
+    def report_again(self, job_classes: Iterable[JobClass], now: Now) -> None:
+        """Report why the jobs of classes wait for which it is known since then why no pod goes."""
+        for job_class in job_classes:
+            for job in job_class.jobs.values() if job_class.reported_reasons else ():
+                self._report(_alike(job.group, job_class.reported_reasons), now.wall, job_class.preemption)
+
+    def _report(self, decision: Decision, now: float, preemption: str) -> None:
         for pod, why in decision.waiting:
-            self._reporter.put(explaining.waiting(pod, why, decision, now, self._instance))
+            self._reporter.put(explaining.waiting(pod, why, decision, now, self._instance, preemption))
 
     def _report_job_class(self, job_class: JobClass, decision: Decision, now: float) -> None:
         """Report why the jobs of a class wait: the first one as it was decided, the others like it."""
-        self._report(decision, now)
+        preemption = job_class.preemption
+        self._report(decision, now, preemption)
         if len(job_class.jobs) == 1:
             return
         reasons = tuple(why for _, why in decision.waiting)
         (first, why), *_ = decision.waiting
-        message = explaining.waiting(first, why, decision, now, self._instance).message
+        message = explaining.waiting(first, why, decision, now, self._instance, preemption).message
         same_message = decision.group.minimum <= 1 and not (isinstance(why, Unplaceable) and why.problem is not None)
         for job in job_class.jobs.values():
             if job.key == decision.group.key:
                 continue
             if not same_message or job.group.minimum > 1:
                 # The message names the pod, or its group.
-                self._report(_alike(job.group, reasons), now)
+                self._report(_alike(job.group, reasons), now, preemption)
                 continue
             for pod in job.group.pods:
                 if self._cluster.pods[pod.uid].reported != message:
-                    explain = partial(explaining.waiting, pod, why, decision, now, self._instance)
+                    explain = partial(explaining.waiting, pod, why, decision, now, self._instance, preemption)
                     self._reporter.put_later(pod.uid, message, explain)
 
 

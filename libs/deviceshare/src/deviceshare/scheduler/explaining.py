@@ -75,8 +75,11 @@ def gone(pod: PodFact, reported: str, now: float, by: str) -> Explanation:
     return pending(pod, f"the pod is gone; before that: {reported}" if reported else "the pod is gone", now, by)
 
 
-def waiting(pod: PodFact, why: Reason, decision: Decision, now: float, by: str) -> Explanation:
-    """Return why a pod waits: for room, for its queue, or for the rest of its gang."""
+def waiting(pod: PodFact, why: Reason, decision: Decision, now: float, by: str, preemption: str = "") -> Explanation:
+    """Return why a pod waits: for room, for its queue, or for the rest of its gang.
+
+    ``preemption``: why no pods go for it, which ends the message as in kube-scheduler.
+    """
     group = decision.group
     gang = ""
     reason = ""
@@ -89,7 +92,9 @@ def waiting(pod: PodFact, why: Reason, decision: Decision, now: float, by: str) 
         )
     else:
         reason = describe(why, f"Pod {pod.ref}")
-    explanation = pending(pod, f"{gang}: {reason}" if gang else reason, now, by, why=why, gang=gang)
+    message = f"{gang}: {reason}" if gang else reason
+    message += f". preemption: {preemption}" if preemption else ""
+    explanation = pending(pod, message, now, by, why=why, gang=gang)
     return msgspec.structs.replace(explanation, gang_ready=group.ready)
 
 

@@ -90,6 +90,7 @@ class Facts:
                 self._cluster.set_namespace(fact.name, fact)
             case PodDisruptionBudgetFact():
                 self._cluster.budgets[fact.key] = fact
+                self._cluster.changes += 1
             case QueueFact():
                 self._cluster.set_queue(fact.name, fact)
                 count_if_selected(self._cluster, fact.policies)
@@ -175,6 +176,7 @@ class Facts:
                 self._cluster.set_namespace(fact.name, None)
             case PodDisruptionBudgetFact():
                 self._cluster.budgets.pop(fact.key, None)
+                self._cluster.changes += 1
             case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
                 self._cluster.set_storage(fact, None)
             case QueueFact():

@@ -1,6 +1,6 @@
 """What the package ``preemption`` needs to know of the cluster: for whom pods may go, and which pods there are."""
 
-from collections import Counter
+from collections import Counter, OrderedDict
 
 from deviceshare.model import GroupKey, Now
 from deviceshare.preemption import (
@@ -23,6 +23,8 @@ from deviceshare.scheduler.records import GroupRecord
 
 _REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 """Label of nodes."""
+MAX_SPARED = 10_000
+"""Pods that are spared at the same time; the one that was spared first may go again."""
 _ACTIONS = {"preempt": PREEMPT, "gangpreempt": PREEMPT, "reclaim": RECLAIM, "gangreclaim": RECLAIM}
 
 
@@ -32,12 +34,27 @@ class Preempting:
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         self._table: CandidateTable | None = None
+        self._spared: OrderedDict[str, float] = OrderedDict()
+        """Pods that do not go, and until when, monotonic."""
+
+    @property
+    def actions(self) -> list[str]:
+        """The configured actions, in turn."""
+        configured = self._cluster.allocator.conf.actions
+        return list(dict.fromkeys(_ACTIONS[action] for action in configured if action in _ACTIONS))
+
+    def spare(self, uid: str, until: float) -> None:
+        """Neither let a pod go nor count on its end for a time: it does not go, or may not."""
+        self._spared[uid] = until
+        self._cluster.mark_moved((uid,))
+        if len(self._spared) > MAX_SPARED:
+            self._cluster.mark_moved((self._spared.popitem(last=False)[0],))
 
     def preempt(self, key: GroupKey, now: Now, *, explain: bool) -> Preemption:
         """Return which pods go for a waiting group by the configured actions; ``explain``: see :func:`.preempt`."""
         cluster = self._cluster
         conf = cluster.allocator.conf
-        actions = list(dict.fromkeys(_ACTIONS[action] for action in conf.actions if action in _ACTIONS))
+        actions = self.actions
         if not actions:
             return Preemption(obstacle="neither the action preempt nor reclaim is configured")
         record = cluster.groups.get(key)
@@ -58,17 +75,26 @@ class Preempting:
         known = Cluster(
             allocator=cluster.allocator,
             queues=cluster.accounts,
-            candidates=self._candidates(),
+            candidates=self._candidates(now.monotonic),
             gang=lambda group: _gang(cluster, cluster.groups[group], preemptor),
-            budgets=Budgets(cluster.budgets.values(), lambda: (record.fact for record in cluster.pods.values())),
+            budgets=Budgets(
+                cluster.budgets.values(),
+                lambda: (record.fact for record in cluster.pods.values()),
+                [pod.fact for uid in cluster.going if (pod := cluster.pods.get(uid)) and not pod.fact.terminating],
+            ),
             job_budget=lambda group: _job_budget(cluster, cluster.groups[group]),
         )
         with cluster.dispatcher.reservations.enforced(except_for=key):
             return preempt(known, preemptor, rules, conf.preemption_victims, explain=explain)
 
-    def _candidates(self) -> CandidateTable:
+    def _candidates(self, now: float) -> CandidateTable:
         """Return the candidates as they are now."""
         cluster = self._cluster
+        over = [uid for uid, until in self._spared.items() if until <= now or uid not in cluster.pods]
+        for uid in over:
+            del self._spared[uid]
+        if over:
+            cluster.mark_moved(over)
         if self._table is None or cluster.moved is None:
             self._table = CandidateTable(cluster.allocator)
             cluster.moved = set(cluster.pods)
@@ -81,12 +107,12 @@ class Preempting:
         cluster = self._cluster
         record = cluster.pods.get(uid)
         fact = None if record is None else record.fact
-        if fact is None or not fact.node or fact.ended:
+        if fact is None or not fact.node or fact.ended or uid in self._spared:
             table.drop(uid)
         elif fact.terminating:
             table.drop(uid)
             table.leaving[uid] = fact.node
-        elif fact.scheduler in cluster.schedulers:
+        elif fact.scheduler in cluster.schedulers and uid not in cluster.going:
             group = cluster.groups[fact.group].fact
             priority = fact.priority if group is None else cluster.priority_classes.of(group)
             table.put(Candidate(pod=fact, node=fact.node, queue=cluster.queue_of(fact), job_priority=priority))
@@ -134,7 +160,9 @@ def _job_budget(cluster: ClusterState, group: GroupRecord) -> int:
 def _gang(cluster: ClusterState, group: GroupRecord, preemptor: Preemptor) -> Gang:
     members = [cluster.pods[uid] for uid in group.members]
     placed: dict[str, str] = {
-        member.fact.uid: member.fact.task for member in members if member.placed and not member.fact.terminating
+        member.fact.uid: member.fact.task
+        for member in members
+        if member.placed and not (member.fact.terminating or member.fact.uid in cluster.going)
     }
     if group.fact is None:
         return Gang(placed=placed, minimum=0)

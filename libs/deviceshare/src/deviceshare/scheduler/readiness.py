@@ -14,6 +14,7 @@ from deviceshare.scheduler.records import GroupRecord, PodRecord
 
 _INDEXED_PARTS = 3
 """Parts of the name of a Job's pod, at least: the names of the Job and the task, and the index."""
+_NOMINATED = "pods of its gang are nominated, and wait for other pods to go"
 _WITHDRAWING = "claims of its gang are being withdrawn, since the gang lost a node"
 
 
@@ -60,6 +61,9 @@ def readiness(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, 
     able = _without_closed_queue(cluster, record, able, found)
     if not able:
         return found
+    if cluster.going and (nominated := _nominated(cluster, record, members)):
+        found.obstacles += [(member.fact, Obstacle(nominated)) for member in able]
+        return found
     minimum, text = _terms(cluster, record, members[0].fact)
     obstacle = Obstacle(text) if text else None
     able = _in_order(able, cluster.accounts.policies.having("TaskOrder"))
@@ -98,6 +102,20 @@ def _is_withdrawing(cluster: ClusterState, pod: PodRecord) -> bool:
     return bool(pod.claims) and all(
         ledgers[node].claims[claim].withdraw or claim in ledgers[node].withdraw for claim, node in pod.claims.items()
     )
+
+
+def _nominated(cluster: ClusterState, record: GroupRecord, members: list[PodRecord]) -> str:
+    """Return that pods of a gang wait for others to go without which it does not have its minimum, '' if none do."""
+    if record.fact is None or record.fact.min_member <= 1:
+        return ""
+    waiting = {
+        member.fact.uid
+        for member in members
+        for claim, node in member.claims.items()
+        if cluster.ledgers[node].claims[claim].waits_for and not member.fact.node
+    }
+    placed = sum(member.placed and member.fact.uid not in waiting for member in members)
+    return _NOMINATED if waiting and placed < record.fact.min_member else ""
 
 
 def _single_job(cluster: ClusterState, record: GroupRecord, retries: Mapping[str, float], now: float) -> Job | None:

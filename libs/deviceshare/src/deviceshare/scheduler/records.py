@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from deviceshare.allocation import PodClass
-from deviceshare.model import Claim, GroupKey, PodFact, PodGroupFact, Tenant
+from deviceshare.model import Claim, Eviction, GroupKey, PodFact, PodGroupFact, Tenant
 
 
 @dataclass(slots=True)
@@ -87,10 +87,15 @@ class GroupRecord:
 
 @dataclass(slots=True)
 class LedgerRecord:
-    """The claims in the ledger of one node, and the changes that are due: claim ids to remove and to withdraw."""
+    """The claims in the ledger of one node, and the changes that are due: claim ids to remove and to withdraw.
+
+    A claim to remove that waits for pods to go is removed together with the others that wait for them.
+    """
 
     node: str
     claims: dict[str, Claim] = field(default_factory=dict)
+    evictions: dict[str, Eviction] = field(default_factory=dict)
+    """The pods of the node that have to go, by uid."""
     remove: set[str] = field(default_factory=set)
     withdraw: set[str] = field(default_factory=set)
     refusals: int = 0
@@ -101,14 +106,14 @@ class LedgerRecord:
     @property
     def changes(self) -> bool:
         """Whether a change is due."""
-        return bool(self.remove or self.withdraw)
+        return bool(self.withdraw) or any(not self.claims[claim].waits_for for claim in self.remove)
 
     def remaining(self) -> list[Claim]:
         """Return the claims after the changes that are due."""
         return [
             msgspec.structs.replace(claim, withdraw=True) if claim.id in self.withdraw else claim
             for claim in self.claims.values()
-            if claim.id not in self.remove
+            if claim.id not in self.remove or claim.waits_for
         ]
 
 

@@ -31,6 +31,7 @@ from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.overcommit import overcommitted_claims
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
 from deviceshare.scheduler.preempting import Preempting
+from deviceshare.scheduler.preemption_round import PreemptionRound
 from deviceshare.scheduler.readiness import queue_obstacle
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
 from deviceshare.scheduler.reporter import Reporter
@@ -70,6 +71,7 @@ class Scheduler:
         self._reporter = Reporter()
         self._deciding = Deciding(self.cluster, self._reporter, name)
         self._preempting = Preempting(self.cluster)
+        self._preemption_round = PreemptionRound(self.cluster, self._preempting)
         self._facts = Facts(self.cluster, self._deciding, name)
 
     # What is known
@@ -197,8 +199,8 @@ class Scheduler:
 
     def claim(self, node: str, claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Make these the claims on a node, of all replicas; return those that are gone, and the new ones."""
-        gone, new = self.cluster.set_claims(node, claims)
-        for claim in (*gone, *new):
+        gone, new, opened = self.cluster.set_claims(node, claims)
+        for claim in (*gone, *new, *opened):
             self.cluster.charge(node, claim.uid)
             if (pod := self.cluster.pods.get(claim.uid)) is not None:
                 self.cluster.changed(pod)
@@ -312,6 +314,20 @@ class Scheduler:
         """
         return self._preempting.preempt(key, now, explain=explain)
 
+    def next_preemption(self, now: Now, ownership: Ownership = EVERYTHING) -> Preemption | None:
+        """Return by which pods a group gets room that fits nowhere, of the groups that are owned; None for no group.
+
+        To be called after :meth:`round`. Nothing is charged: the claims of the group, which wait for these pods, do it.
+        Why no pods go for other groups is reported.
+        """
+        found = self._preemption_round.decide(now, ownership)
+        self._deciding.report_again(self._preemption_round.explained, now)
+        return found
+
+    def spare(self, uid: str, until: float) -> None:
+        """Neither let a pod go for others nor count on its end until a monotonic time."""
+        self._preempting.spare(uid, until)
+
     # Trials
 
     def trial(self) -> SchedulerTrial:
@@ -383,7 +399,7 @@ class Scheduler:
 
     def rounds_due(self, now: Now) -> Iterator[float]:
         """Yield the monotonic times at which a round has something to do without further events."""
-        return self._deciding.due(now)
+        return chain(self._deciding.due(now), self._preemption_round.due())
 
     def reports_due(self) -> list[float]:
         """Return the monotonic times at which explanations are to be published."""

@@ -1,11 +1,15 @@
 """Choosing the decisions of a round, and the ledgers, that are written together."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from deviceshare.allocation import Placement
-from deviceshare.model import Claim, PodFact
+from deviceshare.model import Claim, Eviction, NodeLedger, PodFact
+from deviceshare.preemption import RECLAIM, Preemption
 from deviceshare.queueing import Decision
-from deviceshare.scheduler import Round
+from deviceshare.scheduler import LedgerRecord, Round
+from msgspec.structs import replace
 
 INTER_POD = "_inter-pod"
 """The name, which no node can have, of a ledger without claims: see docs/bus.md.
@@ -28,6 +32,81 @@ class NewClaim(NamedTuple):
     def uid(self) -> str:
         """The uid of its pod."""
         return self.claim.uid
+
+
+@dataclass
+class LedgerChange:
+    """What changes in the ledger of one node besides the repairs that are due: new claims and evictions.
+
+    ``removed`` and ``opened``: the ids of claims that are removed, or wait no more; ``dropped`` and ``going``: the uids
+    of pods whose eviction is removed, or begins.
+    """
+
+    added: list[NewClaim] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
+    opened: set[str] = field(default_factory=set)
+    dropped: set[str] = field(default_factory=set)
+    going: set[str] = field(default_factory=set)
+
+    def merge(self, other: "LedgerChange") -> None:
+        """Add another change of the same ledger."""
+        self.added += other.added
+        self.evictions += other.evictions
+        self.removed |= other.removed
+        self.opened |= other.opened
+        self.dropped |= other.dropped
+        self.going |= other.going
+
+    def of(self, record: LedgerRecord) -> NodeLedger:
+        """Return the ledger as it should be."""
+        claims = (
+            replace(claim, waits_for=()) if claim.id in self.opened else claim
+            for claim in record.remaining()
+            if claim.id not in self.removed
+        )
+        evictions = (
+            replace(each, go=True) if uid in self.going else each
+            for uid, each in record.evictions.items()
+            if uid not in self.dropped
+        )
+        return NodeLedger(
+            node=record.node,
+            claims=(*claims, *(each.claim for each in self.added)),
+            evictions=(*evictions, *self.evictions),
+        )
+
+
+def nominated(preemption: Preemption, claims: Iterable[NewClaim], at: float) -> dict[str, LedgerChange]:
+    """Return how the ledgers change if these claims of a decision wait for the pods that go for it.
+
+    ``at``: unix seconds.
+    """
+    uids = tuple(sorted({*(victim.uid for victim in preemption.victims), *preemption.leaving}))
+    new = [NewClaim(node, replace(claim, waits_for=uids)) for node, claim in claims]
+    changes: dict[str, LedgerChange] = {}
+    for each in new:
+        changes.setdefault(each.node, LedgerChange()).added.append(each)
+    for victim in preemption.victims:
+        change = changes.setdefault(victim.node, LedgerChange())
+        claim = (change.added or new)[0].claim
+        change.evictions.append(
+            Eviction(
+                uid=victim.uid, namespace=victim.pod.namespace, name=victim.pod.name, claim=claim.id,
+                preemptor=f"{claim.namespace}/{claim.name}", action=preemption.action, decided_at=at,
+            )
+        )  # fmt: skip
+    return changes
+
+
+def nodes_to_nominate(preemption: Preemption, decision: Decision) -> set[str]:
+    """Return the nodes whose ledgers have to be written for a decision with victims.
+
+    A queue loses no more than it has above what it deserves: the claims of all replicas that take back from others
+    are written with :data:`INTER_POD`, so that each knows the others'.
+    """
+    nodes = nodes_of(decision) | {victim.node for victim in preemption.victims}
+    return nodes | ({INTER_POD} if preemption.action == RECLAIM else set())
 
 
 class Selection(NamedTuple):

@@ -1,10 +1,12 @@
 """The writes of ledgers: folding the decisions of a round into messages, and applying the results of the writes."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from deviceshare.allocation import Placement
 from deviceshare.families import placed_on
-from deviceshare.model import NodeLedger, Now
+from deviceshare.model import NodeLedger, Now, PodFact
+from deviceshare.preemption import Preemption
 from deviceshare.queueing import Decision
 from deviceshare.scheduler import RETRY, Round, Scheduler
 from deviceshare_bus.cores.conditional_writer import ConditionalWriter, Result
@@ -15,13 +17,24 @@ from deviceshare_bus.messages.subjects import ledger as subject_of
 
 from deviceshare_placement.core import publishing
 from deviceshare_placement.core.claim_traces import record_round
-from deviceshare_placement.core.claims import MAX_WRITES, NewClaim, nodes_of, select
+from deviceshare_placement.core.claims import (
+    MAX_WRITES,
+    LedgerChange,
+    NewClaim,
+    nodes_of,
+    nodes_to_nominate,
+    nominated,
+    select,
+)
 from deviceshare_placement.core.contention import Contention
 from deviceshare_placement.core.ledgers import Ledgers
 from deviceshare_placement.core.own_work import OwnWork
 
 PAUSE = 0.3
 """Seconds without a decision after a write that the bus did not take: the next one would fare no better."""
+
+
+_NO_CHANGE = LedgerChange()
 
 
 class LedgerWrites:
@@ -107,27 +120,57 @@ class LedgerWrites:
             self._ledgers.drop(node)
             self._writer.forget(subject_of(node))
 
-    def write(self, decided: Round, now: Now) -> list[Command]:
-        """Fold all changes of a round into one ledger a node. Ledgers that gangs tie together are written together."""
+    def write(
+        self,
+        decided: Round,
+        now: Now,
+        preemption: Preemption | None = None,
+        nominations: Sequence[dict[str, LedgerChange]] = (),
+    ) -> list[Command]:
+        """Fold all changes of a round into one ledger a node. Ledgers that gangs tie together are written together.
+
+        ``preemption``: a decision by which pods go; ``nominations``: how earlier ones go on, each written as a whole.
+        """
         chosen, together, put_back = select(decided)
         for decision in put_back:
             self._put_back(decision, now)
-        added: defaultdict[str, list[NewClaim]] = defaultdict(list)
+        changes: defaultdict[str, LedgerChange] = defaultdict(LedgerChange)
         for pod, placement, decision in chosen:
-            self._claims += 1
-            claim_id = f"{self._division.member or self._claim_prefix}-{self._claims}"
-            new = self._scheduler.new_claim(claim_id, pod, placement, decision, now)
-            added[placement.node].append(NewClaim(placement.node, new))
+            changes[placement.node].added.append(self._new_claim(pod, placement, decision, now))
+        for nodes, change in self._of_nominations(preemption, nominations, now):
+            if len(together | nodes) <= MAX_WRITES:
+                together |= nodes
+                for node, each in change.items():
+                    changes[node].merge(each)
         # Another replica may have written meanwhile what was due. What is not readable becomes due again when it is.
         due = {node for node in self._ledgers.due if self._scheduler.ledger(node).changes and self._readable(node)}
-        self._ledgers.due = {node for node in due if self._repairs_later(node, now.monotonic)} - added.keys()
+        self._ledgers.due = {node for node in due if self._repairs_later(node, now.monotonic)} - changes.keys()
         due -= self._ledgers.due
         writes = [sorted(together)] if together else []
-        writes += ([node] for node in sorted((due | added.keys()) - together))
-        ledgers = len(together) + len(added.keys() - together)
+        writes += ([node] for node in sorted((due | changes.keys()) - together))
+        ledgers = len(together) + len(changes.keys() - together)
         recorded = record_round(self._instance, now.wall, [pod.uid for pod, _, _ in chosen], ledgers)
         kept = [command for nodes in writes for node in nodes for command in self._keep_reasons(node)]
-        return [*kept, *(self._write_ledgers(nodes, added) for nodes in writes), *recorded]
+        return [*kept, *(self._write_ledgers(nodes, changes) for nodes in writes), *recorded]
+
+    def _new_claim(self, pod: PodFact, placement: Placement, decision: Decision, now: Now) -> NewClaim:
+        self._claims += 1
+        claim_id = f"{self._division.member or self._claim_prefix}-{self._claims}"
+        return NewClaim(placement.node, self._scheduler.new_claim(claim_id, pod, placement, decision, now))
+
+    def _of_nominations(
+        self, preemption: Preemption | None, nominations: Sequence[dict[str, LedgerChange]], now: Now
+    ) -> Iterator[tuple[set[str], dict[str, LedgerChange]]]:
+        """Yield the changes by nominations that are written together, each with all nodes that they concern."""
+        yield from ((set(changes), changes) for changes in nominations)
+        if preemption is None or preemption.decision is None:
+            return
+        nodes = nodes_to_nominate(preemption, preemption.decision)
+        if len(nodes) > MAX_WRITES:
+            self._put_back(preemption.decision, now)
+            return
+        claims = [self._new_claim(pod, place, preemption.decision, now) for pod, place in preemption.placed]
+        yield nodes, nominated(preemption, claims, now.wall)
 
     def _keep_reasons(self, node: str) -> Iterator[Command]:
         """Publish why pods were placed that have ended on a node: the claims that say so are removed."""
@@ -143,15 +186,14 @@ class LedgerWrites:
         """Return whether changes alone of a ledger are not written now: later, or by another replica."""
         return self._scheduler.ledger(node).retry_at > now or not self._work.owns_node(node)
 
-    def _write_ledgers(self, nodes: list[str], added: dict[str, list[NewClaim]]) -> Write:
+    def _write_ledgers(self, nodes: list[str], changes: Mapping[str, LedgerChange]) -> Write:
         """Return the write of the ledgers of these nodes as they should be."""
         messages = []
         added_here: list[NewClaim] = []
         for node in nodes:
-            new = added.get(node, ())
-            claims = (*self._scheduler.ledger(node).remaining(), *(each.claim for each in new))
-            added_here += new
-            messages.append((subject_of(node), NodeLedger(node=node, claims=claims)))
+            change = changes.get(node, _NO_CHANGE)
+            added_here += change.added
+            messages.append((subject_of(node), change.of(self._scheduler.ledger(node))))
         return self._writer.write(messages, added_here, guard=self._division.guard)
 
     def _put_back(self, decision: Decision, now: Now) -> None:
@@ -174,7 +216,7 @@ class LedgerWrites:
                 self._scheduler.ledger(written.message.node).refusals = 0
                 self._scheduler.ledger(written.message.node).retry_at = 0.0
             for written in completed.newer:
-                self._ledgers.enter(written.message.node, written.message.claims, now.monotonic)
+                self._ledgers.enter(written.message, now)
                 if written.message.gone:
                     self.forget(written.message.node)
             return self._report_claimed(new, now)

@@ -9,11 +9,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
 from deviceshare.allocation import CORDONED, tolerates
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, NodeOutcomes, Outcome
+from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, Eviction, NodeLedger, NodeOutcomes, Now, Outcome
 from deviceshare.scheduler import LedgerRecord, PodRecord, Scheduler
 
 from deviceshare_placement.core.claim_traces import ClaimTraces
 from deviceshare_placement.core.claims import INTER_POD
+from deviceshare_placement.core.nominations import Nominations
 
 ORPHAN_GRACE = 10.0
 """Seconds after which CLUSTER is asked for the pod of a claim that is not known: its fact may be on its way."""
@@ -24,9 +25,9 @@ REMEMBER_GONE = 60.0
 
 
 class Ledgers:
-    """The claims of all nodes, and the changes that are due in them."""
+    """The claims of all nodes, and the changes that are due; ``owns``: whether this replica repairs a node's ledger."""
 
-    def __init__(self, scheduler: Scheduler, traces: ClaimTraces) -> None:
+    def __init__(self, scheduler: Scheduler, traces: ClaimTraces, owns: Callable[[str], bool]) -> None:
         self._scheduler = scheduler
         self._traces = traces
         self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
@@ -43,13 +44,24 @@ class Ledgers:
         """Pods whose fact is invalid: their claims are no orphans."""
         self.idle: set[str] = set()
         """Nodes whose ledger has become empty, or that were deleted: the ledgers of those that are gone expire."""
+        self.nominations = Nominations(scheduler, self._of_eviction, self._is_gone, owns)
         self._gone: dict[str, float] = OrderedDict()
         """Deleted pods and when the deletion was received, the oldest first; kept for :data:`REMEMBER_GONE`."""
 
-    def enter(self, node: str, claims: Iterable[Claim], now: float) -> None:
-        """Make the claims of a newer version of a ledger the known ones: charge new claims, release removed ones."""
-        _, new = self._scheduler.claim(node, claims)
+    def enter(self, ledger: NodeLedger, at: Now) -> None:
+        """Make a newer version of a ledger the known one: charge new claims, release removed ones."""
+        node, now = ledger.node, at.monotonic
         record = self._scheduler.ledger(node)
+        waiting = [claim for claim in record.remove if record.claims[claim].waits_for] if record.remove else []
+        before, record.evictions = record.evictions, {each.uid: each for each in ledger.evictions}
+        _, new = self._scheduler.claim(node, ledger.claims)
+        if before or ledger.evictions or self._scheduler.cluster.going or self.nominations.any:
+            self.nominations.enter(node, before, at)
+            for opened in waiting:
+                if opened in record.claims and not record.claims[opened].waits_for:
+                    # Another replica has opened it meanwhile: the binder may have begun.
+                    record.remove.discard(opened)
+                    self.withdraw(node, opened)
         for claim in new:
             pod = self._scheduler.pods.get(claim.uid)
             self._traces.claimed(claim, pod.reported if pod is not None else "")
@@ -66,6 +78,12 @@ class Ledgers:
         record.withdraw &= {claim.id for claim in record.claims.values() if not claim.withdraw}
         if record.changes:
             self.due.add(node)
+
+    def _of_eviction(self, node: str, eviction: Eviction) -> Outcome | None:
+        return self._outcomes.get(node, {}).get((eviction.claim, eviction.uid))
+
+    def _is_gone(self, uid: str) -> bool:
+        return uid in self._gone
 
     def _check(self, node: str, claim: Claim, now: float) -> None:
         """Check whether a new claim may stay."""
@@ -146,8 +164,15 @@ class Ledgers:
             self.due.add(node)
 
     def withdraw(self, node: str, claim: str) -> bool:
-        """Request the withdrawal of a claim; return False if it was requested before."""
+        """Request the withdrawal of a claim; return False if it was requested before.
+
+        One that waits for pods to go needs no request: the binder has not begun.
+        """
         record = self._scheduler.ledgers[node]
+        if record.claims[claim].waits_for:
+            known = claim in record.remove
+            record.remove.add(claim)
+            return not known
         if record.claims[claim].withdraw or claim in record.withdraw:
             return False
         record.withdraw.add(claim)
@@ -169,6 +194,8 @@ class Ledgers:
             if fact is not None and fact.ready and (not cordons or tolerates(pod.fact.ask.tolerations, CORDONED)):
                 continue
             group = self._scheduler.groups[pod.fact.group]
+            if claim.waits_for:
+                self.withdraw(node, claim.id)
             if group.fact is None or group.fact.min_member <= 1:
                 continue
             for member in (self._scheduler.pods[uid] for uid in group.members):
@@ -193,7 +220,7 @@ class Ledgers:
         found = []
         for node in sorted(idle):
             record = self._scheduler.ledger(node)
-            if self._scheduler.node(node) is not None or record.claims or node == INTER_POD:
+            if self._scheduler.node(node) is not None or record.claims or record.evictions or node == INTER_POD:
                 continue
             if busy(node) or record.retry_at > now:
                 self.idle.add(node)
@@ -204,7 +231,7 @@ class Ledgers:
     def drop(self, node: str) -> None:
         """Forget the empty ledger of a node that is gone."""
         record = self._scheduler.ledgers.get(node)
-        if record is not None and not record.claims and self._scheduler.node(node) is None:
+        if record is not None and not (record.claims or record.evictions) and self._scheduler.node(node) is None:
             self._scheduler.forget_ledger(node)
             self.due.discard(node)
 
@@ -230,7 +257,8 @@ class Ledgers:
             return
         claims = [(self._scheduler.ledgers[node].claims[claim], node) for claim, node in pod.claims.items()]
         keep, _ = min(
-            claims, key=lambda found: (found[1] != bound, found[0].withdraw, found[0].decided_at, found[0].id)
+            claims,
+            key=lambda found: (found[1] != bound, found[0].withdraw, *_precedence(found[0])),
         )
         for claim, node in claims:
             stays = claim.id == keep.id and bound in ("", node)
@@ -252,6 +280,17 @@ class Ledgers:
                 due.append(uid)
         return due
 
+    def take_unread(self) -> list[str]:
+        """Return the uids of unknown pods that nominations wait for: CLUSTER is to be asked for them."""
+        unread = sorted(self.nominations.unread - self.asked)
+        self.asked.update(unread)
+        return unread
+
+    def pod_read(self, uid: str, now: float, *, exists: bool) -> None:
+        """Note that CLUSTER does not hold a pod that a nomination waits for: it is gone."""
+        if uid in self.nominations.unread and not exists:
+            self._gone[uid] = now
+
     def orphans_due(self) -> Iterator[float]:
         """Yield when the orphans become due for which CLUSTER is not being asked."""
         return (since + ORPHAN_GRACE for uid, (_, since) in self.orphans.items() if uid not in self.asked)
@@ -270,3 +309,8 @@ class Ledgers:
             return ""
         self.remove(uid)
         return orphan[0]
+
+
+def _precedence(claim: Claim) -> tuple[bool, float, str]:
+    """Return what orders the claims of a pod: the first one is kept, and rather one that does not wait."""
+    return bool(claim.waits_for), claim.decided_at, claim.id

@@ -6,7 +6,7 @@ and the next decision waits until the result of every write is known. A pod that
 an event may have made room for it, never by polling.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import islice
 from math import inf
 
@@ -73,7 +73,7 @@ class PlacementCore:
         self._synced = False
         """Whether the whole cluster has been on the bus once: nothing is decided before."""
         self._traces = ClaimTraces(instance)
-        self._ledgers = Ledgers(self.scheduler, self._traces)
+        self._ledgers = Ledgers(self.scheduler, self._traces, self._work.owns_node)
         self._borrowing = Borrowing(self.scheduler, self._work.owns_queue)
         self._contention = Contention(self._work.level)
         self._facts = Facts(self.scheduler, self._ledgers, self._work)
@@ -184,6 +184,7 @@ class PlacementCore:
             *self.scheduler.rounds_due(now),
             *self._borrowing.due(),
             *self._ledgers.orphans_due(),
+            *self._ledgers.nominations.due(now, self._facts.readable),
             *(since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1)),
             *(
                 due
@@ -214,7 +215,7 @@ class PlacementCore:
         if why := self._ledgers.contradiction(node, ledger.claims):
             self._facts.invalid(Unreadable(Stream.LEDGER, subject, sequence, why))
             return [Log("error", f"the ledger of {node} is not valid: {why}", {"node": node}), Count("ledgers_invalid")]
-        self._ledgers.enter(node, ledger.claims, now.monotonic)
+        self._ledgers.enter(ledger, now)
         self._facts.valid(subject)
         if self._division.others:
             self._contention.used(node, now.monotonic)
@@ -231,10 +232,11 @@ class PlacementCore:
                 self._facts.valid(subject)  # it was deleted
             if where is None or where.kind != "pod":
                 return []
+            self._ledgers.pod_read(where.key, now.monotonic, exists=bool(sequence))
             node = self._ledgers.orphan_read(where.key, now.monotonic, exists=bool(sequence))
             return [Count(f"{RECONCILED}{CLAIM_WITHOUT_POD}")] if node and self._work.owns_node(node) else []
         if not sequence and not self._facts.readable(where.key):
-            self._ledgers.enter(where.key, (), now.monotonic)
+            self._ledgers.enter(NodeLedger(node=where.key), now)
             self._facts.valid(subject)
         return self._writes.read_back(where.key, sequence, now)
 
@@ -278,14 +280,21 @@ class PlacementCore:
             self._explanations_expire = True
             commands.append(publishing.expire_others(self.scheduler))
         commands += self._reconcile(now.monotonic)
+        nominations = self._ledgers.nominations.changes(now, self._may_write(now.monotonic))
+        commands += (Read(Stream.CLUSTER, fact_subject("pod", uid)) for uid in self._ledgers.take_unread())
         self._borrowing.update(now.monotonic, shared=self._work.others > 0)
         decided = self.scheduler.round(now, self._work, self._contention.paused(now.monotonic))
-        commands += self._writes.write(decided, now)
+        preemption = self.scheduler.next_preemption(now, self._work)
+        commands += self._writes.write(decided, now, preemption, nominations)
         commands += count_attempts("unschedulable", decided.unplaced)
         commands += self._writes.expire(now.monotonic)
         commands += map(publishing.publish, decided.of_groups)
-        self._undecided = bool(decided.order)  # there may be more to place
+        self._undecided = bool(decided.order) or preemption is not None  # there may be more to place
         return commands
+
+    def _may_write(self, now: float) -> Callable[[str], bool]:
+        """Return whether a ledger may be written now: it is valid, and was not refused a moment ago."""
+        return lambda node: self._facts.readable(node) and self.scheduler.ledger(node).retry_at <= now
 
     def _shards_changed(self) -> None:
         """Decide what belongs to this replica now, and nothing else."""

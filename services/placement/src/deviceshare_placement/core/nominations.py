@@ -1,0 +1,245 @@
+"""Nominations: the claims of one decision that wait for pods to go, and the evictions of these pods.
+
+What follows next depends on nothing but the ledgers, the outcomes of the evictions and the facts of the pods, so any
+replica goes on where another one has stopped. All claims of a nomination have the same ``waits_for``.
+
+============  ==================================================================  ===================================
+state         when (the first one that holds)                                     what is written, in one batch
+============  ==================================================================  ===================================
+``broken``    a claim cannot stay: its pod is gone, its node takes no pods, …     claims and evictions are removed
+``open``      all pods that it waits for are gone                                 claims wait no more, and evictions
+                                                                                  are removed
+``blocked``   a pod may not go, or has not gone in time                           claims and evictions are removed
+``unknown``   the fact or the eviction of a pod has not been read yet             nothing, for a time
+``free``      all pods may go, or are going by themselves                         ``go`` of all evictions
+``waiting``   else: the binder asks, or evicts                                    nothing
+============  ==================================================================  ===================================
+
+A pod that is blocked or late is spared for a time: it is neither evicted for others, nor is its end counted on.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from deviceshare.model import BLOCKED, MAY_GO, Backoff, Claim, Eviction, Now, Outcome
+from deviceshare.scheduler import PodRecord, Scheduler
+
+from deviceshare_placement.core.claims import LedgerChange
+
+BROKEN, OPEN, LATE, UNKNOWN, FREE, WAITING = "broken", "open", "blocked", "unknown", "free", "waiting"
+GRACE = 10.0
+"""Seconds for which an eviction without claims, or claims without an eviction, may be: they come in two messages."""
+SPARED = Backoff(1.0, 30.0)
+"""Seconds for which a pod is spared that may not go now; doubles each time."""
+MAX_BLOCKED = 10_000
+"""Pods of which it is remembered how often they were blocked."""
+
+_ENDS = {BROKEN: "removed", LATE: "removed"}
+
+
+@dataclass
+class Nomination:
+    """One nomination as the ledgers know it."""
+
+    waits_for: tuple[str, ...]
+    claims: dict[str, tuple[Claim, str]] = field(default_factory=dict)
+    """By id, with the node."""
+    evictions: dict[str, tuple[Eviction, str]] = field(default_factory=dict)
+    """By the uid of the pod, with its node."""
+
+    @property
+    def nodes(self) -> set[str]:
+        """The nodes whose ledgers are about it."""
+        return {node for _, node in (*self.claims.values(), *self.evictions.values())}
+
+    @property
+    def owner(self) -> str:
+        """The node whose owner carries it on."""
+        return self.claims[min(self.claims)][1]
+
+
+class Nominations:
+    """The nominations of all ledgers; bounded by these.
+
+    Args:
+        scheduler: knows pods, ledgers and the configuration.
+        outcome: returns the outcome of an eviction on a node, None if there is none.
+        is_gone: whether a pod that is not known was deleted.
+        owns: whether this replica repairs the ledger of a node.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        outcome: Callable[[str, Eviction], Outcome | None],
+        is_gone: Callable[[str], bool],
+        owns: Callable[[str], bool],
+    ) -> None:
+        self._scheduler = scheduler
+        self._outcome = outcome
+        self._is_gone = is_gone
+        self._owns = owns
+        self._nodes: set[str] = set()
+        """The nodes with claims that wait, or evictions."""
+        self._unclaimed: dict[tuple[str, str], float] = {}
+        """Evictions whose claim is not known, by node and uid, and since when; likewise of pods without eviction."""
+        self._blocked: OrderedDict[str, int] = OrderedDict()
+        """How often pods were blocked in a row; the latest last."""
+        self.unread: set[str] = set()
+        """Pods that nominations wait for and that are not known: CLUSTER is to be asked for them."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there are nominations or evictions."""
+        return bool(self._nodes)
+
+    def enter(self, node: str, before: dict[str, Eviction], now: Now) -> None:
+        """Apply a new version of a ledger, which had these evictions before: spare those that have not gone."""
+        record = self._scheduler.ledger(node)
+        if record.evictions or any(claim.waits_for for claim in record.claims.values()):
+            self._nodes.add(node)
+        else:
+            self._nodes.discard(node)
+        for uid, eviction in before.items():
+            pod = self._scheduler.pods.get(uid)
+            if uid not in record.evictions and pod is not None and not pod.fact.ended:
+                self._spare(pod, eviction, node, now)
+
+    def _spare(self, pod: PodRecord, eviction: Eviction, node: str, now: Now) -> None:
+        uid = pod.fact.uid
+        if self._due(eviction, pod) <= now.wall or (eviction.go and self._blocks(pod, eviction, node)):
+            self._scheduler.spare(uid, now.monotonic + self._scheduler.conf.preemption_timeout)
+        elif self._blocks(pod, eviction, node):
+            times = self._blocked.pop(uid, 0)
+            self._blocked[uid] = times + 1
+            if len(self._blocked) > MAX_BLOCKED:
+                self._blocked.popitem(last=False)
+            self._scheduler.spare(uid, now.monotonic + SPARED.delay(times))
+
+    def all(self) -> list[Nomination]:
+        """Return the nominations, in the order of their first claims."""
+        found: dict[tuple[str, ...], Nomination] = {}
+        evictions: dict[str, tuple[Eviction, str]] = {}
+        for node in self._nodes:
+            record = self._scheduler.ledger(node)
+            for claim in record.claims.values():
+                if claim.waits_for:
+                    nomination = found.setdefault(claim.waits_for, Nomination(claim.waits_for))
+                    nomination.claims[claim.id] = (claim, node)
+            evictions |= {uid: (each, node) for uid, each in record.evictions.items()}
+        for nomination in found.values():
+            for uid in nomination.waits_for:
+                if uid in evictions and evictions[uid][0].claim in nomination.claims:
+                    nomination.evictions[uid] = evictions[uid]
+        return sorted(found.values(), key=lambda each: min(each.claims))
+
+    def changes(self, now: Now, may_write: Callable[[str], bool]) -> list[dict[str, LedgerChange]]:
+        """Return for each nomination that goes on how the ledgers of its nodes change, all of them together.
+
+        ``may_write``: whether the ledger of a node may be written now.
+        """
+        if not self._nodes:
+            return []
+        found = []
+        nominations = self.all()
+        self._note_unclaimed(nominations, now.monotonic)
+        self.unread.clear()
+        for nomination in nominations:
+            if not self._owns(nomination.owner) or not all(map(may_write, nomination.nodes)):
+                continue
+            if changes := self._change(nomination, self.state(nomination, now)):
+                found.append(changes)
+        for (node, uid), since in self._unclaimed.items():
+            late = now.monotonic >= since + GRACE and uid in self._scheduler.ledger(node).evictions
+            if late and self._owns(node) and may_write(node):
+                found.append({node: LedgerChange(dropped={uid})})
+        return found
+
+    def _note_unclaimed(self, nominations: list[Nomination], now: float) -> None:
+        """Remember since when evictions have no claims, and pods that claims wait for no eviction."""
+        claimed = {(node, uid) for each in nominations for uid, (_, node) in each.evictions.items()}
+        unclaimed = {(node, uid) for node in self._nodes for uid in self._scheduler.ledger(node).evictions} - claimed
+        unclaimed |= {
+            (pod.fact.node, uid)
+            for each in nominations
+            for uid in each.waits_for
+            if uid not in each.evictions and (pod := self._stays(uid)) is not None and not pod.fact.terminating
+        }
+        self._unclaimed = {each: self._unclaimed.get(each, now) for each in sorted(unclaimed)}
+
+    def _stays(self, uid: str) -> PodRecord | None:
+        """Return a pod that is known and has not ended, or None."""
+        pod = self._scheduler.pods.get(uid)
+        return None if pod is None or pod.fact.ended else pod
+
+    def state(self, nomination: Nomination, now: Now) -> str:
+        """Return the state of a nomination, as in the table of this module."""
+        if any(claim in self._scheduler.ledger(node).remove for claim, (_, node) in nomination.claims.items()):
+            return BROKEN
+        unread = {uid for uid in nomination.waits_for if uid not in self._scheduler.pods and not self._is_gone(uid)}
+        self.unread |= unread
+        staying = [pod for uid in nomination.waits_for if (pod := self._stays(uid)) is not None]
+        if not staying and not unread:
+            return OPEN
+        known = True
+        free = True
+        for pod in staying:
+            eviction, node = nomination.evictions.get(pod.fact.uid, (None, ""))
+            if eviction is None:
+                claim, _ = nomination.claims[min(nomination.claims)]
+                if pod.fact.terminating and self._due(claim, pod) <= now.wall:
+                    return LATE
+                if not pod.fact.terminating:
+                    known = False
+                    since = self._unclaimed.get((pod.fact.node, pod.fact.uid), now.monotonic)
+                    if now.monotonic >= since + GRACE:
+                        return LATE
+            elif self._due(eviction, pod) <= now.wall or self._blocks(pod, eviction, node):
+                return LATE
+            elif not (pod.fact.terminating or eviction.go):
+                outcome = self._outcome(node, eviction)
+                free = free and outcome is not None and outcome.state == MAY_GO
+        if unread or not known:
+            return UNKNOWN
+        return FREE if free and not all(each.go for each, _ in nomination.evictions.values()) else WAITING
+
+    def _due(self, decided: Eviction | Claim, pod: PodRecord) -> float:
+        """Return the unix time at which a pod should have gone."""
+        return decided.decided_at + pod.fact.grace + self._scheduler.conf.preemption_timeout
+
+    def _blocks(self, pod: PodRecord, eviction: Eviction, node: str) -> bool:
+        """Return whether a pod may not go, and is not going all the same."""
+        outcome = self._outcome(node, eviction)
+        return outcome is not None and outcome.state == BLOCKED and not pod.fact.terminating
+
+    def _change(self, nomination: Nomination, state: str) -> dict[str, LedgerChange]:
+        changes = {node: LedgerChange() for node in nomination.nodes}
+        for claim, (_, node) in nomination.claims.items():
+            if state == OPEN:
+                changes[node].opened.add(claim)
+            elif state in _ENDS:
+                changes[node].removed.add(claim)
+        for uid, (_, node) in nomination.evictions.items():
+            (changes[node].going if state == FREE else changes[node].dropped).add(uid)
+        return {} if state in (UNKNOWN, WAITING) else changes
+
+    def due(self, now: Now, readable: Callable[[str], bool]) -> Iterator[float]:
+        """Yield the monotonic times at which nominations of this replica change without further events.
+
+        ``readable``: whether all messages about a node are valid.
+        """
+        if not self._nodes:
+            return
+        for (node, _), since in self._unclaimed.items():
+            if self._owns(node) and readable(node):
+                yield max(since + GRACE, self._scheduler.ledger(node).retry_at)
+        for nomination in self.all():
+            if not self._owns(nomination.owner) or not all(map(readable, nomination.nodes)):
+                continue
+            may_write = max(self._scheduler.ledger(node).retry_at for node in nomination.nodes)
+            claim, _ = nomination.claims[min(nomination.claims)]
+            for uid in nomination.waits_for:
+                if (pod := self._stays(uid)) is not None:
+                    eviction, _ = nomination.evictions.get(uid, (claim, ""))
+                    yield max(now.monotonic + self._due(eviction, pod) - now.wall, may_write)
