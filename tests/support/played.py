@@ -38,7 +38,8 @@ from support.builders import card, node
 
 _NAMES = {
     "NodeFact": "name", "PodFact": "uid", "PodGroupFact": "key", "QueueFact": "name", "ConfigFact": "name",
-    "NamespaceFact": "name", "VolumeClaimFact": "key", "VolumeFact": "name", "StorageClassFact": "name",
+    "NamespaceFact": "name", "PriorityClassFact": "name", "PodDisruptionBudgetFact": "key",
+    "VolumeClaimFact": "key", "VolumeFact": "name", "StorageClassFact": "name",
     "VolumeLimitsFact": "name",
 }  # fmt: skip
 WALL = 1_780_000_000.0

@@ -1,6 +1,7 @@
 """What the package ``preemption`` needs to know of the cluster: for whom pods may go, and which pods there are."""
 
 from collections import Counter, OrderedDict
+from math import inf
 
 from deviceshare.model import GroupKey, Now
 from deviceshare.preemption import (
@@ -50,6 +51,18 @@ class Preempting:
         if len(self._spared) > MAX_SPARED:
             self._cluster.mark_moved((self._spared.popitem(last=False)[0],))
 
+    def end_sparing(self, now: float) -> None:
+        """Let the pods go again that were spared until now."""
+        if self._spared and (over := [uid for uid, until in self._spared.items() if until <= now]):
+            for uid in over:
+                del self._spared[uid]
+            self._cluster.mark_moved(over)
+
+    @property
+    def spared_until(self) -> float:
+        """When the first pod may go again, monotonic; ``inf`` if none is spared."""
+        return min(self._spared.values(), default=inf)
+
     def preempt(self, key: GroupKey, now: Now, *, explain: bool) -> Preemption:
         """Return which pods go for a waiting group by the configured actions; ``explain``: see :func:`.preempt`."""
         cluster = self._cluster
@@ -90,11 +103,7 @@ class Preempting:
     def _candidates(self, now: float) -> CandidateTable:
         """Return the candidates as they are now."""
         cluster = self._cluster
-        over = [uid for uid, until in self._spared.items() if until <= now or uid not in cluster.pods]
-        for uid in over:
-            del self._spared[uid]
-        if over:
-            cluster.mark_moved(over)
+        self.end_sparing(now)
         if self._table is None or cluster.moved is None:
             self._table = CandidateTable(cluster.allocator)
             cluster.moved = set(cluster.pods)

@@ -51,8 +51,9 @@ class PreemptionRound:
 
     def due(self) -> Iterator[float]:
         """Yield when :meth:`decide` has something to do without further events."""
-        if self._due < inf:
-            yield self._due
+        due = min(self._due, self._preempting.spared_until)
+        if due < inf and self._preempting.actions:
+            yield due
 
     def decide(self, now: Now, ownership: Ownership) -> Preemption | None:
         """Return the first answer by which a group gets room, None if no group does."""
@@ -60,6 +61,7 @@ class PreemptionRound:
         cluster = self._cluster
         if not self._preempting.actions:
             return None
+        self._preempting.end_sparing(now.monotonic)
         if cluster.changes == self._seen and now.monotonic < self._due:
             return None
         self._seen, self._due = cluster.changes, inf

@@ -1,0 +1,97 @@
+"""A placement core whose pods may have to go, and what the binder answers, given by hand."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from deviceshare.model import BLOCKED, MAY_GO, AnyFact, Claim, ConfigFact, Eviction, NodeOutcomes, Outcome, PodFact
+from deviceshare_placement.core import OutcomesReceived
+from msgspec.structs import replace
+from support.builders import pod
+from support.played import Commands, Played
+from support.preemption_scene import USUAL, cpu
+
+
+class PreemptionPlay(Played):
+    """Nodes with pods of 1000 millicores each unless another request is given."""
+
+    def __init__(self, *nodes: AnyFact, conf: str = USUAL, facts: Iterable[AnyFact] = (), synced: bool = True) -> None:
+        super().__init__(*nodes, synced=False, empty=not nodes)
+        self.pods: dict[str, PodFact] = {}
+        self.put(ConfigFact(name="scheduler", text=conf, source="conf"), *facts)
+        if synced:
+            self.sync()
+            self.caught_up()
+
+    def runs(self, name: str, on: str, what: Any = None, priority: int = 0, **rest: Any) -> PodFact:
+        """Add a pod that runs on a node."""
+        return self._add(pod(name, what or cpu(1000), node=on, priority=priority, scheduler="volcano", **rest))
+
+    def waits(self, name: str, what: Any = None, priority: int = 100, **rest: Any) -> PodFact:
+        """Add a pod that waits."""
+        return self._add(pod(name, what or cpu(1000), priority=priority, scheduler="volcano", **rest))
+
+    def _add(self, fact: PodFact) -> PodFact:
+        self.pods[fact.name] = fact
+        self.put(fact)
+        return fact
+
+    def terminates(self, name: str) -> Commands:
+        self.pods[name] = replace(self.pods[name], terminating=True)
+        return self.put(self.pods[name])
+
+    def ends(self, name: str) -> Commands:
+        """Delete a pod."""
+        return self.gone(self.pods.pop(name))
+
+    # The ledgers
+
+    def claims(self) -> list[tuple[str, Claim]]:
+        """Return all claims with their nodes."""
+        return [
+            (node, claim) for node, record in self.core.scheduler.ledgers.items() for claim in record.claims.values()
+        ]
+
+    def waiting(self) -> dict[str, list[str]]:
+        """Return for whom the pods with claims wait, by their names."""
+        names = {fact.uid: fact.name for fact in self.pods.values()}
+        return {claim.name: [names.get(uid, uid) for uid in claim.waits_for] for _, claim in self.claims()}
+
+    def places(self) -> dict[str, str]:
+        """Return the nodes of the claims by the names of their pods."""
+        return {claim.name: node for node, claim in self.claims()}
+
+    def evictions(self) -> dict[str, bool]:
+        """Return the pods that have to go by name, and whether they are to be evicted."""
+        return {each.name: each.go for _, each in self.all_evictions()}
+
+    def all_evictions(self) -> list[tuple[str, Eviction]]:
+        ledgers = self.core.scheduler.ledgers.items()
+        return [(node, each) for node, record in ledgers for each in record.evictions.values()]
+
+    # The binder
+
+    def answers(self, state: str = MAY_GO, *names: str, reason: str = "") -> None:
+        """Answer the evictions of these pods, or of all, with one state; other evictions of their nodes keep theirs."""
+        for node, record in list(self.core.scheduler.ledgers.items()):
+            outcomes = [
+                Outcome(each.claim, each.uid, state, reason)
+                for each in record.evictions.values()
+                if not names or each.name in names
+            ]
+            if outcomes:
+                known = self.outcomes_of.setdefault(node, {})
+                known |= {(each.claim, each.uid): each for each in outcomes}
+                self.send(OutcomesReceived(node, NodeOutcomes(node=node, outcomes=tuple(known.values()))))
+
+    @property
+    def outcomes_of(self) -> dict[str, dict[tuple[str, str], Outcome]]:
+        return self.__dict__.setdefault("_outcomes_of", {})
+
+    def settled(self, after: float = 0.0) -> None:
+        """Tick and acknowledge until nothing is written any more."""
+        self.now += after
+        while (out := self.tick()).writes:
+            self.written(out)
+
+
+__all__ = ["BLOCKED", "MAY_GO", "PreemptionPlay"]
