@@ -69,6 +69,28 @@ class Binding(NamedTuple):
     revision: str = ""
 
 
+class EvictState(Enum):
+    """The result of a request to evict a pod."""
+
+    MAY_GO = "may go"
+    """The pod would be evicted now, or is being deleted already; nothing was written."""
+    DONE = "done"
+    """The pod is being deleted, or was already."""
+    GONE = "gone"
+    """The pod does not exist, or has another uid."""
+    BLOCKED = "blocked"
+    """A PodDisruptionBudget does not allow it, as ``reason`` says; it may later."""
+    REFUSED = "refused"
+    """The API server refused the request for ``reason``; it will refuse it again."""
+
+
+class EvictAnswer(NamedTuple):
+    """The answer to :meth:`Cluster.evict`."""
+
+    state: EvictState
+    reason: str = ""
+
+
 class PodState(NamedTuple):
     """The node of a pod ('': not bound), its annotations and its revision, all of one version of the pod."""
 
@@ -243,6 +265,28 @@ class Cluster(Protocol):
         Raises:
             ClusterError: final: not allowed, or refused by an admission webhook or validation. The fence may stand
                 after a transient error.
+        """
+        ...
+
+    async def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool = False) -> EvictAnswer:
+        """Request that a pod is deleted with its grace period if it has this uid and PodDisruptionBudgets allow it.
+
+        ``dry_run``: nothing is written; the answer is :attr:`EvictState.MAY_GO` in place of :attr:`EvictState.DONE`.
+        A refusal of the API server is no error. After a transient error the pod may be evicted; evict again, which
+        answers ``EvictState.DONE`` or ``EvictState.GONE`` then.
+
+        Raises:
+            ClusterError: final: the eviction was refused and reading the pod back is not allowed.
+        """
+        ...
+
+    async def nominate(self, namespace: str, name: str, uid: str, node: str, *, withdraw: bool = False) -> None:
+        """Write ``status.nominatedNodeName`` of a pod that is not bound; ``withdraw``: remove it if it is this node.
+
+        Nothing is written if the pod is gone, has another uid or is bound, or nothing changes.
+
+        Raises:
+            ClusterError: final: not allowed, or refused by an admission webhook or validation.
         """
         ...
 

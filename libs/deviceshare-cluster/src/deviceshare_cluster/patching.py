@@ -114,6 +114,18 @@ class Patching(ABC):
         pod = await self._patch_same(target, uid, patch)
         return None if pod is None else pod_state(pod)
 
+    async def nominate(self, namespace: str, name: str, uid: str, node: str, *, withdraw: bool = False) -> None:
+        """Write or remove the nominated node of a pod that is not bound. Raises ClusterError."""
+
+        def patch(pod: Object) -> Object | None:
+            nominated = (pod.get("status") or {}).get("nominatedNodeName", "")
+            if pod["spec"].get("nodeName") or (nominated == node) != withdraw:
+                return None
+            return {"status": {"nominatedNodeName": None if withdraw else node}}
+
+        target = Target("Pod", namespace, name, f"nominated node of {namespace}/{name}", status=True)
+        await self._patch_same(target, uid, patch)
+
     async def set_status(
         self,
         kind: str,

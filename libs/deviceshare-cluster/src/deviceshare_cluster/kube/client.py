@@ -31,8 +31,15 @@ Query = Sequence[tuple[str, str]]
 _AUTH = ("BearerToken",)
 
 
+BUDGET = "DisruptionBudget"
+"""The reason of an :class:`ApiRefusal` of an eviction that PodDisruptionBudgets do not allow."""
+
+
 class ApiRefusal(Exception):
-    """The API server refused a request: its ``status`` code (4xx), ``reason`` and message."""
+    """The API server refused a request: its ``status`` code (4xx), ``reason`` and message.
+
+    Of an eviction that PodDisruptionBudgets do not allow the status is 429 or 500, the reason :data:`BUDGET`.
+    """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message or reason or str(status))
@@ -40,11 +47,40 @@ class ApiRefusal(Exception):
         self.reason = reason
 
 
+class _Cause(msgspec.Struct):
+    """``metav1.StatusCause``."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class _Details(msgspec.Struct):
+    """``metav1.StatusDetails``."""
+
+    causes: list[_Cause] | None = None
+
+
 class _Status(msgspec.Struct):
     """``metav1.Status``."""
 
     reason: str = ""
     message: str = ""
+    details: _Details | None = None
+
+    @property
+    def budget(self) -> str:
+        """Why PodDisruptionBudgets do not allow an eviction, '' if they are not the reason.
+
+        Source: Kubernetes pkg/registry/core/pod/storage/eviction.go.
+        """
+        if self.message.startswith(_SEVERAL_BUDGETS):
+            return self.message
+        causes = (self.details.causes or ()) if self.details is not None else ()
+        return next((cause.message or self.message for cause in causes if cause.reason == BUDGET), "")
+
+
+_SEVERAL_BUDGETS = "This pod has more than one PodDisruptionBudget"
+"""How the message begins with which an eviction is answered, with 500, that would need several budgets."""
 
 
 _MALFORMED = (yaml.YAMLError, TypeError, ValueError, LookupError, AttributeError)
@@ -198,6 +234,8 @@ async def _refusal(response: aiohttp.ClientResponse, what: str) -> Exception:
         status = msgspec.json.decode(raw, type=_Status)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         status = _Status(message=raw[:200].decode(errors="replace"))
+    if budget := status.budget:
+        return ApiRefusal(response.status, BUDGET, budget)
     if response.status >= 500 or response.status in _TRY_AGAIN:
         return ClusterError(f"the API server answered {response.status} to {what}: {status.message or status.reason}")
     return ApiRefusal(response.status, status.reason, status.message)

@@ -16,11 +16,13 @@ from deviceshare_cluster.interface import (
     Change,
     ClusterError,
     EventRecord,
+    EvictAnswer,
+    EvictState,
     Listed,
     Object,
     Revisions,
 )
-from deviceshare_cluster.kube.client import JSON, MERGE, ApiRefusal, KubeClient, Query, decoding
+from deviceshare_cluster.kube.client import BUDGET, JSON, MERGE, ApiRefusal, KubeClient, Query, decoding
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PATIENCE, ObjectWatch, Patience, decode_object, decode_page, pages
 from deviceshare_cluster.kube.kinds import KINDS
@@ -160,6 +162,32 @@ class KubeCluster(Patching):
             pod = await self.get("Pod", namespace, name)
             return why_not_bound(pod, uid, revision) or Binding(BindState.REFUSED, reason=str(refusal))
         return Binding(BindState.BOUND, node, annotations)
+
+    async def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool = False) -> EvictAnswer:
+        """Evict a pod: the API server counts the PodDisruptionBudgets, then deletes the pod.
+
+        It takes the uid as a precondition only after the budgets, so that after a refusal the pod is read. Raises
+        ClusterError.
+        """
+        options = {"preconditions": {"uid": uid}} | ({"dryRun": ["All"]} if dry_run else {})
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": options,
+        }
+        try:
+            await self._api.request("POST", f"{KINDS['Pod'].object(namespace, name)}/eviction", body=body)
+        except ApiRefusal as refusal:
+            pod = await self.get("Pod", namespace, name)
+            if pod is None or pod["metadata"].get("uid") != uid:
+                return EvictAnswer(EvictState.GONE)
+            if refusal.reason == BUDGET:
+                return EvictAnswer(EvictState.BLOCKED, str(refusal))
+            if (error := _error(f"cannot evict {namespace}/{name}: {refusal}", refusal)).final:
+                return EvictAnswer(EvictState.REFUSED, str(refusal))
+            raise error from refusal
+        return EvictAnswer(EvictState.MAY_GO if dry_run else EvictState.DONE)
 
     async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
         """See :meth:`.Patching._patch`.
