@@ -18,10 +18,15 @@ class DisruptionLimit(msgspec.Struct, frozen=True, array_like=True):
 
     def allowed(self, expected: int, healthy: int) -> int:
         """Return how many pods may be evicted if so many of the ``expected`` ones run."""
+        limited = self.min_available is not None or self.max_unavailable is not None
+        return max(0, healthy - self.desired(expected)) if limited else 0
+
+    def desired(self, expected: int) -> int:
+        """Return how many of the ``expected`` pods have to stay; 0 without a limit."""
         if self.min_available is not None:
-            return max(0, healthy - self._number(self.min_available, expected))
+            return self._number(self.min_available, expected)
         if self.max_unavailable is not None:
-            return max(0, healthy - max(0, expected - self._number(self.max_unavailable, expected)))
+            return max(0, expected - self._number(self.max_unavailable, expected))
         return 0
 
     def _number(self, value: int, expected: int) -> int:

@@ -15,6 +15,7 @@ from deviceshare.model import (
     Fact,
     NamespaceFact,
     NodeFact,
+    PodDisruptionBudgetFact,
     PodFact,
     PodGroupFact,
     PriorityClassFact,
@@ -26,6 +27,7 @@ from deviceshare.model import (
     VolumeLimitsFact,
     limited,
 )
+from deviceshare.objects.disruption_budget import decode_disruption_budget
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.metadata import bounded_labels
 from deviceshare.objects.pod import decode_pod
@@ -108,6 +110,9 @@ KINDS = {
     "PodGroup": Kind(_VOLCANO, "podgroups", True, PodGroupFact, decode_podgroup, optional=True, status_apart=False),
     "Queue": Kind(_VOLCANO, "queues", False, QueueFact, decode_queue, optional=True),
     "PriorityClass": Kind("scheduling.k8s.io/v1", "priorityclasses", False, PriorityClassFact, decode_priority_class),
+    "PodDisruptionBudget": Kind(
+        "policy/v1", "poddisruptionbudgets", True, PodDisruptionBudgetFact, decode_disruption_budget
+    ),
     "Namespace": Kind("v1", "namespaces", False, NamespaceFact, decode_namespace),
     "ConfigMap": Kind("v1", "configmaps", True, ConfigFact),
     "StorageClass": Kind(_STORAGE, "storageclasses", False, StorageClassFact, decode_storage_class, status_apart=False),
