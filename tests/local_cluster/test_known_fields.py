@@ -16,6 +16,7 @@ CORE = (
     "Secret",
     "Service",
     "PriorityClass",
+    "PodDisruptionBudget",
     "Deployment",
     "ReplicaSet",
     "StatefulSet",

@@ -9,7 +9,8 @@ from deviceshare_cluster.kube.kinds import KINDS
 from support.apiserver import ApiServer
 
 KINDS_TO_CLEAN = (
-    "Pod", "Event", "ConfigMap", "PodGroup", "Queue", "Node", "PersistentVolumeClaim", "PersistentVolume",
+    "Pod", "PodDisruptionBudget", "Event", "ConfigMap", "PodGroup", "Queue", "Node", "PersistentVolumeClaim",
+    "PersistentVolume",
 )  # fmt: skip
 _PROTECTED = ("PersistentVolumeClaim", "PersistentVolume")
 

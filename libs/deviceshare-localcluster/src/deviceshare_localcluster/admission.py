@@ -5,6 +5,7 @@ field, value and expected value; valid input that is probably unintended becomes
 """
 
 import math
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label with its name that the API server gives each namespace."""
 _HIGHEST_USER_PRIORITY = 1_000_000_000
+_PERCENT = re.compile(r"[0-9]{1,3}%")
 
 
 class Priorities(NamedTuple):
@@ -248,6 +250,25 @@ def _admit_namespace(namespace: ManifestField) -> None:
     metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
 
 
+def _admit_budget(budget: ManifestField) -> None:
+    spec = budget.ensured("spec")
+    both = [spec[field] for field in ("minAvailable", "maxUnavailable") if spec[field].value is not None]
+    if len(both) > 1:
+        raise both[1].error("nothing: minAvailable and maxUnavailable cannot be both set")
+    for field in both:
+        value = field.value
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        if not is_number and not (isinstance(value, str) and _PERCENT.fullmatch(value)):
+            raise field.error("a number of pods, 0 or more, or a percentage such as 50%")
+    selector = spec["selector"]
+    selector.optional_mapping()
+    selector["matchLabels"].check_labels()
+    for requirement in selector["matchExpressions"].items():
+        requirement.mapping()
+    # Its controller has to see a change before evictions are allowed by it.
+    budget["metadata"].value.setdefault("generation", 1)
+
+
 def _admit_config_map(config: ManifestField) -> None:
     config["data"].texts()
 
@@ -260,5 +281,6 @@ _BY_KIND = {
     "Queue": _admit_queue,
     "PriorityClass": _admit_priority_class,
     "ConfigMap": _admit_config_map,
+    "PodDisruptionBudget": _admit_budget,
     "Namespace": _admit_namespace,
 }

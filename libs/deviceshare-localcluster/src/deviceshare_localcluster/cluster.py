@@ -1,8 +1,8 @@
 """The local cluster: :class:`deviceshare_cluster.interface.Cluster` on a nats-server of its own.
 
 It also has the operations of ``kubectl`` (:class:`.writer.Writer`). There is no kubelet: a bound pod has its devices
-and runs immediately, unless it has stages (:mod:`.stages`), a deleted object is gone immediately. Controllers are in
-:mod:`deviceshare_localcluster.controller`.
+and runs immediately, and a deleted one is gone immediately, unless it has stages (:mod:`.stages`) or its node is not
+ready (:mod:`.termination`). Controllers are in :mod:`deviceshare_localcluster.controller`.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from deviceshare_cluster.interface import (
     Change,
     ClusterError,
     EventRecord,
+    EvictAnswer,
     Listed,
     Object,
     Revisions,
@@ -30,6 +31,7 @@ from deviceshare_localcluster.kinds import KINDS, Key, key_of, named_key
 from deviceshare_localcluster.plugins import served
 from deviceshare_localcluster.stages import StageProblem, entered, next_stage, waits
 from deviceshare_localcluster.store import Store
+from deviceshare_localcluster.termination import is_terminating
 from deviceshare_localcluster.writer import Action, Writer
 
 EVENT_SECONDS = 3600.0
@@ -103,6 +105,10 @@ class LocalCluster(Patching, Writer):
         await self._store.update(named_key("Pod", namespace, name), bound)
         return answer
 
+    async def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool = False) -> EvictAnswer:
+        """Evict a pod, as its budget allows. Raises ClusterError."""
+        return await self.pods.evict(named_key("Pod", namespace, name), uid, dry_run=dry_run)
+
     async def run_stage(self, key: Key, uid: str, now: float) -> bool:
         """Let a pod with this uid enter its next stage if its time has come (``now``, unix seconds).
 
@@ -116,7 +122,7 @@ class LocalCluster(Patching, Writer):
                 stage = next_stage(pod)
             except StageProblem:
                 return None
-            if stage is None or stage.at > now:
+            if stage is None or stage.at > now or is_terminating(pod):
                 return None
             entered(pod, stage.phase, now)
             return pod

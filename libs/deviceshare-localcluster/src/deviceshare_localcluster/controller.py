@@ -13,7 +13,9 @@ from deviceshare_cluster.interface import Change, ChangeType, ClusterError, List
 from deviceshare_cluster.readable import MALFORMED, readable
 
 from deviceshare_localcluster.admission import SYSTEM_PRIORITIES
+from deviceshare_localcluster.budgets import BUDGET
 from deviceshare_localcluster.cluster import LocalCluster
+from deviceshare_localcluster.disruption_controller import DisruptionController
 from deviceshare_localcluster.ephemeral_volumes import EphemeralVolumes
 from deviceshare_localcluster.job_phases import is_finished, job_state, next_phase
 from deviceshare_localcluster.jobs import companion_objects, pod_maker, pod_names
@@ -38,7 +40,18 @@ log = logging.getLogger("deviceshare.local_cluster")
 
 _OWNERS = (VOLCANO_JOB, "PodGroup", "Pod", "Queue", "Node")
 """Kinds of owners whose dependents are deleted even if they were never here."""
-_WATCHED = (*VOLUME_KINDS, "PodGroup", "Pod", "ConfigMap", "Secret", "Service", "Queue", "PriorityClass", *WORKLOADS)
+_WATCHED = (
+    *VOLUME_KINDS,
+    BUDGET,
+    "PodGroup",
+    "Pod",
+    "ConfigMap",
+    "Secret",
+    "Service",
+    "Queue",
+    "PriorityClass",
+    *WORKLOADS,
+)
 _CONTROLLED = ("Pod", "PodGroup", *WORKLOADS)
 """Kinds of objects that their controllers delete if they are no longer wanted."""
 _REVISION = f'"{CONTROLLER_HASH}"'.encode()
@@ -63,6 +76,7 @@ class Controller:
         self._kubelets = Kubelets(cluster)
         self._volumes = VolumeController(cluster)
         self._ephemeral = EphemeralVolumes(cluster)
+        self._disruptions = DisruptionController(cluster)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         """Values of PriorityClasses by name."""
         self._heads: dict[Key, Metadata] = {}
@@ -77,13 +91,14 @@ class Controller:
         self._warnings = WarnOnce()
         self.observers: list[Callable[[list[Change | Listed]], None]] = []
         """Called with each batch of changes that the controllers receive."""
-        self.observers += [self._kubelets.take, self._volumes.take, self._ephemeral.take]
+        self.observers += [self._kubelets.take, self._volumes.take, self._ephemeral.take, self._disruptions.take]
 
     @property
     def open(self) -> int:
         """The amount of pending work; 0 if all observed workloads are reconciled."""
         mine = len(self._to_check) + len(self._dirty) + len(self._to_judge) + self._acting
-        return (not self._listed) + self._changes.qsize() + mine + self._volumes.open + self._ephemeral.open
+        others = self._volumes.open + self._ephemeral.open + self._disruptions.open
+        return (not self._listed) + self._changes.qsize() + mine + others
 
     async def run(self) -> None:
         """Watch and reconcile without end. The cluster must be set up."""
@@ -100,6 +115,7 @@ class Controller:
             tasks.create_task(self._kubelets.run())
             tasks.create_task(self._volumes.run())
             tasks.create_task(self._ephemeral.run())
+            tasks.create_task(self._disruptions.run())
             while True:
                 if not self._listed or not (self._to_check or self._dirty or self._to_judge):
                     self._take(await changes.get())

@@ -52,6 +52,7 @@ KINDS = {
         ResourceKind("StorageClass", "storage.k8s.io/v1", False, 2),
         ResourceKind("PersistentVolume", "v1", False, 2),
         ResourceKind("PersistentVolumeClaim", "v1", True, 2),
+        ResourceKind("PodDisruptionBudget", "policy/v1", True, 2),
         ResourceKind("Node", "v1", False, 3),
         ResourceKind("CSINode", "storage.k8s.io/v1", False, 3),
         ResourceKind("PodGroup", "scheduling.volcano.sh/v1beta1", True, 4),

@@ -1,23 +1,40 @@
-"""The kubelets of the local cluster, as far as pods have stages (:mod:`.stages`): they start and end pods in time."""
+"""The kubelets of the local cluster, as far as pods have stages (:mod:`.stages`): they start and end pods in time.
+
+They also end pods that are being deleted (:mod:`.termination`), on nodes that are ready.
+"""
 
 import asyncio
 import heapq
 import logging
 import time
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
+from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed
 from deviceshare_cluster.readable import readable
 
 from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
 from deviceshare_localcluster.stages import MARK, StageProblem, next_stage
+from deviceshare_localcluster.termination import end_of, is_node_ready, is_terminating
 from deviceshare_localcluster.warn_once import WarnOnce
 
 log = logging.getLogger("deviceshare.local_cluster")
 
+_TERMINATING = b'"deletionTimestamp"'
+"""In the bytes of each pod that is being deleted."""
+_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError)
+"""Raised for an object of an unexpected form: the cluster may have been loaded by an earlier version."""
 _RETRY_SECONDS = 0.5
 _STAGES_AT_ONCE = 64
+
+
+class _Ending(NamedTuple):
+    """A pod that is being deleted: its uid, its node, and when it ends there (unix seconds)."""
+
+    uid: str
+    node: str
+    at: float
 
 
 class Kubelets:
@@ -32,33 +49,64 @@ class Kubelets:
         """Times (unix seconds), keys and uids; entries of pods that changed meanwhile have no effect."""
         self._times: dict[Key, float] = {}
         """The time of the valid entry of each pod."""
+        self._ending: dict[Key, _Ending] = {}
+        """The pods that are being deleted."""
+        self._unready: set[str] = set()
+        """The nodes that are not ready."""
         self._changed = asyncio.Event()
         self._warnings = WarnOnce()
 
     def take(self, batch: Iterable[Change | Listed]) -> None:
-        """Note the stages of changed pods."""
+        """Note the stages of changed pods, and which nodes are ready."""
         for change in batch:
-            if not isinstance(change, Change) or change.kind != "Pod":
+            if not isinstance(change, Change):
+                continue
+            if change.kind == "Node":
+                self._node_changed(change)
+            if change.kind != "Pod":
                 continue
             key = Key("Pod", change.namespace, change.name)
-            if change.type is ChangeType.DELETED or MARK not in change.raw:
+            self._ending.pop(key, None)
+            if change.type is ChangeType.DELETED or not any(mark in change.raw for mark in (MARK, _TERMINATING)):
                 self._times.pop(key, None)
             else:
                 self._note(key, change.raw)
 
+    def _node_changed(self, change: Change) -> None:
+        """Note whether a node is ready; a node that is gone keeps no pod."""
+        ready = True
+        if change.type is not ChangeType.DELETED:
+            try:
+                ready = is_node_ready(readable("Node", change.raw))
+            except (ClusterError, *_UNEXPECTED) as problem:
+                self._warnings.warn(str(problem), change.name)
+        (self._unready.discard if ready else self._unready.add)(change.name)
+        for key, ending in self._ending.items():
+            if ending.node == change.name:
+                self._schedule(key, ending.uid, ending.at if ready else None)
+
     def _note(self, key: Key, raw: bytes) -> None:
-        pod: Object = {}
+        at: float | None = None
+        uid = ""
         try:
             pod = readable("Pod", raw)
-            stage = next_stage(pod)
-        except (StageProblem, ClusterError) as problem:
+            uid = pod["metadata"]["uid"]
+            if is_terminating(pod):
+                ending = self._ending[key] = _Ending(uid, pod["spec"].get("nodeName") or "", end_of(pod))
+                at = None if ending.node in self._unready else ending.at
+            elif (stage := next_stage(pod)) is not None:
+                at = stage.at
+        except (StageProblem, ClusterError, *_UNEXPECTED) as problem:
             self._warnings.warn(str(problem), str(key))
-            stage = None
-        if stage is None:
+        self._schedule(key, uid, at)
+
+    def _schedule(self, key: Key, uid: str, at: float | None) -> None:
+        """Let a pod enter its next stage, or end, at a unix time; None: not now."""
+        if at is None:
             self._times.pop(key, None)
-        elif self._times.get(key) != stage.at:
-            self._times[key] = stage.at
-            heapq.heappush(self._due, (stage.at, key, pod["metadata"]["uid"]))
+        elif self._times.get(key) != at:
+            self._times[key] = at
+            heapq.heappush(self._due, (at, key, uid))
             self._changed.set()
 
     async def run(self) -> None:
@@ -84,7 +132,10 @@ class Kubelets:
     async def _enter(self, at: float, key: Key, uid: str) -> None:
         """Let a pod enter its next stage; again later after a ClusterError."""
         try:
-            await self._cluster.run_stage(key, uid, time.time())
+            if key in self._ending:
+                await self._cluster.pods.end(key, uid)
+            else:
+                await self._cluster.run_stage(key, uid, time.time())
         except ClusterError as error:
             log.warning("%s", error)
             again = time.time() + _RETRY_SECONDS

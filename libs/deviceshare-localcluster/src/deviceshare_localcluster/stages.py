@@ -4,7 +4,8 @@
 delay is then between the two. Stages: ``pod-create`` and ``pod-ready`` delay the start of a pod, ``pod-complete`` ends
 it as Succeeded, for a ``restartPolicy`` other than Always. The label
 ``pod-container-running-failed.stage.kwok.x-k8s.io`` with the value ``true`` ends it as Failed, after the delay of this
-stage. Source: kubernetes-sigs/kwok kustomize/stage/pod.
+stage. ``pod-delete`` delays the end of a pod that is deleted, within its grace period. Source: kubernetes-sigs/kwok
+kustomize/stage/pod.
 
 Differences: a pod without the annotations starts at once and does not end, and pods need no Job to end.
 """
@@ -23,6 +24,7 @@ MARK = b".stage.kwok.x-k8s.io"
 """In the bytes of each pod that has stages."""
 _SUFFIX = ".stage.kwok.x-k8s.io"
 CREATE, READY, COMPLETE, FAIL = "pod-create", "pod-ready", "pod-complete", "pod-container-running-failed"
+DELETE = "pod-delete"
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)")
 _DURATION = re.compile(rf"0|(?:{_PART.pattern})+")
@@ -57,13 +59,21 @@ def waits(pod: Object) -> bool:
         return False
 
 
+def delay_of_deletion(pod: Object) -> float:
+    """Return the seconds that a deleted pod takes to end. Never raises: an invalid delay counts as none."""
+    try:
+        return _delay(pod, DELETE) or 0.0
+    except StageProblem:
+        return 0.0
+
+
 def next_stage(pod: Object) -> Stage | None:
     """Return the next stage of a pod, None if it has none. Raises StageProblem."""
     status = pod.get("status") or {}
     if not (pod.get("spec") or {}).get("nodeName"):
         return None
     # A pod of a manifest may have a node and no time of its start.
-    start = _seconds(status.get("startTime") or pod["metadata"].get("creationTimestamp"))
+    start = seconds_at(status.get("startTime") or pod["metadata"].get("creationTimestamp"))
     if status.get("phase") == "Pending":
         return Stage("Running", start + _start_delay(pod))
     if status.get("phase") != "Running":
@@ -114,11 +124,12 @@ def _delay(pod: Object, stage: str) -> float | None:
 def _ready_since(status: Mapping[str, Any]) -> float:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "Ready" and condition.get("status") == "True":
-            return _seconds(condition.get("lastTransitionTime"))
+            return seconds_at(condition.get("lastTransitionTime"))
     return 0.0
 
 
-def _seconds(text: object) -> float:
+def seconds_at(text: object) -> float:
+    """Return the unix time of a timestamp, 0 if it is none."""
     try:
         return float(timegm(time.strptime(str(text)[:19], "%Y-%m-%dT%H:%M:%S")))
     except ValueError:

@@ -125,16 +125,18 @@ class Store:
         await update_with_retry(str(key), lambda: self._read(key), mutate, put)
         return revision
 
-    async def delete(self, key: Key) -> bool:
-        """Replace an object by its tombstone; return whether it existed. Raises ClusterError."""
+    async def delete(self, key: Key, may: Callable[[Object], bool] | None = None) -> bool:
+        """Replace an object, if it ``may`` be, by its tombstone; return whether it was. Raises ClusterError."""
+
+        def there(stored: _Stored) -> _Stored | None:
+            allowed = stored.data and (may is None or may(decode(key.kind, stored.data, stored.revision)))
+            return stored if allowed else None
 
         async def put(stored: _Stored) -> None:
             write = Write(key.subject, b"", stored.revision)
             await _settled(await self._publisher.send(write, ttl=TOMBSTONE_SECONDS))
 
-        return await update_with_retry(
-            str(key), lambda: self._read(key), lambda stored: stored if stored.data else None, put
-        )
+        return await update_with_retry(str(key), lambda: self._read(key), there, put)
 
     async def _read(self, key: Key) -> _Stored:
         """Return the message of a key, by a direct get, without the cost of JetStream's JSON API."""

@@ -51,6 +51,9 @@ def updated(live: Object, given: Object) -> Object:
         _check_job_spec(live["spec"], root["spec"])
     elif given["kind"] == "PriorityClass" and live.get("value") != given.get("value"):
         raise root["value"].error(f"{live.get('value')}: it cannot be changed")
+    if given["kind"] == "PodDisruptionBudget":
+        generation = live["metadata"].get("generation", 1)
+        out["metadata"]["generation"] = generation + (live.get("spec") != given.get("spec"))
     if "status" in live or "status" in given:
         out["status"] = _status(given["kind"], live.get("status") or {}, given.get("status") or {})
     return out

@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from deviceshare_localcluster.admission import SYSTEM_PRIORITIES, Admitted, Prio
 from deviceshare_localcluster.checks import manifest_root
 from deviceshare_localcluster.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, named_key, order_of
 from deviceshare_localcluster.names import generated_name
+from deviceshare_localcluster.pod_deletion import PodDeletion
 from deviceshare_localcluster.store import Store
 from deviceshare_localcluster.update import note_applied, updated
 
@@ -53,6 +54,7 @@ class Writer:
     def __init__(self, store: Store) -> None:
         """Take the store, to be started before the first call."""
         self._store = store
+        self.pods = PodDeletion(store)
         self._priorities = Priorities()
         self._priorities_read = -_FRESH_SECONDS
         self._queues: set[str] = set()
@@ -120,20 +122,26 @@ class Writer:
 
     async def write_status(self, key: Key, uid: str, fields: Mapping[str, Any]) -> bool:
         """Set fields of the status of an object with this uid; return whether any changed. Raises ClusterError."""
+        return await self.revise_status(key, uid, lambda live: (live.get("status") or {}) | dict(fields))
+
+    async def revise_status(self, key: Key, uid: str, revised: Callable[[Object], Mapping[str, Any]]) -> bool:
+        """Replace the status of an object with this uid; return whether it changed. Raises ClusterError.
+
+        ``revised`` returns the status of the object that it is given, and is called again after each conflict.
+        """
 
         def change(live: Object | None) -> Object | None:
             if live is None or live["metadata"]["uid"] != uid:
                 return None
-            status = live.get("status") or {}
-            wanted = status | dict(fields)
-            return None if wanted == status else live | {"status": wanted}
+            wanted = revised(live)
+            return None if wanted == (live.get("status") or {}) else live | {"status": wanted}
 
         return await self._store.update(key, change) > 0
 
-    async def delete(self, kind: str, namespace: str, name: str) -> Applied:
-        """Delete an object immediately, since there is no kubelet. Raises ClusterError."""
+    async def delete(self, kind: str, namespace: str, name: str, *, grace: int | None = None) -> Applied:
+        """Delete an object; a pod within ``grace`` seconds (None: its own grace period). Raises ClusterError."""
         key = named_key(kind, namespace, name)
-        deleted = await self._store.delete(key)
+        deleted = await (self.pods.delete(key, grace=grace) if kind == "Pod" else self._store.delete(key))
         if deleted:
             self._queues.discard(name)
         return Applied(Action.DELETED if deleted else Action.ABSENT, *key)
