@@ -31,8 +31,10 @@ from deviceshare_binder.core.commands import (
     ClaimRequest,
     ClusterWrite,
     CreateQueue,
+    EvictPod,
     FencePod,
     LockNode,
+    Nominate,
     ReadPod,
     RecordEvent,
     SetPodCondition,
@@ -43,6 +45,7 @@ from deviceshare_binder.core.events import (
     ClusterFailed,
     ClusterWritten,
     DevicesConfigured,
+    EvictAnswered,
     Explained,
     LedgerChanged,
     LockAnswered,
@@ -133,7 +136,7 @@ def decoder() -> Callable[[Message], Event | None]:
 def _event(message: Message, where: Address, content: Any) -> Event | None:
     match where.kind:
         case "ledger":
-            return LedgerChanged(where.key, content.claims)
+            return LedgerChanged(where.key, content.claims, content.evictions)
         case "lease" | "fence":
             return of_replicas("binder", content)
         case "outcome":
@@ -177,7 +180,7 @@ class ClusterSide:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def perform(self, command: ClaimRequest | ClusterWrite) -> Event:
+    async def perform(self, command: ClaimRequest | EvictPod | ClusterWrite) -> Event:
         """Execute a command of :mod:`.core.commands` and return the event that answers it."""
         try:
             return await self._execute(command)
@@ -185,13 +188,13 @@ class ClusterSide:
             failed = str(error), error.final
         except Exception as error:  # a defect: it concerns one object, and the process would meet it again
             log.exception("%s failed", type(command).__name__)
-            # A pod may be bound although its binding failed here.
-            final = not isinstance(command, BindPod)
+            # A pod may be bound, or evicted, although its request failed here.
+            final = not isinstance(command, BindPod | EvictPod)
             failed = f"{type(command).__name__} failed: {type(error).__name__}: {error}", final
         jitter = random.uniform(0.0, MAX_JITTER)  # noqa: S311 - not for secrets
         return ClusterFailed(command, *failed, jitter)
 
-    async def _execute(self, command: ClaimRequest | ClusterWrite) -> Event:
+    async def _execute(self, command: ClaimRequest | EvictPod | ClusterWrite) -> Event:
         match command:
             case BindPod():
                 return await self._bind(command)
@@ -203,6 +206,9 @@ class ClusterSide:
                 return await self._lock(command)
             case BindVolumes():
                 return await self._bind_volumes(command)
+            case EvictPod(namespace=namespace, name=name, uid=uid, dry_run=dry_run):
+                answer = await self._cluster.evict(namespace, name, object_uid(uid), dry_run=dry_run)
+                return EvictAnswered(command, answer.state, answer.reason)
             case _:
                 return ClusterWritten(command, await self._write(command))
 
@@ -265,6 +271,8 @@ class ClusterSide:
                 return await self._cluster.set_pod_condition(
                     namespace, name, object_uid(uid), status=False, reason=reason, message=message, at=at
                 )
+            case Nominate(namespace=namespace, name=name, uid=uid, node=node, withdraw=withdraw):
+                await self._cluster.nominate(namespace, name, object_uid(uid), node, withdraw=withdraw)
             case RecordEvent(record=record):
                 await self._cluster.record_event(record._replace(uid=object_uid(record.uid)))
             case SetStatus(kind=kind, namespace=namespace, name=name, uid=uid, status=status, at=at):

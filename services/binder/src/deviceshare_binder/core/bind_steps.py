@@ -22,17 +22,41 @@ from deviceshare_binder.core.bind_task import (
     State,
     Verdict,
 )
-from deviceshare_binder.core.commands import Annotate, BindPod, BindVolumes, ClaimRequest, FencePod, LockNode, ReadPod
+from deviceshare_binder.core.commands import (
+    Annotate,
+    BindPod,
+    BindVolumes,
+    ClaimRequest,
+    EvictPod,
+    FencePod,
+    LockNode,
+    Nominate,
+    ReadPod,
+)
 from deviceshare_binder.core.delivery import annotations_of
+from deviceshare_binder.core.evictions import Blocked, Preempted
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import Locks
+from deviceshare_binder.core.nominations import Nominated
 from deviceshare_binder.core.outcomes import Outcomes
 from deviceshare_binder.core.plugin_handoff import PluginHandoffs, Stuck
 
 MOMENT = 1e-6
 """The least difference, in seconds, between the times in the annotations of two bindings."""
 
-Step = ClaimRequest | Annotate | Finished | Rejected | Stuck | Paused
+Step = (
+    ClaimRequest
+    | EvictPod
+    | Annotate
+    | Nominate
+    | Finished
+    | Rejected
+    | Stuck
+    | Paused
+    | Preempted
+    | Blocked
+    | Nominated
+)
 
 
 class BindSteps:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence, Set
 
 from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration
-from deviceshare.model import ADMITTED, BOUND, PENDING, REJECTED, ConfigFact, Explanation
+from deviceshare.model import ADMITTED, PENDING, REJECTED, ConfigFact, Explanation
 from deviceshare_bus.cores.core import (
     CaughtUp,
     Command,
@@ -25,8 +25,6 @@ from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cluster.interface import BindState
 
 from deviceshare_binder.core.bind_answers import Answer
-from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
-from deviceshare_binder.core.claim_records import of_outcome, of_rejection
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.cluster_writes import ClusterWrites
 from deviceshare_binder.core.commands import (
@@ -35,8 +33,10 @@ from deviceshare_binder.core.commands import (
     BindVolumes,
     ClaimRequest,
     CreateQueue,
+    EvictPod,
     FencePod,
     LockNode,
+    Nominate,
     ReadPod,
     SetPodCondition,
 )
@@ -45,6 +45,7 @@ from deviceshare_binder.core.events import (
     ClusterFailed,
     ClusterWritten,
     DevicesConfigured,
+    EvictAnswered,
     Explained,
     LedgerChanged,
     LockAnswered,
@@ -61,10 +62,11 @@ from deviceshare_binder.core.events import (
     VolumesRequested,
 )
 from deviceshare_binder.core.groups import Groups
-from deviceshare_binder.core.plugin_handoff import PATIENCE, Stuck
+from deviceshare_binder.core.plugin_handoff import PATIENCE
 from deviceshare_binder.core.queues import Charges
 from deviceshare_binder.core.reporting import Reporting
 from deviceshare_binder.core.reports import Reports
+from deviceshare_binder.core.step_records import StepRecords
 from deviceshare_binder.core.system_queues import SystemQueues
 
 REQUESTS = 64
@@ -104,6 +106,7 @@ class BinderCore:
         self._division = division or Division(Stream.OUTCOME, "binder", "", "")
         self._claims = ClaimBinder(limit, keys, patience, self._owns_partition, self._claimed, check=check)
         self._reports = Reports(self._claims.facts.pods)
+        self._records = StepRecords(self._claims, self._reports)
         self._groups = Groups(keys)
         self._charges = Charges()
         self._conf = EffectiveConfiguration()
@@ -170,6 +173,9 @@ class BinderCore:
                 return self._written(event, now)
             case ClusterFailed():
                 return self._failed(event, now)
+            case EvictAnswered(command=command, state=state, reason=reason):
+                self._claims.evictions.answered(command, state, reason, now)
+                return []
             case Stopping():
                 return self._stop(now)
             case LeaseReceived() | FenceReceived():
@@ -189,8 +195,8 @@ class BinderCore:
                 self._groups.group(key, group)
             case QueueChanged(name=name, queue=queue):
                 self._groups.queue(name, queue)
-            case LedgerChanged(node=name, claims=claims):
-                self._claims.ledger(name, claims)
+            case LedgerChanged(node=name, claims=claims, evictions=evictions):
+                self._claims.ledger(name, claims, evictions)
             case OutcomesChanged():
                 self._claims.outcomes_changed(event)
             case Explained(explanation=explanation):
@@ -250,6 +256,7 @@ class BinderCore:
             self._conf.drop(name)
         self._claims.facts.configure(self._conf.conf)
         self._claims.locks.every_family = self._conf.conf.node_lock
+        self._claims.evictions.patience = self._conf.conf.preemption_timeout
         for uid, amounts in self._charges.configure(self._conf.conf).items():
             self._groups.charge(uid, amounts)
         return [Log("warning", str(problem))] if (problem := self._conf.problems.get(name)) else []
@@ -327,18 +334,12 @@ class BinderCore:
         records: list[Command] = []
         for step in self._claims.tick(may_begin=may_begin):
             match step:
-                case Finished():
-                    records += self._finished(step, now)
-                case Stuck():
-                    records += self._stuck(step)
-                case Rejected():
-                    records += of_rejection(step)
-                case Paused():
-                    self._reports.paused(*step)
-                case Annotate():
+                case Annotate() | Nominate():
                     self._writes.add(step)
-                case request:
-                    requests.append(request)
+                case BindPod() | ReadPod() | FencePod() | LockNode() | BindVolumes() | EvictPod():
+                    requests.append(step)
+                case _:
+                    records += self._records.of(step, now)
         return requests, records
 
     def _stop(self, now: Now) -> list[Command]:
@@ -346,21 +347,6 @@ class BinderCore:
         _, records = self._steps(now, may_begin=False)
         outcomes, lease = self._claims.outcomes.flush(now.monotonic), self._division.handle(Stopping(), now)
         return [*outcomes, *lease, *records, *self._reporting.last(now)]
-
-    def _finished(self, finished: Finished, now: Now) -> list[Command]:
-        if finished.state == BOUND:
-            self._reports.bound(finished.claim, finished.node)
-        return of_outcome(finished, now)
-
-    def _stuck(self, stuck: Stuck) -> list[Command]:
-        pod = self._claims.facts.pods.get(stuck.uid) or self._claims.others.get(stuck.uid)
-        if stuck.begun:
-            self._reports.behind(stuck, pod, self._claims.claims(stuck.waiting))
-            return []
-        if pod is not None:
-            self._reports.stuck(stuck, pod, self._claims.claims(stuck.waiting))
-        details = {"uid": stuck.uid, "node": stuck.node}
-        return [Count("hand_overs_stuck"), Log("warning", "a device plugin does not serve a pod", details)]
 
     # Answers of the cluster
 
@@ -383,6 +369,9 @@ class BinderCore:
         out.append(Log("warning" if final and type(command) not in self._refused else "debug", event.message))
         if final:
             self._refused.add(type(command))
+        if isinstance(command, EvictPod):
+            self._claims.evictions.failed(command, event.message, now, event.jitter, final=final)
+            return out
         if isinstance(command, ClaimRequest):
             refused = self._claims.failed(command.claim, event.jitter, final=final)
             if refused is not None:

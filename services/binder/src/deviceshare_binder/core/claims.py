@@ -4,10 +4,10 @@ The states of a bind task: :mod:`.bind_task`; what happens to it: :mod:`.bind_tr
 messages that were on the bus have been read.
 """
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from deviceshare.families import FamilyError
-from deviceshare.model import Claim
+from deviceshare.model import Claim, Eviction
 from deviceshare_bus.cores.core import Now, Unreadable
 from deviceshare_bus.messages.subjects import PARTITIONS, address, ledger, partition
 
@@ -19,9 +19,11 @@ from deviceshare_binder.core.bind_transitions import TaskEvent, advance, event_o
 from deviceshare_binder.core.commands import ClaimRequest
 from deviceshare_binder.core.delivery import out_of_sight
 from deviceshare_binder.core.events import OutcomesChanged
+from deviceshare_binder.core.evictions import Evictions
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import Locks
-from deviceshare_binder.core.outcomes import NodeClaims, Outcomes
+from deviceshare_binder.core.nominations import Nominations
+from deviceshare_binder.core.outcomes import NodeClaims, Outcomes, eviction_key, is_nominated
 from deviceshare_binder.core.plugin_handoff import PluginHandoffs, keys_of
 from deviceshare_binder.core.views import NodeView, OtherPodView, PodView, VolumeClaimView, VolumeView
 from deviceshare_binder.core.volumes import with_bindings
@@ -60,6 +62,8 @@ class ClaimBinder:
         self.locks = Locks(self._needs_lock, self._holder_needs)
         self._steps = BindSteps(self.facts, self.outcomes, self._tasks, self.handoffs, self.locks, keys)
         """What one task does; collects the steps for the next tick."""
+        self.evictions = Evictions(self.facts, self.outcomes, self._owns)
+        self._nominations = Nominations(self.facts, self._owns)
         self.others: dict[str, OtherPodView] = {}
         """The waiting pods of other schedulers that device plugins may select, by uid."""
         self.started = False
@@ -69,13 +73,13 @@ class ClaimBinder:
 
     @property
     def open_work(self) -> int:
-        """The number of claims without an outcome, and of nodes whose outcomes are not all written."""
-        return len(self._tasks) + self.outcomes.open + (not self.started)
+        """The number of claims without an outcome, of evictions to do, and of nodes with outcomes to write."""
+        return len(self._tasks) + self.evictions.open_work + self.outcomes.open + (not self.started)
 
     @property
     def active(self) -> bool:
-        """Whether there are claims to bind."""
-        return len(self._tasks) > 0
+        """Whether there are claims to bind, or evictions."""
+        return len(self._tasks) > 0 or self.evictions.active
 
     @property
     def completed_others(self) -> bool:
@@ -100,7 +104,7 @@ class ClaimBinder:
         self.started = True
         self.shards_changed()
         for node in list(self.outcomes.nodes.values()):
-            if not node.ledger and node.name not in self.facts.nodes.views:
+            if not (node.ledger or node.evictions) and node.name not in self.facts.nodes.views:
                 self.outcomes.forget(node.name)
 
     def shards_changed(self) -> None:
@@ -130,6 +134,7 @@ class ClaimBinder:
         self.handoffs.pod(uid, view, self.now.monotonic)
         if view is None:
             self.facts.drop(uid)
+            self.evictions.pod(uid)
             return
         before = self.facts.pods.get(uid)
         view = self.facts.put(view)
@@ -138,6 +143,7 @@ class ClaimBinder:
             self._steps.add(*out_of_sight(view))
         for task in self._tasks.of_pod(uid):
             self._advance(task, TaskEvent.POD_CHANGED)
+        self.evictions.pod(uid)
 
     def other_pod(self, uid: str, view: OtherPodView | None) -> None:
         """Apply the state of a waiting pod of another scheduler, None if it does not wait any more.
@@ -167,14 +173,19 @@ class ClaimBinder:
         """Apply the state of a PersistentVolume, None if it is gone."""
         self._volumes_changed(self.facts.volumes.put_volume(name, view))
 
-    def ledger(self, name: str, claims: Iterable[Claim]) -> None:
-        """Apply all claims on a node."""
+    def ledger(self, name: str, claims: Iterable[Claim], evictions: Iterable[Eviction] = ()) -> None:
+        """Apply all claims on a node, and all evictions.
+
+        A nominated claim counts nothing: other pods still have its devices, and placement says why its pod waits.
+        """
         node = self.outcomes.node(name)
         self.outcomes.resume(node, ledger(name))
         before, node.ledger = node.ledger, {claim.id: claim for claim in claims}
-        self.facts.shares.set_claims(name, before, node.ledger)
+        node.evictions = {eviction_key(each.claim, each.uid): each for each in evictions}
+        opened_before, opened = _opened(before), _opened(node.ledger)
+        self.facts.shares.set_claims(name, opened_before, opened)
+        self._claimed({claim.uid for claim in opened_before.values()}, {claim.uid for claim in opened.values()})
         uids = {claim.uid for claim in node.ledger.values()}
-        self._claimed({claim.uid for claim in before.values()}, uids)
         for identity, claim in before.items():
             if identity not in node.ledger and claim.uid not in uids:
                 self.handoffs.not_begun(name, claim.uid)
@@ -218,7 +229,7 @@ class ClaimBinder:
 
     def next_due(self) -> float | None:
         """Return the monotonic time at which :meth:`tick` has to be called at the latest."""
-        due = (self._tasks.next_due(), self.handoffs.next_due(), self.locks.next_due())
+        due = (self._tasks.next_due(), self.evictions.next_due(), self.handoffs.next_due(), self.locks.next_due())
         return min((at for at in due if at is not None), default=None)
 
     def tick(self, *, may_begin: bool = True) -> list[Step]:
@@ -232,6 +243,8 @@ class ClaimBinder:
         self._resume_freed()
         if may_begin:
             self._begin()
+            self._steps.add(*self.evictions.tick(self.now))
+        self._steps.add(*self.evictions.take())
         for stuck in self.handoffs.take_stuck():
             if self._owns(stuck.node):
                 self._steps.add(stuck)
@@ -259,9 +272,11 @@ class ClaimBinder:
     # Tasks
 
     def _reconcile(self, node: NodeClaims | None) -> None:
-        """Keep bind tasks for the claims without an outcome, and for no others."""
+        """Keep bind tasks for the claims without an outcome, and for no others; and tasks for the evictions."""
         if node is None or not self.started:
             return
+        self.evictions.reconcile(node)
+        self._steps.add(*self._nominations.reconcile(node))
         owned = self._owns(node.name)
         for task in self._tasks.on_node(node):
             if not node.holds(task.claim) or not (owned or task.in_flight):
@@ -272,7 +287,7 @@ class ClaimBinder:
         for claim in node.ledger.values():
             known = self._tasks.get(claim.id)
             if known is None:
-                if not node.has_outcome(claim):
+                if not (is_nominated(claim) or node.has_outcome(claim)):
                     self._tasks.add(claim, node, self.now.wall)
             elif known.node is not node or known.claim.uid != claim.uid:
                 continue  # the id is another claim's: ids are unique, so one of the two ledgers is wrong
@@ -330,3 +345,10 @@ class ClaimBinder:
         return any(
             self._needs_lock(node, pod.uid) or (pod.node == node and pod.unserved and not pod.ended) for pod in found
         )
+
+
+def _opened(claims: Mapping[str, Claim]) -> Mapping[str, Claim]:
+    """Return the claims, by id, that are not nominated."""
+    if not any(claim.waits_for for claim in claims.values()):
+        return claims
+    return {identity: claim for identity, claim in claims.items() if not claim.waits_for}

@@ -8,15 +8,15 @@ import msgspec
 from deviceshare.model import REFUSED_RETRY, Backoff
 from msgspec.structs import replace
 
-from deviceshare_binder.core.commands import Annotate, RecordEvent, SetPodCondition, SetStatus
+from deviceshare_binder.core.commands import Annotate, Nominate, RecordEvent, SetPodCondition, SetStatus
 
 IN_FLIGHT = 100
 """Writes that may be in flight."""
 MAX_WAITING = 10_000
 """Failed writes that wait for their next attempt; beyond this number the oldest are dropped."""
-RetriedWrite = Annotate | SetPodCondition | RecordEvent | SetStatus
-Target = tuple[str, str, str]
-"""Kind, namespace and name of the object whose condition or status is written."""
+RetriedWrite = Annotate | SetPodCondition | Nominate | RecordEvent | SetStatus
+Target = tuple[str, ...]
+"""Kind, namespace and name of the object whose condition or status is written; of a nomination its node as well."""
 
 
 class Retries(NamedTuple):
@@ -32,6 +32,7 @@ _RETRIES: dict[type[RetriedWrite], Retries] = {
     Annotate: _STATE,
     # Nothing repeats the condition of a pod for which no decision changes.
     SetPodCondition: _STATE,
+    Nominate: _STATE,
     RecordEvent: Retries(Backoff(0.1, 1.6), 5, 5),
     SetStatus: Retries(Backoff(0.5, 30.0), None, 15),
 }
@@ -169,4 +170,6 @@ def _target(command: RetriedWrite) -> Target | None:
             return kind, namespace, name
         case SetPodCondition(namespace=namespace, name=name):
             return "Pod", namespace, name
+        case Nominate(namespace=namespace, name=name, node=node):
+            return "Pod", namespace, name, node
     return None

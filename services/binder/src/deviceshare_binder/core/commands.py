@@ -61,6 +61,21 @@ class LockNode(Command, frozen=True):
     expected: str | None
 
 
+class EvictPod(Command, frozen=True, kw_only=True):
+    """Evict a pod with this uid, or with ``dry_run`` only ask whether it may be; answered by ``EvictAnswered``.
+
+    ``claim`` and ``uid`` identify the eviction on ``node``; ``token`` the request.
+    """
+
+    node: str
+    claim: str
+    namespace: str
+    name: str
+    uid: str
+    dry_run: bool
+    token: int
+
+
 class Annotate(Command, frozen=True, kw_only=True):
     """Write annotations of an object (None removes one) if it has this uid ('' for any) and those ``expected``.
 
@@ -96,6 +111,17 @@ class RecordEvent(Command, frozen=True, kw_only=True):
     token: int = 0
 
 
+class Nominate(Command, frozen=True, kw_only=True):
+    """Write the node for which a pod that is not bound is nominated; ``withdraw``: remove it if it is this one."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    withdraw: bool = False
+    token: int = 0
+
+
 class GroupCondition(msgspec.Struct, frozen=True):
     """A condition of a PodGroup that is true."""
 
@@ -126,5 +152,5 @@ class CreateQueue(Command, frozen=True):
 
 ClaimRequest = BindPod | ReadPod | FencePod | LockNode | BindVolumes
 """Requests for one claim; the answer decides the next state of its bind task."""
-ClusterWrite = Annotate | SetPodCondition | RecordEvent | SetStatus | CreateQueue
+ClusterWrite = Annotate | SetPodCondition | Nominate | RecordEvent | SetStatus | CreateQueue
 """Writes that no claim depends on. ``token`` is the same for all attempts of one write."""

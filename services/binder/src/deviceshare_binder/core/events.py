@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 import msgspec
-from deviceshare.model import Claim, ConfigFact, Explanation, Outcome
+from deviceshare.model import Claim, ConfigFact, Eviction, Explanation, Outcome
 from deviceshare_bus.cores.core import CommonEvent, Event
 from deviceshare_bus.cores.division import FenceReceived, LeaseReceived
-from deviceshare_cluster.interface import BindState, PodState
+from deviceshare_cluster.interface import BindState, EvictState, PodState
 
-from deviceshare_binder.core.commands import ClaimRequest, ClusterWrite
+from deviceshare_binder.core.commands import ClaimRequest, ClusterWrite, EvictPod
 from deviceshare_binder.core.views import (
     NodeView,
     OtherPodView,
@@ -88,15 +88,16 @@ class DevicesConfigured(Event, frozen=True):
 
 
 class LedgerChanged(Event, frozen=True):
-    """All claims on a node."""
+    """All claims on a node, and the pods that have to go from it."""
 
     node: str
     claims: tuple[Claim, ...]
+    evictions: tuple[Eviction, ...] = ()
 
     @property
     def size(self) -> int:
-        """Every claim counts."""
-        return max(1, len(self.claims))
+        """Every claim and every eviction counts."""
+        return max(1, len(self.claims) + len(self.evictions))
 
 
 class OutcomesChanged(Event, frozen=True):
@@ -171,6 +172,14 @@ class VolumesRequested(Event, frozen=True):
     revisions: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+class EvictAnswered(Event, frozen=True):
+    """The answer to ``EvictPod``; ``reason``: why the pod is not evicted, else ''."""
+
+    command: EvictPod
+    state: EvictState
+    reason: str = ""
+
+
 class ClusterWritten(Event, frozen=True):
     """A write to the cluster was done, or was not needed.
 
@@ -193,7 +202,7 @@ class ClusterFailed(Event, frozen=True):
     ``jitter`` is random, from 0 to 0.5: the share of its pause by which the next attempt is delayed.
     """
 
-    command: ClaimRequest | ClusterWrite
+    command: ClaimRequest | EvictPod | ClusterWrite
     message: str
     final: bool = False
     jitter: float = 0.0
@@ -216,6 +225,7 @@ decode_event = msgspec.msgpack.Decoder(
     | PodRead
     | LockAnswered
     | VolumesRequested
+    | EvictAnswered
     | ClusterWritten
     | ClusterFailed
     | LeaseReceived

@@ -1,4 +1,4 @@
-"""The claims of each node, and their outcomes: one message per node in OUTCOME, written conditionally.
+"""The claims and evictions of each node, and their outcomes: one message per node in OUTCOME, written conditionally.
 
 Outcomes that say bound are written when nothing is left to be bound on the node, at the latest after :data:`FOLD`, and
 at most once in :data:`PAUSE`, so that many bindings become one message; all others at once. A binder that ends before
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 
 import msgspec
-from deviceshare.model import BOUND, Claim, NodeOutcomes, Outcome
+from deviceshare.model import BLOCKED, BOUND, MAY_GO, Claim, Eviction, NodeOutcomes, Outcome
 from deviceshare_bus.cores.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.cores.core import (
     Command,
@@ -35,15 +35,35 @@ PAUSE = 0.5
 arrive one at a time and fill a node would each write the outcomes of all others again."""
 
 
+_OF_EVICTIONS = (MAY_GO, BLOCKED)
+
+
+def is_nominated(claim: Claim) -> bool:
+    """Return whether a claim waits for other pods to go: its pod is not bound before."""
+    return bool(claim.waits_for) and not claim.withdraw
+
+
+def eviction_key(claim: str, uid: str) -> str:
+    """Return the key of an eviction, and of its outcome: the id of a claim has no line break."""
+    return f"{claim}\n{uid}"
+
+
+def _key(outcome: Outcome) -> str:
+    """Return the key of an outcome: the id of its claim, or that of its eviction."""
+    return eviction_key(outcome.claim, outcome.uid) if outcome.state in _OF_EVICTIONS else outcome.claim
+
+
 class NodeClaims(msgspec.Struct, eq=False):
-    """The claims of one node, their outcomes on the bus, and those that are not written yet."""
+    """The claims and evictions of one node, their outcomes on the bus, and those that are not written yet."""
 
     name: str
     ledger: dict[str, Claim] = {}
+    evictions: dict[str, Eviction] = {}
+    """The pods that have to go, by the keys of the evictions."""
     written: dict[str, Outcome] = {}
-    """The outcomes on the bus, by claim."""
+    """The outcomes on the bus, by claim or eviction."""
     finished: dict[str, Outcome] = {}
-    """Outcomes that are not on the bus yet, by claim."""
+    """Outcomes that are not on the bus yet, by claim or eviction."""
     due: float = math.inf
     """The monotonic time by which the finished outcomes are written though claims are still being bound."""
     written_at: float = -math.inf
@@ -63,9 +83,14 @@ class NodeClaims(msgspec.Struct, eq=False):
     """Why the node is paused: nothing is bound there, and its outcomes are not written. By subject."""
 
     def holds(self, claim: Claim) -> bool:
-        """Return whether a claim is in the node's ledger."""
+        """Return whether a claim is in the node's ledger and not nominated."""
         there = self.ledger.get(claim.id)
-        return there is not None and there.uid == claim.uid
+        return there is not None and there.uid == claim.uid and not is_nominated(there)
+
+    @property
+    def unused(self) -> bool:
+        """Whether there is nothing to do for the node."""
+        return not (self.ledger or self.evictions or self.tasks or self.finished)
 
     def outcome_of(self, claim: Claim) -> Outcome | None:
         """Return the known outcome of a claim; an outcome with the claim's id and another uid is not its outcome."""
@@ -85,6 +110,10 @@ class NodeClaims(msgspec.Struct, eq=False):
         """Return whether the outcome of a claim is bound."""
         known = self.outcome_of(claim)
         return known is not None and known.state == BOUND
+
+    def eviction_outcome(self, key: str) -> Outcome | None:
+        """Return the known outcome of an eviction."""
+        return self.finished.get(key) or self.written.get(key)
 
     def is_new(self, claim: Claim, state: str) -> bool:
         """Record the outcome of a claim; return whether it differs from the known one."""
@@ -115,7 +144,8 @@ class NodeClaims(msgspec.Struct, eq=False):
         return {
             identity: each
             for identity, each in outcomes.items()
-            if (claim := self.ledger.get(identity)) is not None and claim.uid == each.uid
+            if identity in self.evictions
+            or ((claim := self.ledger.get(identity)) is not None and claim.uid == each.uid)
         }
 
     def read(self, outcomes: dict[str, Outcome]) -> None:
@@ -195,7 +225,7 @@ class Outcomes:
     def forget(self, name: str) -> None:
         """Drop a node that is gone, unless there is something to do for it; its message, if any, expires first."""
         node = self.nodes.get(name)
-        if node is not None and (node.ledger or node.tasks or node.finished):
+        if node is not None and not node.unused:
             return
         if node is not None and (
             node.invalid or self._writer.busy(outcome(name)) or self._writer.sequence(outcome(name))
@@ -227,11 +257,11 @@ class Outcomes:
         if not self._writer.seen(outcome(name), sequence):
             return None
         node = self.node(name)
-        if gone and not (node.ledger or node.tasks or node.finished or self._writer.busy(outcome(name))):
+        if gone and node.unused and not self._writer.busy(outcome(name)):
             self._drop(name)
             return None
         self.resume(node, outcome(name))
-        node.read({each.claim: each for each in outcomes})
+        node.read({_key(each): each for each in outcomes})
         self._dirty[name] = None
         return node
 
@@ -262,8 +292,8 @@ class Outcomes:
         return resumed
 
     def finish(self, node: NodeClaims, finished: Outcome, now: float, trace: RecordTrace | None = None) -> None:
-        """Record the outcome of a claim at a monotonic time, to be written; its pod's trace is exported then."""
-        node.finished[finished.claim] = finished
+        """Record an outcome at a monotonic time, to be written; the trace of a claim's pod is exported then."""
+        node.finished[_key(finished)] = finished
         node.due = min(node.due, now + FOLD if finished.state == BOUND else now)
         if trace is not None:
             node.traces[finished.claim] = trace
@@ -294,7 +324,7 @@ class Outcomes:
                 continue
             self._folded.pop(name, None)
             self._paused.pop(name, None)
-            node.gone = node.gone and not node.ledger
+            node.gone = node.gone and not (node.ledger or node.evictions)
             if node.gone and not self._owns(name):
                 continue  # it is dropped when its owner has written that it is gone
             if node.gone:
@@ -322,7 +352,7 @@ class Outcomes:
                 node.read(completed.context)
                 # What has finished meanwhile.
                 node.due = min(node.due, now + FOLD) if node.finished else math.inf
-                if write.message.gone and not (node.ledger or node.tasks or node.finished):
+                if write.message.gone and node.unused:
                     self._drop(node.name)
             case Written():
                 node.due = min(node.due, now + FOLD)

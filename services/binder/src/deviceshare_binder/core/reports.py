@@ -12,6 +12,7 @@ from deviceshare_cluster.interface import EventRecord
 
 from deviceshare_binder.core.commands import RecordEvent, SetPodCondition
 from deviceshare_binder.core.plugin_handoff import Stuck
+from deviceshare_binder.core.preemption_records import About, Note
 from deviceshare_binder.core.views import OtherPodView, PodView
 
 SCHEDULED, LIMIT, STUCK = "Scheduled", "DevicePluginLimit", "DevicePluginStuck"
@@ -193,8 +194,14 @@ class Reports:
         if self._reported.get(uid) == message:
             del self._reported[uid]
 
-    def _add(self, pod: Claim | PodView | OtherPodView, reason: str, message: str) -> None:
-        warning = reason != SCHEDULED
+    def note(self, note: Note) -> None:
+        """Something has happened to a pod that is evicted, or for which others are."""
+        self._add(note.pod, note.reason, note.message, warning=note.warning)
+
+    def _add(
+        self, pod: Claim | PodView | OtherPodView | About, reason: str, message: str, *, warning: bool | None = None
+    ) -> None:
+        warning = reason != SCHEDULED if warning is None else warning
         self._scheduled.append(
             EventRecord("Pod", pod.namespace, pod.name, pod.uid, warning, reason, message, at=0.0, once=True)
         )

@@ -1,0 +1,53 @@
+"""What the binder records of its steps: log lines, counters, steps of pods on EVENT, and reports to users."""
+
+from deviceshare.model import BOUND
+from deviceshare_bus.cores.core import Command, Count, Log, Now
+
+from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
+from deviceshare_binder.core.claim_records import of_outcome, of_rejection
+from deviceshare_binder.core.claims import ClaimBinder
+from deviceshare_binder.core.evictions import Blocked, Preempted
+from deviceshare_binder.core.nominations import Nominated
+from deviceshare_binder.core.plugin_handoff import Stuck
+from deviceshare_binder.core.preemption_records import note_of
+from deviceshare_binder.core.reports import Reports
+
+RecordedStep = Finished | Stuck | Rejected | Paused | Preempted | Blocked | Nominated
+
+
+class StepRecords:
+    """Records steps; ``reports`` has what users are told."""
+
+    def __init__(self, claims: ClaimBinder, reports: Reports) -> None:
+        self._claims = claims
+        self._reports = reports
+
+    def of(self, step: RecordedStep, now: Now) -> list[Command]:
+        """Return the records of a step."""
+        match step:
+            case Finished():
+                if step.state == BOUND:
+                    self._reports.bound(step.claim, step.node)
+                return of_outcome(step, now)
+            case Stuck():
+                return self._stuck(step)
+            case Rejected():
+                return of_rejection(step)
+            case Paused():
+                self._reports.paused(*step)
+                return []
+            case _:
+                note, records = note_of(step, self._claims.outcomes.nodes)
+                if note is not None:
+                    self._reports.note(note)
+                return records
+
+    def _stuck(self, stuck: Stuck) -> list[Command]:
+        pod = self._claims.facts.pods.get(stuck.uid) or self._claims.others.get(stuck.uid)
+        if stuck.begun:
+            self._reports.behind(stuck, pod, self._claims.claims(stuck.waiting))
+            return []
+        if pod is not None:
+            self._reports.stuck(stuck, pod, self._claims.claims(stuck.waiting))
+        details = {"uid": stuck.uid, "node": stuck.node}
+        return [Count("hand_overs_stuck"), Log("warning", "a device plugin does not serve a pod", details)]
