@@ -15,8 +15,9 @@ FEWEST, LOWEST = "fewest", "lowest"
 """Which victims are best: the fewest; or those whose highest priority is lowest, and of these the fewest."""
 
 STARVATION = 300.0
-PREEMPTION_TIMEOUT = 300.0
 """The default of ``deviceshare.StarvationSeconds``."""
+PREEMPTION_TIMEOUT = 300.0
+"""The default of ``deviceshare.PreemptionTimeoutSeconds``."""
 
 
 def matching(rules: Iterable[Labels], labels: Iterable[tuple[str, str]]) -> tuple[Labels, ...]:
