@@ -10,7 +10,8 @@ from deviceshare_bus.messages.subjects import node_of, of_replicas
 from deviceshare_lab.chaos.knowledge import Knowledge
 from deviceshare_lab.checker import Violation
 from deviceshare_lab.checker.cards import Parts, devices_of, names_of
-from deviceshare_lab.checker.claims import Claim, parse_ledger, parse_outcomes
+from deviceshare_lab.checker.claims import Claim, Eviction, parse_evictions, parse_ledger, parse_outcomes
+from deviceshare_lab.checker.evictions import Evictions
 from deviceshare_lab.checker.ledgers import Ledgers
 from deviceshare_lab.checker.pods import BoundPods
 from deviceshare_lab.checker.settled import Settled
@@ -26,14 +27,17 @@ BINDER = "binder"
 class Checkers:
     """The checker of one history. ``violation`` is the first one found."""
 
-    def __init__(self, api: ApiServer, bus: Server, clock: Callable[[], float]) -> None:
+    def __init__(self, api: ApiServer, bus: Server, clock: Callable[[], float], *, preempts: bool = False) -> None:
         self._api, self._clock = api, clock
         self.violation: Violation | None = None
         parts = Parts(DEVICE_CONFIG)
         self.ledgers = Ledgers(api, self.report, parts)
         self.pods = BoundPods(self.report, lambda node: api.peek("Node", "", node), parts)
         self._knowledge = Knowledge(api, bus)
-        self._settled = Settled(api, self.ledgers, SCHEDULER, parts)
+        self._settled = Settled(api, self.ledgers, SCHEDULER, parts, preempts=preempts)
+        self.evictions = Evictions(self.ledgers, self.report)
+        self._damaged = False
+        """Whether a fault changed LEDGER: a claim may wait again whose pod is being bound."""
         self._outcomes: dict[tuple[str, str], tuple[float, str]] = {}
         """When and by whom the outcome bound was written, by claim and pod."""
 
@@ -52,6 +56,8 @@ class Checkers:
         if seen.after is None:
             assert seen.before is not None
             self.pods.drop(seen.before)
+        elif seen.by == BINDER and seen.before is not None and _terminates(seen.after) > _terminates(seen.before):
+            self.evictions.requested(seen.after)
         elif not holds_nothing(seen.after) and self.pods.take(seen.after):
             self._bound(seen.after, seen.by)
 
@@ -62,7 +68,10 @@ class Checkers:
                 self.pods.exempt.add(uid)
             claims = [*self.ledgers.now.get(node, {}).values(), *self.ledgers.lost.values()]
             what, names = f"{name_of(pod)} on {node}", names_of(devices_of(pod))
-            self.ledgers.check_binding(what, names, [claim for claim in claims if claim.uid == uid])
+            own = [claim for claim in claims if claim.uid == uid]
+            self.ledgers.check_binding(what, names, own)
+            if own and all(claim.waits_for for claim in own) and not self._damaged:
+                self.report("no pod is bound before others have gone", f"{what}: {own[0].waits_for}")
         self.pods.check_cards(node)
 
     def written(self, stream: Stream, messages: Sequence[Stored], writer: str) -> None:
@@ -74,6 +83,7 @@ class Checkers:
 
     def _ledgers_written(self, messages: Sequence[Stored], writer: str) -> None:
         added: list[Claim] = []
+        to_go: list[Eviction] = []
         for stored in messages:
             if of_replicas(stored.subject):
                 continue
@@ -84,7 +94,12 @@ class Checkers:
                 self.ledgers.forge(*ledger)
             else:
                 added += self.ledgers.take(*ledger)
+                to_go += self.evictions.take(ledger[0], parse_evictions(stored.subject, stored.data))
         self.ledgers.check_gangs(added)
+        if to_go:
+            pods = {pod["metadata"]["uid"]: pod for pod in self._api.objects("Pod")}
+            minimums = {name_of(group): group["spec"]["minMember"] for group in self._api.objects("PodGroup")}
+            self.evictions.check(to_go, pods, minimums)
 
     def _outcomes_written(self, messages: Sequence[Stored], writer: str) -> None:
         for stored in messages:
@@ -99,7 +114,11 @@ class Checkers:
         """Hear that a fault changed the content of a stream: what is lost by it is not the services' doing."""
         stored = [each for each in stream.last_per_subject() if not of_replicas(each.subject)]
         if stream.name == "LEDGER":
+            self._damaged = True
             self.ledgers.restore(dict(filter(None, (parse_ledger(each.subject, each.data) for each in stored))))
+            self.evictions.now.clear()
+            for each in stored:
+                self.evictions.take(node_of(each.subject), parse_evictions(each.subject, each.data))
         elif stream.name == "OUTCOME":
             self._outcomes.clear()  # binders may bind again what they have forgotten
             self.ledgers.outcomes = dict(filter(None, (parse_outcomes(each.subject, each.data) for each in stored)))
@@ -114,4 +133,9 @@ class Checkers:
 
     def unsettled(self) -> list[str]:
         """Return what is not as it must be when nothing happens any more."""
-        return self._settled.problems([pod for pod in self._api.objects("Pod") if not holds_nothing(pod)])
+        pods = [pod for pod in self._api.objects("Pod") if not holds_nothing(pod)]
+        return self._settled.problems(pods) + self.evictions.left()
+
+
+def _terminates(pod: Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"]

@@ -30,6 +30,7 @@ class Scenario(NamedTuple):
         steps: what is done, in order.
         check: seconds between two looks of the services at the state of a stream.
         linger: seconds for which the history goes on after the system has settled.
+        preempts: whether pods of lower priority go for others, by the action ``preempt``.
     """
 
     seed: str
@@ -38,11 +39,14 @@ class Scenario(NamedTuple):
     steps: tuple[Step, ...]
     check: float = CHECK
     linger: float = 0.0
+    preempts: bool = False
 
     def __str__(self) -> str:
         nodes = ", ".join(f"{name} ({family})" for name, family in self.nodes.items())
         replicas = ", ".join(f"{service}={count}" for service, count in self.replicas.items())
         times = f"streams are checked every {self.check:g} s; the history ends {self.linger:g} s after it has settled"
+        if self.preempts:
+            times += "; pods go for others"
         return "\n".join(
             [f"seed {self.seed}", f"nodes: {nodes}", f"replicas: {replicas}", times, *map(str, self.steps)]
         )

@@ -30,6 +30,8 @@ CHECKS = (CHECK, 5.0, 5.0, 5.0)
 the time of a history in which nothing happens."""
 HEARTBEAT = 2.0
 """Seconds between two heartbeats of the simulated nats-server, unless the product looks as often as usual."""
+PREEMPTS = 0.5
+"""The share of histories in which pods go for others."""
 LINGER = (0.0, 0.0, 5.0, 15.0)
 """Seconds for which a history goes on after the system has settled."""
 
@@ -64,14 +66,19 @@ def draw(
     steps = workload.draw(chance, nodes, bounds, episodes)
     if names:
         steps += faults.draw(chance, counts, bounds, episodes, names)
-    return Scenario(seed, nodes, counts, tuple(sorted(steps, key=lambda step: step.at)), check, linger)
+    # From a source of its own, so that the rest of a history is the same with and without.
+    priorities = random.Random(f"{seed}/priorities")
+    preempts = priorities.random() < PREEMPTS
+    if preempts:
+        steps = workload.with_priorities(priorities, steps)
+    return Scenario(seed, nodes, counts, tuple(sorted(steps, key=lambda step: step.at)), check, linger, preempts)
 
 
 def play(scenario: Scenario) -> Played:
     """Play a scenario in virtual time until it has settled, or a rule is broken."""
 
     async def main() -> Played:
-        system = System(scenario.seed, scenario.nodes, scenario.replicas)
+        system = System(scenario.seed, scenario.nodes, scenario.replicas, preempts=scenario.preempts)
         try:
             await _play(system, scenario)
         finally:

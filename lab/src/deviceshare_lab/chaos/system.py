@@ -14,6 +14,7 @@ from deviceshare_lab.chaos.history import History
 from deviceshare_lab.chaos.processes import Process
 from deviceshare_lab.clusters import manifests
 from deviceshare_lab.world.apiserver import ApiServer, Seen
+from deviceshare_lab.world.budgets import Budgets
 from deviceshare_lab.world.jetstream import Stored, Stream
 from deviceshare_lab.world.kube_client import Frontend
 from deviceshare_lab.world.nats_client import SimulatedConnection
@@ -28,7 +29,9 @@ class System:
     ``over``: the history has ended; nothing is started or checked any more.
     """
 
-    def __init__(self, seed: str, nodes: Mapping[str, str], replicas: Mapping[str, int]) -> None:
+    def __init__(
+        self, seed: str, nodes: Mapping[str, str], replicas: Mapping[str, int], *, preempts: bool = False
+    ) -> None:
         """Make a cluster with these nodes, each with its family, and the replicas of each service."""
         self._seed = seed
         self._loop = asyncio.get_running_loop()
@@ -37,16 +40,18 @@ class System:
         self.api = ApiServer(lambda: WALL + self._loop.time())
         self.frontend = Frontend(self.api, self.chance("api"))
         self.bus = Server(self.chance("bus"), self._written)
-        self.checkers = Checkers(self.api, self.bus, self._loop.time)
+        self.checkers = Checkers(self.api, self.bus, self._loop.time, preempts=preempts)
         self.api.observers.append(self._object_changed)
         self.frontend.on_bind = self.checkers.bind_requested
         self.agents = NodeAgents(self.api, self.chance("agents"))
         self.agents.excused = self.checkers.pods.exempt
+        self.budgets = Budgets(self.api, self.chance("budgets"))
+        self._actions = ("enqueue", "allocate", *(["preempt"] if preempts else []), "backfill")
         self.families = dict(nodes)
         self._nodes_made = 0
         self._tasks: dict[asyncio.Task[None], None] = {}
         objects = [self._node(name, family) for name, family in nodes.items()]
-        for obj in (*manifests.configuration(objects), *objects):
+        for obj in (*manifests.configuration(objects, actions=self._actions), *objects):
             self.api.create(obj)
         self.processes = [
             Process(self, service, number, self.chance(f"{service}/{number}"))
@@ -71,7 +76,7 @@ class System:
 
     def _describe_chips(self) -> None:
         """Let ClusterD describe the chips of the nodes that there are."""
-        for config in manifests.configuration(list(self.api.objects("Node"))):
+        for config in manifests.configuration(list(self.api.objects("Node")), actions=self._actions):
             data = config["data"]
 
             def change(found: Object, data: object = data) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.chaos.scenario import Step
+from deviceshare_lab.chaos.scenario import Step, Value
 from deviceshare_lab.chaos.sizes import Size
 from deviceshare_lab.chaos.system import System
 from deviceshare_lab.clusters import manifests, objects
@@ -14,6 +14,12 @@ from deviceshare_lab.world.apiserver import Key, key_of
 
 QUEUES = ("default", "research")
 GANG = (2, 4)
+PRIORITIES = {"": 0, "low": 10, "high": 1000}
+"""The PriorityClasses of a history in which pods go for others; "" is none."""
+GUARDED = {"simulation/budget": "guarded"}
+"""The labels of the pods that a PodDisruptionBudget counts."""
+COPIES, SPREAD = (1, 8), 30.0
+"""How many pods or gangs there are of each, and the seconds after the first one in which the others come."""
 BURST = 3.0
 """Seconds from the beginning of an episode in which most of its requests are under way."""
 
@@ -72,16 +78,40 @@ def draw(chance: random.Random, nodes: Mapping[str, str], size: Size, episodes: 
     return steps
 
 
+def with_priorities(chance: random.Random, steps: Sequence[Step]) -> list[Step]:
+    """Give the pods and gangs of a workload priorities, and some pods a budget; add more, so that many have to wait."""
+    prepared = [Step(0.0, "priority", (name, value)) for name, value in PRIORITIES.items() if name]
+    prepared.append(Step(0.0, "budget", (chance.randint(0, 2),)))
+    drawn = []
+    for step in steps:
+        if step.action in ("pod", "gang"):
+            for copy in range(chance.randint(*COPIES)):
+                name, *others = step.arguments
+                at = round(step.at + (chance.uniform(0.0, SPREAD) if copy else 0.0), 3)
+                of_preemption = (chance.choice(list(PRIORITIES)), int(chance.random() < 0.2))
+                drawn.append(
+                    Step(at, step.action, (f"{name}{f'-copy-{copy}' if copy else ''}", *others, *of_preemption))
+                )
+        else:
+            drawn.append(step)
+    return prepared + drawn
+
+
 def play(system: System, step: Step) -> bool:
     """Execute a step of the workload; return whether it is one. What does not apply any more does nothing."""
     arguments = step.arguments
     match step.action:
         case "queue":
             system.api.create(objects.queue(str(arguments[0])))
+        case "priority":
+            system.api.create(objects.priority_class(str(arguments[0]), int(arguments[1])))
+        case "budget":
+            system.api.create(objects.budget("guarded", int(arguments[0]), GUARDED))
         case "pod":
-            name, family, kind, queue, seconds = arguments
+            name, family, kind, queue, seconds, *of_preemption = arguments
             made = manifests.FAMILIES[str(family)][int(kind)]
-            system.api.create(manifests.pod(str(name), made, queue=str(queue), seconds=float(seconds)))
+            pod = manifests.pod(str(name), made, queue=str(queue), seconds=float(seconds))
+            system.api.create(_with_priority(pod, *of_preemption))
         case "gang":
             _gang(system, arguments)
         case "delete":
@@ -101,12 +131,23 @@ def play(system: System, step: Step) -> bool:
 
 
 def _gang(system: System, arguments: Sequence[str | float | int]) -> None:
-    name, family, kind, size, queue, seconds = arguments
+    name, family, kind, size, queue, seconds, *of_preemption = arguments
     made = manifests.FAMILIES[str(family)][int(kind)]
-    system.api.create(objects.pod_group(str(name), int(size), str(queue)))
+    priority_class = str(of_preemption[0]) if of_preemption else ""
+    system.api.create(objects.pod_group(str(name), int(size), str(queue), priority_class=priority_class))
     for member in range(int(size)):
         pod = manifests.pod(f"{name}-{member}", made, group=str(name), queue=str(queue), seconds=float(seconds))
-        system.api.create(pod)
+        system.api.create(_with_priority(pod, *of_preemption))
+
+
+def _with_priority(pod: Object, priority_class: Value = "", guarded: Value = 0) -> Object:
+    """Return a pod with a priority, as admission sets it, and with the labels of the budget if it is ``guarded``."""
+    name = str(priority_class)
+    if name:
+        pod["spec"] |= {"priorityClassName": name, "priority": PRIORITIES[name]}
+    if guarded:
+        pod["metadata"]["labels"] |= GUARDED
+    return pod
 
 
 def delete(system: System, key: Key) -> Object | None:

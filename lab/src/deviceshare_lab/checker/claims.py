@@ -28,11 +28,23 @@ class Claim(NamedTuple):
     group: str
     withdraw: bool
     devices: tuple[Device, ...]
+    waits_for: tuple[str, ...] = ()
+    """Uids of the pods that have to go first."""
 
     @property
     def names(self) -> Names:
         """Card and part of each device."""
         return names_of(self.devices)
+
+
+class Eviction(NamedTuple):
+    """A pod that has to go for a claim, as a message of LEDGER holds it; ``go``: it may be evicted."""
+
+    uid: str
+    name: str
+    node: str
+    claim: str
+    go: bool
 
 
 class Outcome(NamedTuple):
@@ -83,10 +95,17 @@ class Claims:
         if len(self.now[node]) < len(claims):
             self._report("claim ids are unique", f"{node} has two claims with one id: {[each.id for each in claims]}")
         if new and (obj := self._node(node)) is not None:
-            claimed = (device for claim in claims if claim.id not in self.foreign for device in claim.devices)
-            for problem in overfull(cards_of(obj, self._parts), claimed):
-                self._report("claims fit their cards", f"{node} {problem}")
+            ours = [claim for claim in claims if claim.id not in self.foreign]
+            victims = {uid for claim in ours for uid in claim.waits_for}
+            self._check_cards(obj, [claim for claim in ours if not claim.waits_for])
+            if victims:
+                self._check_cards(obj, [claim for claim in ours if claim.uid not in victims])
         return new
+
+    def _check_cards(self, node: Object, claims: Iterable[Claim]) -> None:
+        claimed = (device for claim in claims for device in claim.devices)
+        for problem in overfull(cards_of(node, self._parts), claimed):
+            self._report("claims fit their cards", f"{node['metadata']['name']} {problem}")
 
     def all(self) -> Iterable[Claim]:
         """Yield all claims of the ledger, by node."""
@@ -134,6 +153,19 @@ def parse_ledger(subject: str, data: bytes) -> tuple[str, list[Claim]] | None:
         return None
 
 
+def parse_evictions(subject: str, data: bytes) -> list[Eviction]:
+    """Return the pods that have to go of a node's ledger, [] if it is no message of a service."""
+    node = _node_of(subject)
+    message = _decode(node, data) or {}
+    try:
+        return [
+            Eviction(each["uid"], f"{each['namespace']}/{each['name']}", node, each["claim"], bool(each.get("go")))
+            for each in message.get("evictions", ())
+        ]
+    except (AttributeError, KeyError, TypeError):  # a stranger's message
+        return []
+
+
 def parse_outcomes(subject: str, data: bytes) -> tuple[str, list[Outcome]] | None:
     """Return a node and the outcomes of its claims, None if it is no message of a service."""
     node = _node_of(subject)
@@ -166,7 +198,8 @@ def _claim(node: str, raw: Mapping[str, Any]) -> Claim:
         _, _, family, granted, *_ = grant
         devices += [_device(family, *(*device, "")[:5]) for device in granted]
     group, withdraw = raw.get("group", ""), bool(raw.get("withdraw"))
-    return Claim(raw["id"], raw["uid"], raw["name"], node, group, withdraw, tuple(devices))
+    waits_for = tuple(raw.get("waits_for", ()))
+    return Claim(raw["id"], raw["uid"], raw["name"], node, group, withdraw, tuple(devices), waits_for)
 
 
 def _device(family: str, identity: str, index: int, memory: int, cores: int, detail: str) -> Device:

@@ -88,7 +88,8 @@ class Ledgers(Claims):
         kept = {claim.id for claim in claims}
         for claim in self.now.get(node, {}).values():
             ended = claim.uid not in self._holding or (claim.id, claim.uid) in self._not_bound
-            if claim.id not in kept and not ended and claim.id not in self.foreign and claim.uid not in self.twins:
+            stays = not (ended or claim.waits_for or claim.id in self.foreign or claim.uid in self.twins)
+            if claim.id not in kept and stays:
                 self._report("claims stay until their end", f"{claim.id} of {claim.name} was removed from {node}")
         self._remove(node, kept, self.ended)
         new = super().take(node, claims)

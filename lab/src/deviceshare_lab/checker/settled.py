@@ -8,8 +8,9 @@ from deviceshare_lab.checker.cards import Parts
 from deviceshare_lab.checker.feasibility import Node, fits_somewhere
 from deviceshare_lab.checker.ledgers import Cluster, Ledgers
 from deviceshare_lab.checker.objects import torn_gangs
-from deviceshare_lab.clusters.fields import Object, group_of, has_ended, name_of, waiting_reason
+from deviceshare_lab.clusters.fields import Object, annotations_of, group_of, has_ended, name_of, waiting_reason
 
+QUEUE = "scheduling.volcano.sh/queue-name"
 RESERVED = "kept free for a gang"
 """Part of the explanation of a pod that may not use a reserved node."""
 
@@ -17,8 +18,12 @@ RESERVED = "kept free for a gang"
 class Settled:
     """Compares the objects of the cluster and the claims with what must hold at rest."""
 
-    def __init__(self, cluster: Cluster, ledgers: Ledgers, scheduler: str, parts: Parts) -> None:
+    def __init__(
+        self, cluster: Cluster, ledgers: Ledgers, scheduler: str, parts: Parts, *, preempts: bool = False
+    ) -> None:
+        """``preempts``: whether pods of lower priority go for others of their queue."""
         self._cluster, self._ledgers, self._scheduler, self._parts = cluster, ledgers, scheduler, parts
+        self._preempts = preempts
 
     def problems(self, pods: Sequence[Object]) -> list[str]:
         """Return everything that is not as it must be; ``pods`` are those that hold devices or wait."""
@@ -49,8 +54,25 @@ class Settled:
                 for pod in members:
                     if fits_somewhere([pod], self._nodes(pods)):
                         yield f"{name_of(pod)} waits although it fits"
+                    elif self._preempts and fits_somewhere([pod], self._nodes(list(self._without_victims(pod, pods)))):
+                        yield f"{name_of(pod)} waits although pods of lower priority could go"
             elif (wanted := self._wanted(group, members)) and fits_somewhere(wanted, self._nodes(pods)):
                 yield f"gang {group} waits although it fits"
+
+    def _without_victims(self, preemptor: Object, pods: Sequence[Object]) -> Iterator[Object]:
+        """Yield the pods but those that could go for one in any case: single ones of its queue without a budget."""
+        queue, priority = annotations_of(preemptor).get(QUEUE), preemptor["spec"].get("priority", 0)
+        budgets = list(self._cluster.objects("PodDisruptionBudget"))
+        for pod in pods:
+            could_go = (
+                pod["spec"].get("schedulerName") == self._scheduler
+                and pod["spec"].get("priority", 0) < priority
+                and annotations_of(pod).get(QUEUE) == queue
+                and not group_of(pod)
+                and not any(_selects(budget, pod) for budget in budgets)
+            )
+            if not could_go:
+                yield pod
 
     def _wanted(self, group: str, members: list[Object]) -> list[Object]:
         """Return the waiting pods that a gang needs to run, [] if it cannot be decided or has all that it needs."""
@@ -86,6 +108,12 @@ def _by_group(pods: list[Object]) -> dict[str, list[Object]]:
     for pod in pods:
         groups[group_of(pod)].append(pod)
     return groups
+
+
+def _selects(budget: Object, pod: Object) -> bool:
+    labels = pod["metadata"].get("labels") or {}
+    wanted: Object = budget["spec"]["selector"]["matchLabels"]
+    return wanted.items() <= labels.items()
 
 
 def _ready(node: Object) -> bool:

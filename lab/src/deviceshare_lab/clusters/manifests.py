@@ -130,9 +130,11 @@ def pod(name: str, kind: PodKind, *, group: str = "", queue: str = "", seconds: 
     )
 
 
-def configuration(nodes: Sequence[Object], cards: int = CARDS) -> list[Object]:
+def configuration(
+    nodes: Sequence[Object], cards: int = CARDS, actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")
+) -> list[Object]:
     """Return the ConfigMaps of the scheduler, of devices, and of ClusterD about the chips of these nodes."""
-    conf = objects.conf(ARGUMENTS, plugins=PLUGINS)
+    conf = objects.conf(ARGUMENTS, plugins=PLUGINS, actions=actions)
     return [
         config_map("volcano-scheduler-configmap", "volcano-system", {"volcano-scheduler.conf": conf}),
         config_map("device-config", "kube-system", {"device-config.yaml": DEVICE_CONFIG}),

@@ -65,13 +65,19 @@ def pod(
     }
 
 
-def pod_group(name: str, minimum: int, queue: str = "default", namespace: str = "default") -> Object:
+def pod_group(
+    name: str, minimum: int, queue: str = "default", namespace: str = "default", priority_class: str = ""
+) -> Object:
     """Return a PodGroup."""
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": minimum, "queue": queue},
+        "spec": {
+            "minMember": minimum,
+            "queue": queue,
+            **({"priorityClassName": priority_class} if priority_class else {}),
+        },
         "status": {"phase": "Pending"},
     }
 
@@ -94,8 +100,29 @@ def config_map(name: str, namespace: str, data: Mapping[str, str], labels: Mappi
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
 
 
-def conf(arguments: Mapping[str, str | int], *, plugins: tuple[str, ...] = ()) -> str:
+def priority_class(name: str, value: int) -> Object:
+    """Return a PriorityClass."""
+    metadata = {"name": name}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
+
+
+def budget(name: str, minimum: int, labels: Mapping[str, str], namespace: str = "default") -> Object:
+    """Return a PodDisruptionBudget: so many of the pods with these labels stay."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace, "generation": 1},
+        "spec": {"minAvailable": minimum, "selector": {"matchLabels": dict(labels)}},
+    }
+
+
+def conf(
+    arguments: Mapping[str, str | int],
+    *,
+    plugins: tuple[str, ...] = (),
+    actions: tuple[str, ...] = ("enqueue", "allocate", "backfill"),
+) -> str:
     """Return a ``volcano-scheduler.conf`` with these arguments of deviceshare, after other plugins."""
     lines = [f"  - name: {plugin}\n" for plugin in (*plugins, "deviceshare")]
     lines += ["    arguments:\n", *(f"      deviceshare.{name}: {value}\n" for name, value in arguments.items())]
-    return 'actions: "enqueue, allocate, backfill"\ntiers:\n- plugins:\n' + "".join(lines)
+    return f'actions: "{", ".join(actions)}"\ntiers:\n- plugins:\n' + "".join(lines)

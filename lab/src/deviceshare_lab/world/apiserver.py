@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 from deviceshare_cluster.changes import set_condition, timestamp
 from deviceshare_cluster.interface import Change, ChangeType, Object
+from deviceshare_cluster.kube.client import BUDGET
 
 from deviceshare_lab.clusters.manifests import FORGED
 
@@ -25,11 +26,12 @@ class Seen(NamedTuple):
 
 
 class NotAllowed(Exception):
-    """The API server refuses a request; ``status`` is HTTP's."""
+    """The API server refuses a request; ``status`` is HTTP's, ``reason`` that of its cause."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.reason = reason
 
 
 class ApiServer:
@@ -159,6 +161,47 @@ class ApiServer:
             return True
 
         self.update(key, bound, by)
+
+    def evict(self, key: Key, uid: str, by: str, *, dry_run: bool) -> None:
+        """Evict a pod, as a POST of an Eviction does: its budget counts it, then it is deleted.
+
+        Source: pkg/registry/core/pod/storage/eviction.go. Raises NotAllowed.
+        """
+        pod = self._objects.get(key)
+        if pod is None:
+            raise NotAllowed(404, f"pods {key[2]!r} not found")
+        if pod["metadata"]["uid"] != uid:
+            raise NotAllowed(409, f"the UID in the precondition ({uid}) does not match the UID in record")
+        if "deletionTimestamp" in pod["metadata"]:
+            return
+        budgets = [budget for budget in self.objects("PodDisruptionBudget") if selects(budget, pod)]
+        if len(budgets) > 1:
+            raise NotAllowed(500, "This pod has more than one PodDisruptionBudget", BUDGET)
+        for budget in budgets:
+            if (budget.get("status") or {}).get("disruptionsAllowed", 0) < 1:
+                name = budget["metadata"]["name"]
+                raise NotAllowed(429, f"Cannot evict pod: the disruption budget {name} needs more healthy pods", BUDGET)
+        if dry_run:
+            return
+
+        def counted(found: Object) -> bool:
+            found["status"]["disruptionsAllowed"] -= 1
+            return True
+
+        def terminating(found: Object) -> bool:
+            found["metadata"]["deletionTimestamp"] = self.now()
+            return True
+
+        for budget in budgets:
+            self.update(key_of(budget), counted, by)
+        self.update(key, terminating, by)
+
+
+def selects(budget: Object, pod: Object) -> bool:
+    """Return whether a PodDisruptionBudget, with ``matchLabels`` alone, selects a pod."""
+    labels = pod["metadata"].get("labels") or {}
+    wanted: Mapping[str, str] = budget["spec"]["selector"]["matchLabels"]
+    return budget["metadata"]["namespace"] == pod["metadata"]["namespace"] and wanted.items() <= labels.items()
 
 
 def key_of(obj: Object) -> Key:

@@ -59,6 +59,11 @@ def serve(server: ApiServer, method: str, path: str, body: Any, by: str) -> byte
                 node, annotations = body["target"]["name"], metadata.get("annotations") or {}
                 server.bind(target.key, str(metadata.get("uid") or ""), node, annotations, version, by)
                 return b'{"kind":"Status","status":"Success"}'
+            case "POST" if target.subresource == "eviction":
+                options = body["deleteOptions"]
+                uid, dry_run = options["preconditions"]["uid"], options.get("dryRun") == ["All"]
+                server.evict(target.key, uid, by, dry_run=dry_run)
+                return b'{"kind":"Status","status":"Success"}'
             case "POST":
                 return _encode(server.create({"kind": target.kind, **body}, by))
             case "PATCH":
@@ -66,7 +71,7 @@ def serve(server: ApiServer, method: str, path: str, body: Any, by: str) -> byte
             case "PUT":
                 return _encode(_replace(server, target, body, by))
     except NotAllowed as refused:
-        raise ApiRefusal(refused.status, "", str(refused)) from refused
+        raise ApiRefusal(refused.status, refused.reason, str(refused)) from refused
     raise ApiRefusal(405, "MethodNotAllowed", f"{method} {path}")
 
 

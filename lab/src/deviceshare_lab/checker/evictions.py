@@ -1,0 +1,89 @@
+"""Checks pods that go for others: who is evicted, for whom, and that no gang is left below its minimum."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from deviceshare_lab.checker.claims import Eviction
+from deviceshare_lab.checker.ledgers import Ledgers
+from deviceshare_lab.checker.pods import Report
+from deviceshare_lab.clusters.fields import Object, group_of, has_ended, name_of
+
+SYSTEM = "kube-system"
+"""The namespace whose pods the plugin ``conformance`` protects."""
+
+
+class Evictions:
+    """The pods that have to go, by LEDGER."""
+
+    def __init__(self, ledgers: Ledgers, report: Report) -> None:
+        self._ledgers, self._report = ledgers, report
+        self.now: dict[str, dict[str, Eviction]] = {}
+        """By node and uid."""
+        self._let_go: set[str] = set()
+        """Uids of the pods that were to be evicted at any time."""
+        self.evicted: dict[str, str] = {}
+        """The claim for which each pod was evicted, by its uid."""
+
+    def take(self, node: str, evictions: Sequence[Eviction]) -> list[Eviction]:
+        """Take the evictions in a node's ledger; return the new ones."""
+        before = self.now.get(node, {})
+        self.now[node] = {each.uid: each for each in evictions}
+        self._let_go |= {each.uid for each in evictions if each.go}
+        return [each for each in evictions if each.uid not in before]
+
+    def check(self, new: Iterable[Eviction], pods: Mapping[str, Object], minimums: Mapping[str, int]) -> None:
+        """Check evictions that were written together, when all ledgers of the write were taken.
+
+        Args:
+            new: the evictions.
+            pods: all pods by uid.
+            minimums: ``minMember`` of the PodGroups.
+        """
+        claims = {claim.id: claim for claim in self._ledgers.all()}
+        for each in new:
+            claim, victim = claims.get(each.claim), pods.get(each.uid)
+            if claim is None or each.uid not in claim.waits_for:
+                self._report(
+                    "pods go for claims", f"{each.name} has to go for {each.claim}, which does not wait for it"
+                )
+                continue
+            preemptor = pods.get(claim.uid)
+            if victim is None or preemptor is None:
+                continue  # deleted meanwhile
+            what = f"{name_of(victim)} has to go for {name_of(preemptor)}"
+            if _priority(victim) >= _priority(preemptor):
+                self._report("pods of lower priority go", f"{what}: {_priority(victim)}, {_priority(preemptor)}")
+            if victim["spec"].get("schedulerName") != preemptor["spec"]["schedulerName"]:
+                self._report("pods of other schedulers stay", what)
+            if victim["metadata"]["namespace"] == SYSTEM:
+                self._report("pods of the system stay", what)
+            self._check_gang(group_of(victim), pods, minimums)
+
+    def _check_gang(self, group: str, pods: Mapping[str, Object], minimums: Mapping[str, int]) -> None:
+        if not group or group in self._ledgers.disturbed or group not in minimums:
+            return
+        going = {uid for evictions in self.now.values() for uid in evictions}
+        left = sum(_is_placed(pod) and uid not in going for uid, pod in pods.items() if group_of(pod) == group)
+        if 0 < left < minimums[group]:
+            self._report("gangs go whole", f"{group}: {left} of {minimums[group]} pods are left")
+
+    def requested(self, pod: Object) -> None:
+        """Check a pod that the binder has evicted."""
+        uid = pod["metadata"]["uid"]
+        if uid not in self._let_go:
+            self._report("only pods that have to go are evicted", name_of(pod))
+
+    def left(self) -> list[str]:
+        """Return the evictions that are still in the ledger."""
+        return [
+            f"{each.name} still has to go for {each.claim}"
+            for _, evictions in sorted(self.now.items())
+            for each in evictions.values()
+        ]
+
+
+def _priority(pod: Object) -> int:
+    return int(pod["spec"].get("priority", 0))
+
+
+def _is_placed(pod: Object) -> bool:
+    return bool(pod["spec"].get("nodeName")) and not has_ended(pod) and "deletionTimestamp" not in pod["metadata"]
