@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from deviceshare.model import PENDING, Claim, Explanation, NodeOutcomes, Outcome
+from deviceshare.model import PENDING, Claim, Eviction, Explanation, NodeOutcomes, Outcome
 from deviceshare_binder.core import BinderCore
 from deviceshare_binder.core.commands import (
     Annotate,
@@ -12,8 +12,10 @@ from deviceshare_binder.core.commands import (
     ClaimRequest,
     ClusterWrite,
     CreateQueue,
+    EvictPod,
     FencePod,
     LockNode,
+    Nominate,
     ReadPod,
     RecordEvent,
     SetPodCondition,
@@ -23,6 +25,7 @@ from deviceshare_binder.core.events import (
     BindAnswered,
     ClusterFailed,
     ClusterWritten,
+    EvictAnswered,
     Explained,
     LedgerChanged,
     LockAnswered,
@@ -50,10 +53,10 @@ from deviceshare_bus.cores.core import (
     Written,
 )
 from deviceshare_bus.messages.subjects import Stream, outcome
-from deviceshare_cluster.interface import BindState
+from deviceshare_cluster.interface import BindState, EvictState
 from msgspec.structs import replace
 
-REPORTS = SetPodCondition | RecordEvent | SetStatus | CreateQueue
+REPORTS = SetPodCondition | Nominate | RecordEvent | SetStatus | CreateQueue
 NOTES = Count | Log
 
 
@@ -104,7 +107,9 @@ class BinderDriver:
                     self._requests[command.claim] = command
                 case Write(token=token, writes=(write,)):
                     self._tokens[write.subject] = token
-                case Annotate() | SetPodCondition() | RecordEvent() | SetStatus() | CreateQueue() if self.accept:
+                case Annotate() | SetPodCondition() | Nominate() | RecordEvent() | SetStatus() | CreateQueue() if (
+                    self.accept
+                ):
                     self.handle(ClusterWritten(command))
         return [each for each in commands if not isinstance(each, REPORTS | NOTES)]
 
@@ -136,9 +141,9 @@ class BinderDriver:
         """Deliver a node's fact."""
         self.handle(NodeChanged(name, view))
 
-    def ledger(self, name: str, claims: Iterable[Claim]) -> None:
-        """Deliver a node's claims."""
-        self.handle(LedgerChanged(name, tuple(claims)))
+    def ledger(self, name: str, claims: Iterable[Claim], evictions: Iterable[Eviction] = ()) -> None:
+        """Deliver a node's claims and evictions."""
+        self.handle(LedgerChanged(name, tuple(claims), tuple(evictions)))
 
     def outcomes(self, name: str, sequence: int, outcomes: Mapping[str, Outcome]) -> None:
         """Deliver a node's outcomes, unless there are none."""
@@ -200,6 +205,14 @@ class BinderDriver:
     def failed(self, claim: str, now: float, jitter: float, *, final: bool = False) -> None:
         """Let the request for a claim fail."""
         self.handle(ClusterFailed(self._requests[claim], "forbidden" if final else "no answer", final, jitter), now)
+
+    def evict_answered(self, request: EvictPod, state: EvictState, now: float, reason: str = "") -> None:
+        """Answer the request to evict a pod."""
+        self.handle(EvictAnswered(request, state, reason), now)
+
+    def evict_failed(self, request: EvictPod, now: float, *, final: bool = False) -> None:
+        """Let the request to evict a pod fail."""
+        self.handle(ClusterFailed(request, "forbidden" if final else "no answer", final), now)
 
     def report_failed(self, command: ClusterWrite, *, final: bool = False) -> None:
         """Let an annotation or report fail."""
