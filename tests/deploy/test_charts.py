@@ -20,7 +20,7 @@ CONFIGURATIONS = "configurationNamespaces={volcano-system,mindx-dl}"
 EVERYTHING = (
     "bus.servers=3,placement.autoscaling.enabled=true,tracing.endpoint=http://collector.monitoring:4318,"
     "monitoring.serviceMonitor=true,monitoring.prometheusRule=true,monitoring.dashboards=true,"
-    f"monitoring.labels.release=prometheus,{CONFIGURATIONS},"
+    f"monitoring.labels.release=prometheus,{CONFIGURATIONS},preemption=true,"
     "trusted.volcano=true,trusted.volcanoDevicePlugin=true,trusted.hami=true,trusted.hamiAscend=true,trusted.mindcluster=true"
 )
 OPEN = (
@@ -57,6 +57,7 @@ def in_words(value: Any) -> Any:
             ("with-volcano", "mindcluster"),
             "configurationNamespaces={volcano-system,mindx-dl},trusted.volcano=true,trusted.volcanoDevicePlugin=true",
         ),
+        (("without-volcano", "preemption"), "trusted.volcanoDevicePlugin=true,preemption=true"),
         (("without-volcano",), "trusted.volcanoDevicePlugin=true"),
     ],
 )
@@ -205,7 +206,7 @@ def test_an_api_server_accepts_the_chart(apiserver: ApiServer, name: str) -> Non
             pass
 
 
-@pytest.mark.parametrize("directory", ["with-volcano", "without-volcano", "mindcluster"])
+@pytest.mark.parametrize("directory", ["with-volcano", "without-volcano", "mindcluster", "preemption"])
 def test_an_api_server_accepts_what_kustomize_builds(apiserver: ApiServer, directory: str) -> None:
     objects = charts.kustomized(charts.KUBERNETES / directory)
     others = [obj for obj in objects if not is_definition(obj)]
@@ -214,6 +215,14 @@ def test_an_api_server_accepts_what_kustomize_builds(apiserver: ApiServer, direc
         deploy.dry_run(apiserver, *others)
         with deploy.applied(apiserver, *others):
             pass
+
+
+def test_the_binder_may_evict_pods_only_where_the_values_say_so() -> None:
+    def evicts(objects: list[charts.Object]) -> bool:
+        return any("pods/eviction" in rule["resources"] for obj in objects for rule in obj.get("rules", ()))
+
+    assert not evicts(variant("default"))
+    assert evicts(charts.rendered("--set", "preemption=true"))
 
 
 def test_three_servers_are_a_cluster() -> None:

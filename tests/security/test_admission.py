@@ -73,7 +73,7 @@ def _named(accounts: list[tuple[str, str]]) -> list[dict[str, str]]:
 @pytest.fixture(scope="module")
 def server(apiserver: ApiServer) -> Iterator[ApiServer]:
     """Give an API server with our accounts, roles and policies, and objects to act on."""
-    objects = deploy.everything()
+    objects = [*deploy.everything(), *deploy.read(deploy.KUBERNETES / "preemption")]
     definitions = [obj for obj in objects if obj["kind"] == "CustomResourceDefinition"]
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
     rules = [obj for obj in objects if obj["kind"] in kinds]

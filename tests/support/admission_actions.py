@@ -120,9 +120,15 @@ def binding(**metadata: Any) -> dict[str, Any]:
     }
 
 
+def eviction(**options: Any) -> dict[str, Any]:
+    metadata = {"name": "p", "namespace": NAMESPACE}
+    return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
+
+
 TAINT = {"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}}
 BINDER_POD, BINDER_NODE = "deviceshare-binder-pods", "deviceshare-binder-nodes"
 BINDER_BINDING, BINDER_VOLCANO = "deviceshare-binder-bindings", "deviceshare-binder-volcano"
+BINDER_EVICTION = "deviceshare-binder-evictions"
 ANNOTATIONS, PODGROUPS, EVENT_POLICY = "deviceshare-annotations", "deviceshare-podgroups", "deviceshare-events"
 QUEUE_POLICY, FOREIGN = "deviceshare-queues", "admission-queue"
 SERVED = {
@@ -169,10 +175,9 @@ DENIED = [
     }),
     Action("binder", "create a pod", RBAC, "POST", PODS, pod()),
     Action("binder", "delete a pod", RBAC, "DELETE", POD),
-    *actions("binder", RBAC, "POST", f"{POD}/eviction", {
-        "evict a pod": {
-            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": NAMESPACE},
-        },
+    *actions("binder", BINDER_EVICTION, "POST", f"{POD}/eviction", {
+        "evict a pod whatever its uid": eviction(),
+        "evict a pod in no time": eviction(preconditions={"uid": "UID"}, gracePeriodSeconds=0),
     }),
     Action("binder", "run a command in a pod", RBAC, "POST", f"{POD}/exec?command=sh&stdout=true"),
     Action("binder", "add an ephemeral container", RBAC, "PATCH", f"{POD}/ephemeralcontainers", {"spec": {}}),
@@ -293,6 +298,9 @@ ALLOWED = [
     }),
     Action("binder", "report why a pod waits", "", "PATCH", f"{POD}/status",
            {"status": {"conditions": [NOT_READY, WAITS]}}),
+    Action("binder", "nominate a node for a pod", "", "PATCH", f"{POD}/status",
+           {"status": {"nominatedNodeName": "admission-node"}}),
+    Action("binder", "evict a pod by its uid", "", "POST", f"{POD}/eviction", eviction(preconditions={"uid": "UID"})),
     Action("binder", "report why a pod of many annotations waits", "", "PATCH", f"{CROWDED}/status",
            {"status": {"conditions": [WAITS]}}),
     *actions("binder", "", "PATCH", NODE, {
