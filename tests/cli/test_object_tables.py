@@ -1,6 +1,6 @@
-"""PodGroups and Queues as tables."""
+"""PodGroups, Queues and PodDisruptionBudgets as tables."""
 
-from deviceshare_cli.object_tables import podgroups_table, queues_table
+from deviceshare_cli.object_tables import budgets_table, podgroups_table, queues_table
 
 WAITS = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "queue 'q' has enough"}
 READY = {"type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled"}
@@ -49,3 +49,12 @@ def test_the_wide_table_shows_which_namespaces_may_use_a_queue():
     served = {"deviceshare.io/namespaces": "b,a", "deviceshare.io/namespace-selector": "team=x"}
     queues = [{"metadata": {"name": "q", "annotations": served}}, {"metadata": {"name": "r"}}]
     assert [row[-1] for row in queues_table(queues, True)[1]] == ["a, b and those labelled team=x", "all"]
+
+
+def test_a_budget_shows_its_limit_and_how_many_pods_may_go():
+    metadata = {"namespace": "ns", "creationTimestamp": "1970-01-01T00:00:00Z"}
+    least = {"metadata": {**metadata, "name": "a"}, "spec": {"minAvailable": 2}, "status": {"disruptionsAllowed": 1}}
+    most = {"metadata": {**metadata, "name": "b"}, "spec": {"maxUnavailable": "30%"}}
+    head, rows = budgets_table([least, most], 120.0)
+    assert head == ["NAMESPACE", "NAME", "MIN AVAILABLE", "MAX UNAVAILABLE", "ALLOWED DISRUPTIONS", "AGE"]
+    assert rows == [["ns", "a", "2", "N/A", "1", "2m"], ["ns", "b", "N/A", "30%", "0", "2m"]]

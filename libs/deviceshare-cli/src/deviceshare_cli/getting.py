@@ -16,6 +16,7 @@ from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import Table, aligned, indented_json, widths_of, yaml_text
 from deviceshare_cli.pods import unlisted
 from deviceshare_cli.reading.kinds import (
+    BUDGETS,
     CLAIMS,
     DEVICES,
     EVENTS,
@@ -206,6 +207,8 @@ def _object_table(resource: Resource, objects: Sequence[Object], now: float, *, 
         return object_tables.queues_table(objects, wide)
     if resource is JOBS:
         return object_tables.jobs_table(objects, now)
+    if resource is BUDGETS:
+        return object_tables.budgets_table(objects, now)
     if resource is VOLUME_CLAIMS:
         return volume_tables.claims_table(objects, now)
     if resource is VOLUMES:

@@ -1,4 +1,4 @@
-"""Tables of Kubernetes objects: PodGroups, Queues, Jobs and Events."""
+"""Tables of Kubernetes objects: PodGroups, Queues, Jobs, PodDisruptionBudgets and Events."""
 
 import time
 from calendar import timegm
@@ -63,6 +63,18 @@ def jobs_table(jobs: Sequence[Object], now: float) -> Table:
         phase = (status.get("state") or {}).get("phase") or NONE
         row = [metadata.get("namespace", ""), metadata["name"], phase, str(spec.get("minAvailable", replicas))]
         rows.append([*row, str(replicas), spec.get("queue") or NONE, since(metadata.get("creationTimestamp"), now)])
+    return head, rows
+
+
+def budgets_table(budgets: Sequence[Object], now: float) -> Table:
+    """Return the table of PodDisruptionBudgets, with the columns of ``kubectl``; ``now`` in unix seconds."""
+    head = ["NAMESPACE", "NAME", "MIN AVAILABLE", "MAX UNAVAILABLE", "ALLOWED DISRUPTIONS", "AGE"]
+    rows = []
+    for budget in budgets:
+        metadata, spec, status = budget["metadata"], budget.get("spec") or {}, budget.get("status") or {}
+        limits = [str(spec[field]) if field in spec else "N/A" for field in ("minAvailable", "maxUnavailable")]
+        row = [metadata.get("namespace", ""), metadata["name"], *limits, str(status.get("disruptionsAllowed") or 0)]
+        rows.append([*row, since(metadata.get("creationTimestamp"), now)])
     return head, rows
 
 

@@ -42,8 +42,9 @@ EVENTS = Resource("events", "event", ("ev",), "Event", "", True)
 VOLUME_CLAIMS = Resource("persistentvolumeclaims", "persistentvolumeclaim", ("pvc",), "PersistentVolumeClaim", "", True)
 VOLUMES = Resource("persistentvolumes", "persistentvolume", ("pv",), "PersistentVolume", "", False)
 STORAGE_CLASSES = Resource("storageclasses", "storageclass", ("sc",), "StorageClass", "storage.k8s.io", False)
+BUDGETS = Resource("poddisruptionbudgets", "poddisruptionbudget", ("pdb",), "PodDisruptionBudget", "policy", True)
 RESOURCES = (
-    NODES, DEVICES, PODS, CLAIMS, PODGROUPS, QUEUES, JOBS, EVENTS, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES,
+    NODES, DEVICES, PODS, CLAIMS, PODGROUPS, QUEUES, JOBS, EVENTS, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, BUDGETS,
 )  # fmt: skip
 _APPS, _KUBEFLOW, _RAY = "apps", "kubeflow.org", "ray.io"
 DEPLOYMENTS = Resource("deployments", "deployment", ("deploy",), "Deployment", _APPS, True)
