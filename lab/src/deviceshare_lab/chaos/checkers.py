@@ -56,8 +56,6 @@ class Checkers:
         if seen.after is None:
             assert seen.before is not None
             self.pods.drop(seen.before)
-        elif seen.by == BINDER and seen.before is not None and _terminates(seen.after) > _terminates(seen.before):
-            self.evictions.requested(seen.after)
         elif not holds_nothing(seen.after) and self.pods.take(seen.after):
             self._bound(seen.after, seen.by)
 
@@ -131,11 +129,11 @@ class Checkers:
             if written is not None and written[1] == by and self._clock() > written[0]:
                 self.report("each pod is bound once", f"{by} binds {claim.name} again, for {claim.id} on {node}")
 
+    def evict_requested(self, uid: str, by: str) -> None:
+        """Check a request to evict a pod."""
+        self.evictions.requested(uid, by)
+
     def unsettled(self) -> list[str]:
         """Return what is not as it must be when nothing happens any more."""
         pods = [pod for pod in self._api.objects("Pod") if not holds_nothing(pod)]
         return self._settled.problems(pods) + self.evictions.left()
-
-
-def _terminates(pod: Object) -> bool:
-    return "deletionTimestamp" in pod["metadata"]

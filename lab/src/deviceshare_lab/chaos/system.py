@@ -43,9 +43,10 @@ class System:
         self.checkers = Checkers(self.api, self.bus, self._loop.time, preempts=preempts)
         self.api.observers.append(self._object_changed)
         self.frontend.on_bind = self.checkers.bind_requested
+        self.frontend.on_evict = self.checkers.evict_requested
         self.agents = NodeAgents(self.api, self.chance("agents"))
+        self.budgets = Budgets(self.api)
         self.agents.excused = self.checkers.pods.exempt
-        self.budgets = Budgets(self.api, self.chance("budgets"))
         self._actions = ("enqueue", "allocate", *(["preempt"] if preempts else []), "backfill")
         self.families = dict(nodes)
         self._nodes_made = 0

@@ -20,8 +20,6 @@ class Evictions:
         """By node and uid."""
         self._let_go: set[str] = set()
         """Uids of the pods that were to be evicted at any time."""
-        self.evicted: dict[str, str] = {}
-        """The claim for which each pod was evicted, by its uid."""
 
     def take(self, node: str, evictions: Sequence[Eviction]) -> list[Eviction]:
         """Take the evictions in a node's ledger; return the new ones."""
@@ -66,11 +64,10 @@ class Evictions:
         if 0 < left < minimums[group]:
             self._report("gangs go whole", f"{group}: {left} of {minimums[group]} pods are left")
 
-    def requested(self, pod: Object) -> None:
-        """Check a pod that the binder has evicted."""
-        uid = pod["metadata"]["uid"]
+    def requested(self, uid: str, by: str) -> None:
+        """Check a request to evict a pod: LEDGER said before that it has to go."""
         if uid not in self._let_go:
-            self._report("only pods that have to go are evicted", name_of(pod))
+            self._report("only pods that have to go are evicted", f"{by} evicts {uid}")
 
     def left(self) -> list[str]:
         """Return the evictions that are still in the ledger."""

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import msgspec
 from deviceshare_cluster.changes import set_condition, timestamp
 from deviceshare_cluster.interface import Change, ChangeType, Object
-from deviceshare_cluster.kube.client import BUDGET
 
 from deviceshare_lab.clusters.manifests import FORGED
 
@@ -26,7 +25,7 @@ class Seen(NamedTuple):
 
 
 class NotAllowed(Exception):
-    """The API server refuses a request; ``status`` is HTTP's, ``reason`` that of its cause."""
+    """The API server refuses a request; ``status`` is HTTP's, ``reason`` that of the answer."""
 
     def __init__(self, status: int, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -43,6 +42,8 @@ class ApiServer:
         """All changes but those of Events, by revision."""
         self.watchers: dict[Callable[[Change], None], None] = {}
         self.observers: list[Callable[[Seen], None]] = []
+        self.evictable: Callable[[Object], None] = lambda pod: None
+        """Raises NotAllowed if budgets do not allow that a pod is evicted."""
         self._objects: dict[Key, Object] = {}
         self._raw: dict[Key, bytes] = {}
         self._wall = wall
@@ -162,46 +163,33 @@ class ApiServer:
 
         self.update(key, bound, by)
 
-    def evict(self, key: Key, uid: str, by: str, *, dry_run: bool) -> None:
-        """Evict a pod, as a POST of an Eviction does: its budget counts it, then it is deleted.
+    def evict(self, key: Key, uid: str, *, dry_run: bool, by: str) -> None:
+        """Evict a pod, as a POST of an Eviction does; a pod on no node is gone at once.
 
-        Source: pkg/registry/core/pod/storage/eviction.go. Raises NotAllowed.
+        Source: pkg/registry/core/pod/storage (EvictionREST). Raises NotAllowed.
         """
         pod = self._objects.get(key)
         if pod is None:
             raise NotAllowed(404, f"pods {key[2]!r} not found")
-        if pod["metadata"]["uid"] != uid:
+        metadata = pod["metadata"]
+        self.evictable(pod)
+        if uid and metadata["uid"] != uid:
             raise NotAllowed(409, f"the UID in the precondition ({uid}) does not match the UID in record")
-        if "deletionTimestamp" in pod["metadata"]:
+        if dry_run or "deletionTimestamp" in metadata:
             return
-        budgets = [budget for budget in self.objects("PodDisruptionBudget") if selects(budget, pod)]
-        if len(budgets) > 1:
-            raise NotAllowed(500, "This pod has more than one PodDisruptionBudget", BUDGET)
-        for budget in budgets:
-            if (budget.get("status") or {}).get("disruptionsAllowed", 0) < 1:
-                name = budget["metadata"]["name"]
-                raise NotAllowed(429, f"Cannot evict pod: the disruption budget {name} needs more healthy pods", BUDGET)
-        if dry_run:
+        if not pod["spec"].get("nodeName"):
+            self.delete(key, by)
             return
+        grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
 
-        def counted(found: Object) -> bool:
-            found["status"]["disruptionsAllowed"] -= 1
+        def terminated(found: Object) -> bool:
+            found["metadata"]["deletionTimestamp"] = timestamp(self._wall() + grace)
+            found["metadata"]["deletionGracePeriodSeconds"] = grace
+            reason = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+            found["status"]["conditions"] = [*(found["status"].get("conditions") or ()), reason]
             return True
 
-        def terminating(found: Object) -> bool:
-            found["metadata"]["deletionTimestamp"] = self.now()
-            return True
-
-        for budget in budgets:
-            self.update(key_of(budget), counted, by)
-        self.update(key, terminating, by)
-
-
-def selects(budget: Object, pod: Object) -> bool:
-    """Return whether a PodDisruptionBudget, with ``matchLabels`` alone, selects a pod."""
-    labels = pod["metadata"].get("labels") or {}
-    wanted: Mapping[str, str] = budget["spec"]["selector"]["matchLabels"]
-    return budget["metadata"]["namespace"] == pod["metadata"]["namespace"] and wanted.items() <= labels.items()
+        self.update(key, terminated, by)
 
 
 def key_of(obj: Object) -> Key:

@@ -1,48 +1,81 @@
-"""The simulated disruption controller: how many pods of each PodDisruptionBudget may be evicted.
+"""PodDisruptionBudgets of the simulated cluster: their controller, and what they allow the API server to evict.
 
-Source: Kubernetes pkg/controller/disruption, for ``minAvailable`` as a number.
+As much of Kubernetes pkg/controller/disruption as budgets with numbers and ``matchLabels`` need: no percentages, all
+selected pods are expected, and the controller is never late.
 """
 
-import asyncio
-import random
+from collections.abc import Iterator
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_lab.world.apiserver import ApiServer, Seen, key_of, selects
+from deviceshare_lab.world.apiserver import ApiServer, NotAllowed, Seen, key_of
 
-DELAY = (0.05, 1.0)
-"""Seconds from a change of a pod until the status of its budgets follows."""
+BUDGET = "PodDisruptionBudget"
 
 
 class Budgets:
-    """Keeps the status of all PodDisruptionBudgets."""
+    """Keeps the status of all budgets."""
 
-    def __init__(self, server: ApiServer, chance: random.Random) -> None:
-        self._server, self._chance = server, chance
-        self._due = False
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
         server.observers.append(self._seen)
+        server.evictable = self.check
 
     def _seen(self, seen: Seen) -> None:
-        if seen.kind in ("Pod", "PodDisruptionBudget") and not self._due and any(self._budgets()):
-            self._due = True
-            asyncio.get_running_loop().call_later(self._chance.uniform(*DELAY), self._count)
+        obj = seen.after or seen.before
+        if obj is None or seen.kind not in ("Pod", BUDGET):
+            return
+        namespace = obj["metadata"].get("namespace", "")
+        for budget in list(self._server.objects(BUDGET)):
+            if budget["metadata"].get("namespace", "") == namespace:
+                self._count(budget)
 
-    def _budgets(self) -> list[Object]:
-        return list(self._server.objects("PodDisruptionBudget"))
+    def _count(self, budget: Object) -> None:
+        """Write the status of a budget, if it changes."""
+        spec = budget.get("spec") or {}
+        pods = [pod for pod in self._server.objects("Pod") if _selects(budget, pod)]
+        healthy = sum(map(_is_healthy, pods))
+        desired = spec["minAvailable"] if "minAvailable" in spec else len(pods) - spec.get("maxUnavailable", len(pods))
+        status = {
+            "currentHealthy": healthy,
+            "desiredHealthy": max(0, desired),
+            "expectedPods": len(pods),
+            "disruptionsAllowed": max(0, healthy - max(0, desired)) if pods else 0,
+            "observedGeneration": 1,
+        }
 
-    def _count(self) -> None:
-        self._due = False
-        for budget in self._budgets():
-            pods = [pod for pod in self._server.objects("Pod") if selects(budget, pod)]
-            healthy = sum(
-                pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"] for pod in pods
-            )
-            allowed = max(0, healthy - int(budget["spec"]["minAvailable"]))
+        def change(found: Object) -> bool:
+            if found.get("status") == status:
+                return False
+            found["status"] = status
+            return True
 
-            def change(found: Object, allowed: int = allowed) -> bool:
-                status = {"disruptionsAllowed": allowed, "observedGeneration": 1}
-                changed = bool(found.get("status") != status)
-                found["status"] = status
-                return changed
+        self._server.update(key_of(budget), change, "disruption-controller")
 
-            self._server.update(key_of(budget), change, "disruption-controller")
+    def check(self, pod: Object) -> None:
+        """Raise NotAllowed if budgets do not allow that a pod is evicted."""
+        if not _is_healthy(pod):
+            return
+        budgets = list(self._of(pod))
+        if len(budgets) > 1:
+            raise NotAllowed(500, "This pod has more than one PodDisruptionBudget", "DisruptionBudget")
+        for budget in budgets:
+            status = budget["status"]
+            if status["disruptionsAllowed"] <= 0:
+                name, needs, has = budget["metadata"]["name"], status["desiredHealthy"], status["currentHealthy"]
+                message = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+                raise NotAllowed(429, message, "DisruptionBudget")
+
+    def _of(self, pod: Object) -> Iterator[Object]:
+        return (budget for budget in self._server.objects(BUDGET) if _selects(budget, pod))
+
+
+def _selects(budget: Object, pod: Object) -> bool:
+    wanted = ((budget.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    labels = pod["metadata"].get("labels") or {}
+    same = budget["metadata"].get("namespace", "") == pod["metadata"].get("namespace", "")
+    return same and wanted.items() <= labels.items()
+
+
+def _is_healthy(pod: Object) -> bool:
+    return pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]

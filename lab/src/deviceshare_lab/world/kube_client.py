@@ -59,6 +59,8 @@ class Frontend:
         self.chance = chance
         self.on_bind: Callable[[str, str, str], None] = lambda uid, node, by: None
         """Hears of each request for a binding when it is sent: the pod's uid, the node, and the instance that asks."""
+        self.on_evict: Callable[[str, str], None] = lambda uid, by: None
+        """Hears of each request to evict a pod, dry runs excepted, when it is sent: its uid, the instance that asks."""
 
     def happens(self, share: float) -> bool:
         """Draw whether a fault happens."""
@@ -165,6 +167,8 @@ class SimulatedKubeClient(KubeClient):
             raise ClusterError(f"the API server does not answer: {method} {path}: connection refused")
         if path.endswith("/binding"):
             frontend.on_bind(body["metadata"]["uid"], body["target"]["name"], self._instance)
+        if path.endswith("/eviction") and "dryRun" not in body["deleteOptions"]:
+            frontend.on_evict(body["deleteOptions"]["preconditions"]["uid"], self._instance)
         if method != "GET" and frontend.happens(faults.late_requests):
             up += frontend.chance.uniform(5.0, 50.0)
         if not frontend.happens(faults.lost_requests):

@@ -60,9 +60,9 @@ def serve(server: ApiServer, method: str, path: str, body: Any, by: str) -> byte
                 server.bind(target.key, str(metadata.get("uid") or ""), node, annotations, version, by)
                 return b'{"kind":"Status","status":"Success"}'
             case "POST" if target.subresource == "eviction":
-                options = body["deleteOptions"]
-                uid, dry_run = options["preconditions"]["uid"], options.get("dryRun") == ["All"]
-                server.evict(target.key, uid, by, dry_run=dry_run)
+                options = body.get("deleteOptions") or {}
+                uid = str((options.get("preconditions") or {}).get("uid") or "")
+                server.evict(target.key, uid, dry_run="All" in (options.get("dryRun") or ()), by=by)
                 return b'{"kind":"Status","status":"Success"}'
             case "POST":
                 return _encode(server.create({"kind": target.kind, **body}, by))
