@@ -71,7 +71,7 @@ def test_a_budget_that_refuses_is_named_in_the_outcome_and_to_the_preemptor():
     )  # fmt: skip
     assert blocked.warning
     assert blocked.message == f"pod team/pod-v1 on node n1 cannot be evicted: {NEEDS}"
-    assert Count("evictions_blocked") in core.notes
+    assert Count("preemption_blocked:budget") in core.notes
 
 
 def test_a_blocked_pod_is_asked_for_again_after_a_minute_as_long_as_it_is_in_the_ledger():
@@ -128,7 +128,7 @@ def test_with_go_the_pod_is_evicted_and_its_users_are_told_by_whom():
     assert preempted.message == (
         "Preempted by pod default/pod-u1 (uid u1) on node n1 for preempt, queue research: 40000 MiB of card GPU-1"
     )
-    assert core.notes.count(Count("evictions")) == 1
+    assert core.notes.count(Count("preemption_victims:preempt")) == 1
     assert of(EvictPod, core.take(1000.0)) == [], "facts will show it"
 
 
@@ -181,7 +181,7 @@ def test_what_is_not_permitted_is_reported_once_and_not_tried_for_a_minute(go, f
             core.outcomes_written("n1", 1)
         assert core.take(now + AGAIN - 0.1) == []
     assert [each.reason for each in events(core)].count("PreemptionBlocked") == 1
-    assert core.notes.count(Count("evictions_refused")) == 1
+    assert core.notes.count(Count("preemption_blocked:forbidden")) == 1
     assert sum(isinstance(each, Log) and "cannot be evicted" in each.message for each in core.notes) == 1
 
 

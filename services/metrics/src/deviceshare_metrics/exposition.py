@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TypeVar
 
 from deviceshare.model import DEVICE_PROBLEMS
-from deviceshare_bus.messages.codec import ATTEMPTS, RECONCILED
+from deviceshare_bus.messages.codec import ATTEMPTS, BLOCKED_EVICTIONS, RECONCILED, VICTIMS
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -137,9 +137,10 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
         "Differences from the cluster that were found and repaired.",
         labels=("service", "what"),
     )
+    yield from _preemption(tallies)
     by_name: dict[str, Counter[str]] = {}
     for (service, name), count in tallies.counters.items():
-        if name.startswith(ATTEMPTS):
+        if name.startswith((ATTEMPTS, VICTIMS, BLOCKED_EVICTIONS)):
             continue
         if name.startswith(RECONCILED):
             reconciled.add_metric((service, name.removeprefix(RECONCILED)), count)
@@ -158,3 +159,20 @@ def _with_samples(family: _Labelled, samples: Iterable[tuple[Sequence[str], floa
     for values, value in samples:
         family.add_metric(values, value)
     return family
+
+
+def _preemption(tallies: Tallies) -> Iterator[Metric]:
+    """Yield the counters of evicted pods, and of those that could not be; they exist before the first one."""
+    for name, text, label, prefix, usual in (
+        ("victims", "Pods that were evicted for others.", "action", VICTIMS, ("preempt", "reclaim")),
+        (
+            "blocked",
+            "Pods that had to go and could not be evicted.",
+            "reason",
+            BLOCKED_EVICTIONS,
+            ("budget", "forbidden"),
+        ),
+    ):
+        found = tallies.labelled(prefix)
+        family = CounterMetricFamily(f"deviceshare_preemption_{name}", text, labels=(label,))
+        yield _with_samples(family, (((value,), found[value]) for value in sorted({*usual, *found})))

@@ -14,6 +14,10 @@ RECONCILED = "reconciled:"
 
 ATTEMPTS = "attempts:"
 """The prefix of counters of attempts to place pods; the rest of the name is the result."""
+VICTIMS = "preemption_victims:"
+"""Before the action in the names of counters of evicted pods."""
+BLOCKED_EVICTIONS = "preemption_blocked:"
+"""Before the reason in the names of counters of pods that could not be evicted."""
 
 
 class Message(NamedTuple):

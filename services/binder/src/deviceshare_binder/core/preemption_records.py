@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from deviceshare.model import WHOLE, Claim, Eviction
 from deviceshare_bus.cores.core import Command, Count, Log
+from deviceshare_bus.messages.codec import BLOCKED_EVICTIONS, VICTIMS
 
 from deviceshare_binder.core.evictions import Blocked, Preempted
 from deviceshare_binder.core.nominations import Nominated
@@ -58,7 +59,10 @@ def _preempted(step: Preempted, nodes: Mapping[str, NodeClaims]) -> tuple[Note, 
     pod = f"{eviction.namespace}/{eviction.name}"
     details = {"uid": eviction.uid, "node": node, "claim": eviction.claim, "action": eviction.action}
     log = Log("info", f"evicted {pod} for {eviction.preemptor}", details)
-    return Note(About(eviction.namespace, eviction.name, eviction.uid), PREEMPTED, message), [Count("evictions"), log]
+    return Note(About(eviction.namespace, eviction.name, eviction.uid), PREEMPTED, message), [
+        Count(f"{VICTIMS}{eviction.action}"),
+        log,
+    ]
 
 
 def _blocked(step: Blocked, nodes: Mapping[str, NodeClaims]) -> tuple[Note | None, list[Command]]:
@@ -66,7 +70,7 @@ def _blocked(step: Blocked, nodes: Mapping[str, NodeClaims]) -> tuple[Note | Non
     message = f"pod {eviction.namespace}/{eviction.name} on node {node} cannot be evicted: {reason}"
     details = {"uid": eviction.uid, "node": node, "claim": eviction.claim}
     commands: list[Command] = [
-        Count("evictions_refused" if refused else "evictions_blocked"),
+        Count(f"{BLOCKED_EVICTIONS}{'forbidden' if refused else 'budget'}"),
         Log("warning" if refused else "info", f"{message}; it has to go for {eviction.preemptor}", details),
     ]
     claim = _claim_of(eviction, node, nodes)

@@ -64,10 +64,14 @@ class Tallies:
     @property
     def attempts(self) -> Counter[str]:
         """Attempts to place pods by result."""
+        return self.labelled(ATTEMPTS)
+
+    def labelled(self, prefix: str) -> Counter[str]:
+        """Return the counters whose names have a prefix, by the rest of the name."""
         found: Counter[str] = Counter()
         for (_, name), count in self.counters.items():
-            if name.startswith(ATTEMPTS):
-                found[name.removeprefix(ATTEMPTS)] += count
+            if name.startswith(prefix):
+                found[name.removeprefix(prefix)] += count
         return found
 
     def bound(self, uid: str, seconds: float, at: float) -> None:
