@@ -64,6 +64,13 @@ OBJECTS: dict[str, tuple[str, Object]] = {
     ),
     "PriorityClass": ("scheduling.k8s.io/v1", {"value": 5, "globalDefault": False}),
     "Namespace": ("v1", {}),
+    "PodDisruptionBudget": (
+        "policy/v1",
+        {
+            "spec": {"minAvailable": 1, "selector": _SELECTOR},
+            "status": {"disruptionsAllowed": 1, "conditions": [{"type": "DisruptionAllowed", "status": "True"}]},
+        },
+    ),
     "ConfigMap": ("v1", {"data": {"a": "b"}}),
     "PersistentVolumeClaim": (
         "v1",
