@@ -109,7 +109,7 @@ def test_a_pod_that_goes_already_is_not_requested(how, go):
     assert of(EvictPod, core.take(1000.0)) == []
 
 
-def test_with_go_the_pod_is_evicted_and_its_users_are_told_by_whom():
+def test_with_go_the_pod_is_evicted_and_an_event_says_for_which_pod():
     grant = ContainerGrant("c", 0, "hami-vgpu", (DeviceGrant("GPU-1", 0, 40000, 0),))
     nominated = claim(waits_for=("v1",), queue="research", grants=(grant,))
     core = scene(eviction(), pods=[victim()], claims=[nominated])
@@ -143,14 +143,14 @@ def test_go_while_the_question_is_in_flight_evicts_after_the_answer():
 
 def test_a_budget_that_refuses_later_is_asked_with_pauses_until_the_time_is_over():
     core = scene(eviction(go=True), pods=[victim()])
-    attempts, now, told = [], 0.0, {}
-    while not told:
+    attempts, now, found = [], 0.0, {}
+    while not found:
         for request in of(EvictPod, core.take(now)):
             attempts.append(now)
             core.evict_answered(request, EvictState.BLOCKED, now, NEEDS)
-        told = outcomes(core.take(now))
+        found = outcomes(core.take(now))
         now = max(now, core.next_due() or now)
-    assert told == {("c1", "v1"): (BLOCKED, NEEDS)}
+    assert found == {("c1", "v1"): (BLOCKED, NEEDS)}
     assert attempts[-1] >= 300.0
     assert attempts[:5] == [0.0, 1.0, 3.0, 7.0, 15.0]
     assert all(later - earlier <= 15.0 for earlier, later in itertools.pairwise(attempts))

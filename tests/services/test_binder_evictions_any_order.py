@@ -1,4 +1,4 @@
-"""Evictions, whatever the order of ledgers, facts, answers and crashes: who is evicted was to go, and nobody else."""
+"""Evictions, whatever the order of ledgers, facts, answers and crashes: only pods that were to go are evicted."""
 
 import hypothesis.strategies as st
 from deviceshare.model import BLOCKED, MAY_GO, Eviction
@@ -226,7 +226,7 @@ class AnyOrder(RuleBasedStateMachine):
         for one in write.outcomes:
             assert one.state in (MAY_GO, BLOCKED)
             if one.state == MAY_GO and self.facts[one.uid] is not None:
-                assert one.uid in self.leaving, "a pod of which nobody said that it may go"
+                assert one.uid in self.leaving, "a pod that could not go at any time"
         self.on_bus[write.node] = (sequence + 1, {(one.claim, one.uid): one for one in write.outcomes})
         return sequence + 1
 

@@ -4,7 +4,7 @@ The binder first only asks whether a pod may go (a dry run), and writes the outc
 lets it ``go`` when all pods of the decision may; from then on the binder evicts it, until a fact shows that it is
 terminating, has ended, or is gone. Each request names the uid of the pod, so that no other pod of its name is evicted.
 What this process forgets when it ends follows from the ledger, the outcomes and the facts: its successor asks or evicts
-again whoever is not terminating, which the cluster answers in the same way.
+again the pods that are not terminating, which the cluster answers in the same way.
 """
 
 import heapq
@@ -73,7 +73,7 @@ class EvictionTask(msgspec.Struct, eq=False):
     accepted: bool = False
     """Whether the cluster has evicted the pod, or does not know it: facts will show it."""
     reported: bool = False
-    """Whether users were told that it is blocked."""
+    """Whether users know that it is blocked."""
 
 
 class Evictions:

@@ -16,7 +16,7 @@ RecordedStep = Finished | Stuck | Rejected | Paused | Preempted | Blocked | Nomi
 
 
 class StepRecords:
-    """Records steps; ``reports`` has what users are told."""
+    """Records steps; ``reports`` has the Events for users."""
 
     def __init__(self, claims: ClaimBinder, reports: Reports) -> None:
         self._claims = claims
