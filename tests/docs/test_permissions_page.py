@@ -10,7 +10,7 @@ OPERATORS = (deploy.ROOT / "docs" / "operators.md").read_text()
 
 def granted() -> dict[tuple[str, str], set[str]]:
     """Return the verbs that each account has on each resource, anywhere."""
-    objects = deploy.everything()
+    objects = [*deploy.everything(), *deploy.read(deploy.KUBERNETES / "preemption")]
     rules = {
         (obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"]): obj["rules"]
         for obj in objects
