@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from deviceshare.allocation import Allocator, PodClass
+from deviceshare.allocation import PodClass
 from deviceshare.conf import SchedulerConf, default_conf
 from deviceshare.model import (
     Claim,
@@ -26,12 +26,13 @@ from deviceshare.model import (
     VolumeFact,
     with_made,
 )
-from deviceshare.queueing import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, Dispatcher, EnqueueAction, Queues
+from deviceshare.queueing import ROOM_FOR_VOLUMES, ROOM_NEAR_PODS
 from deviceshare.scheduler.claim_users import ClaimUsers
 from deviceshare.scheduler.going_pods import GoingPods
 from deviceshare.scheduler.pod_classifier import PodClassifier
 from deviceshare.scheduler.priority_classes import PriorityClasses
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
+from deviceshare.scheduler.waiting_groups import WaitingGroups
 from deviceshare.state import Holding, with_resized
 
 MAX_MOVED = 10_000
@@ -40,20 +41,11 @@ STARTED = ("Running", "Unknown", "Completed")
 """Phases of PodGroups whose pods were placed. A gang that is placed in the round that admits it is not signed."""
 
 
-class ClusterState:
+class ClusterState(WaitingGroups):
     """Pods, groups, queues, ledgers, and the allocator that they are charged to."""
 
     def __init__(self) -> None:
-        conf = default_conf()
-        self.allocator = Allocator(conf)
-        self.accounts = Queues(conf)
-        """The accounts of the queues: what their pods hold and request, and their limits."""
-        self.dispatcher = Dispatcher(self.allocator, self.accounts, conf)
-        """The groups that can be decided, in their queues."""
-        self.enqueue = EnqueueAction(self.accounts, conf)
-        """The groups that wait to be admitted to their queues."""
-        self.pods: dict[str, PodRecord] = {}
-        self.groups: dict[GroupKey, GroupRecord] = {}
+        super().__init__(default_conf())
         self.queues: dict[str, QueueFact] = {}
         self.namespaces: dict[str, NamespaceFact] = {}
         self.priority_classes = PriorityClasses()
@@ -64,30 +56,15 @@ class ClusterState:
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
         self.going = GoingPods()
         self.claim_users = ClaimUsers()
-        self.candidates: set[GroupKey] = set()
-        """Groups to check in the next round: whether they can be decided."""
-        self.too_wide: set[GroupKey] = set()
-        """Groups that span too many nodes with the room that there is now."""
         self.schedulers: set[str] = set()
         """The schedulers whose pods this service places: only their pods count in queues."""
         self._counts_claims = False
         """Whether claims of unknown pods count in their queues; not while the streams are read for the first time."""
         self.classifier = PodClassifier(self.allocator)
-        self.relabelled: set[str] = set()
-        """Namespaces whose groups to check in the next round: their labels have changed, by which queues select."""
         self.moved: set[str] | None = None
         """The pods that may have moved, or changed, since victims were looked for; None until they are."""
-        self.changes = 0
-        """Grows with everything that may change for whom pods go."""
         self.crowded: set[str] = set()
         """Nodes that may be overcommitted: pods without a claim were bound there, or the node has changed."""
-
-    def group(self, key: GroupKey) -> GroupRecord:
-        """Return a group, a new one if it was never seen."""
-        group = self.groups.get(key)
-        if group is None:
-            group = self.groups[key] = GroupRecord(key)
-        return group
 
     def ledger(self, node: str) -> LedgerRecord:
         """Return a node's ledger, an empty one if there is none."""
@@ -235,17 +212,6 @@ class ClusterState:
         if fact.node or pod.claims:
             self._count(fact.uid)
 
-    def queue_of(self, pod: PodFact) -> str:
-        """Return the name of the queue that a pod is in: its PodGroup's, if that is known."""
-        group = self.groups.get(pod.group)
-        return pod.queue if group is None or group.fact is None else group.fact.queue
-
-    def queue_of_group(self, group: GroupRecord) -> str:
-        """Return the queue of a group, '' for a group without objects."""
-        if group.fact is not None:
-            return group.fact.queue
-        return self.pods[min(group.members)].fact.queue if group.members else ""
-
     def set_node(self, fact: NodeFact) -> None:
         """Add or update a node."""
         self.allocator.set_node(fact)
@@ -383,58 +349,3 @@ class ClusterState:
                 pod.fact, pod.pod_class = self.classify(pod.fact)
                 if pod.pod_class is not before:
                     self.changed(pod)
-
-    def reconsider(self, key: GroupKey) -> None:
-        """Check a group in the next round."""
-        self.dispatcher.discard(key)
-        self.enqueue.discard(key)
-        self.too_wide.discard(key)
-        self.candidates.add(key)
-
-    def changed(self, pod: PodRecord) -> None:
-        """Check the group of a pod that has changed in the next round.
-
-        A pod without a PodGroup that does not wait needs no check: nothing else depends on it.
-        """
-        key = pod.fact.group
-        self.reconsider(key)
-        if not pod.waits and (group := self.groups.get(key)) is not None and group.single:
-            self.candidates.discard(key)
-
-    def reconsider_pod(self, uid: str) -> None:
-        """Check the group of a pod in the next round."""
-        record = self.pods.get(uid)
-        if record is not None:
-            self.reconsider(record.fact.group)
-
-    def reconsider_all(self) -> None:
-        """Check every group in the next round."""
-        self.changes += 1
-        for key in self.groups:
-            self.reconsider(key)
-
-    def reconsider_relabelled(self) -> None:
-        """Check the groups of :attr:`relabelled` namespaces, all in one pass."""
-        changed, self.relabelled = self.relabelled, set()
-        for group in self.groups.values() if changed else ():
-            if self._namespace_of(group) in changed:
-                self.reconsider(group.key)
-
-    def _namespace_of(self, group: GroupRecord) -> str:
-        return next((self.pods[uid].fact.namespace for uid in group.members), group.key.partition("/")[0])
-
-    def made_room(self, room: int = ROOM) -> None:
-        """Retry the groups that lack room, since there may be ``room`` now: on nodes, or for pods with claims."""
-        self.changes += 1
-        self.dispatcher.made_room(room)
-        self.candidates |= self.too_wide
-        self.too_wide.clear()
-
-    def drop_if_empty(self, group: GroupRecord) -> None:
-        """Remove a group without a PodGroup and pods."""
-        if group.empty:
-            self.groups.pop(group.key, None)
-            self.candidates.discard(group.key)
-            self.too_wide.discard(group.key)
-            self.dispatcher.discard(group.key)
-            self.enqueue.discard(group.key)
