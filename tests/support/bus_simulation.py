@@ -260,11 +260,18 @@ class Binder:
         known = self.outcomes[node]
         self.outcomes[node] = {claim.id: known[claim.id] for claim in ledger.claims if claim.id in known}
         for claim in ledger.claims:
+            if claim.waits_for:
+                continue
             known_state = self.outcomes[node][claim.id].state if claim.id in self.outcomes[node] else ""
             if not known_state or (claim.withdraw and known_state == BOUND):
                 state = self.bind(node, claim, refuse)
                 self.outcomes[node][claim.id] = Outcome(claim.id, claim.uid, state, "" if state == BOUND else "because")
-        self.bus.put("OUTCOME", node, NodeOutcomes(node=node, outcomes=tuple(self.outcomes[node].values())))
+        outcomes = (*self.outcomes[node].values(), *self.evict(ledger))
+        self.bus.put("OUTCOME", node, NodeOutcomes(node=node, outcomes=outcomes))
+
+    def evict(self, ledger: NodeLedger) -> Sequence[Outcome]:
+        """Ask for the evictions of a ledger, or evict; return their outcomes."""
+        return ()
 
     def bind(self, node: str, claim: Claim, refuse: bool) -> str:
         pod = self.cluster.pods.get(claim.uid)
@@ -291,7 +298,8 @@ def overdrawn(cluster: Cluster, ledgers: dict[str, NodeLedger]) -> list[str]:
             charges[pod.node][pod.uid] = pod.held
     for node, ledger in ledgers.items():
         for claim in ledger.claims:
-            charges[node][claim.uid] = claim.grants
+            if not claim.waits_for:
+                charges[node][claim.uid] = claim.grants
     for node, holders in charges.items():
         fact = cluster.nodes.get(node)
         if fact is None:

@@ -58,7 +58,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the cluster; ``gang`` returns a group as a gang, ``job_budget`` how many of its pods the plugin
-    ``tdm`` lets go.
+    ``tdm`` lets go. ``spared``: the nodes of pods that are no candidates for a time, and why.
     """
 
     allocator: Allocator
@@ -67,6 +67,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     gang: Callable[[GroupKey], Gang]
     budgets: Budgets
     job_budget: Callable[[GroupKey], int]
+    spared: Sequence[tuple[str, str]] = ()
 
 
 def preempt(
@@ -190,6 +191,9 @@ class _Attempt:
                 able.add(candidate.node)
             elif why and why != usual and found.get(candidate.node) == usual:
                 found[candidate.node] = why
+        for node, why in self._cluster.spared:
+            if found.get(node) == usual:
+                found[node] = why
         lacking = set[str]() if self._search is None else self._search.lacking()
         return found | {node: STILL_LACK_ROOM if node in lacking else NOT_TOGETHER for node in able}
 

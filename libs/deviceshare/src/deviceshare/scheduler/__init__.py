@@ -1,11 +1,13 @@
 """Decides which pods get which nodes and devices, and why the others wait, from the facts of a cluster.
 
-Read :mod:`.scheduler`, which shows what a caller sees. :mod:`.cluster_state` and :mod:`.records` hold what is known of
-the cluster, with :mod:`.claim_users`, :mod:`.priority_classes`, :mod:`.pod_classifier`, :mod:`.inherited_policies` and
-:mod:`.arrivals`; :mod:`.facts` applies facts to
-it. :mod:`.deciding` makes one round of decisions: :mod:`.readiness` says which groups can be decided, :mod:`.promises`
-takes back what queues promised in vain, :mod:`.ownership` says which groups are decided here. :mod:`.trial` tries
-decisions. :mod:`.overcommit` finds claims without room; :mod:`.explaining`, :mod:`.reporter` and :mod:`.holders` say
+Read :mod:`.scheduler`, which shows what a caller sees. :mod:`.cluster_state`, :mod:`.waiting_groups` and
+:mod:`.records` hold what is known of the cluster, with :mod:`.claim_users`, :mod:`.going_pods`,
+:mod:`.priority_classes`, :mod:`.pod_classifier`, :mod:`.inherited_policies` and :mod:`.arrivals`; :mod:`.known` is what
+others read of it, and :mod:`.facts` applies facts to it. :mod:`.deciding` makes one round of decisions:
+:mod:`.readiness` says which groups can be decided, :mod:`.promises` takes back what queues promised in vain,
+:mod:`.ownership` says which groups are decided here. :mod:`.preemption_round` chooses the groups for which others may
+go, and :mod:`.preempting` finds who goes. :mod:`.trial` tries decisions. :mod:`.overcommit` finds claims without room;
+:mod:`.explaining`, :mod:`.reporter` and :mod:`.holders` say
 why pods wait. What is written where, and by which of several replicas, is the caller's.
 """
 
@@ -15,6 +17,7 @@ from deviceshare.scheduler.explaining import describe
 from deviceshare.scheduler.facts import Applied, Ended
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
+from deviceshare.scheduler.preemption_round import shortened
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
 from deviceshare.scheduler.scheduler import PROMPT_RETRIES, RETRY, MovePlan, Scheduler
 from deviceshare.scheduler.trial import SchedulerTrial, TriedGroup
@@ -37,4 +40,5 @@ __all__ = [
     "SchedulerTrial",
     "TriedGroup",
     "describe",
+    "shortened",
 ]

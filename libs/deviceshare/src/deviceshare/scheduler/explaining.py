@@ -93,7 +93,7 @@ def waiting(pod: PodFact, why: Reason, decision: Decision, now: float, by: str, 
     else:
         reason = describe(why, f"Pod {pod.ref}")
     message = f"{gang}: {reason}" if gang else reason
-    message += f". preemption: {preemption}" if preemption else ""
+    message = f"{message.rstrip('.')}. preemption: {preemption}" if preemption else message
     explanation = pending(pod, message, now, by, why=why, gang=gang)
     return msgspec.structs.replace(explanation, gang_ready=group.ready)
 

@@ -35,8 +35,8 @@ class Preempting:
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         self._table: CandidateTable | None = None
-        self._spared: OrderedDict[str, float] = OrderedDict()
-        """Pods that do not go, and until when, monotonic."""
+        self._spared: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        """Pods that do not go, until when, monotonic, and why."""
 
     @property
     def actions(self) -> list[str]:
@@ -44,16 +44,16 @@ class Preempting:
         configured = self._cluster.allocator.conf.actions
         return list(dict.fromkeys(_ACTIONS[action] for action in configured if action in _ACTIONS))
 
-    def spare(self, uid: str, until: float) -> None:
+    def spare(self, uid: str, until: float, why: str) -> None:
         """Neither let a pod go nor count on its end for a time: it does not go, or may not."""
-        self._spared[uid] = until
+        self._spared[uid] = (until, why)
         self._cluster.mark_moved((uid,))
         if len(self._spared) > MAX_SPARED:
             self._cluster.mark_moved((self._spared.popitem(last=False)[0],))
 
     def end_sparing(self, now: float) -> None:
         """Let the pods go again that were spared until now."""
-        if self._spared and (over := [uid for uid, until in self._spared.items() if until <= now]):
+        if self._spared and (over := [uid for uid, (until, _) in self._spared.items() if until <= now]):
             for uid in over:
                 del self._spared[uid]
             self._cluster.mark_moved(over)
@@ -61,7 +61,7 @@ class Preempting:
     @property
     def spared_until(self) -> float:
         """When the first pod may go again, monotonic; ``inf`` if none is spared."""
-        return min(self._spared.values(), default=inf)
+        return min((until for until, _ in self._spared.values()), default=inf)
 
     def preempt(self, key: GroupKey, now: Now, *, explain: bool) -> Preemption:
         """Return which pods go for a waiting group by the configured actions; ``explain``: see :func:`.preempt`."""
@@ -95,6 +95,11 @@ class Preempting:
                 lambda: (record.fact for record in cluster.pods.values()),
                 [pod.fact for uid in cluster.going if (pod := cluster.pods.get(uid)) and not pod.fact.terminating],
             ),
+            spared=[
+                (pod.fact.node, why)
+                for uid, (_, why) in self._spared.items()
+                if (pod := cluster.pods.get(uid)) is not None
+            ],
             job_budget=lambda group: _job_budget(cluster, cluster.groups[group]),
         )
         with cluster.dispatcher.reservations.enforced(except_for=key):

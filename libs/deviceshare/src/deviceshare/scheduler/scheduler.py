@@ -227,9 +227,16 @@ class Scheduler(Known):
         self._deciding.report_again(self._preemption_round.explained, now)
         return found
 
-    def spare(self, uid: str, until: float) -> None:
-        """Neither let a pod go for others nor count on its end until a monotonic time."""
-        self._preempting.spare(uid, until)
+    def spare(self, uid: str, until: float, why: str) -> None:
+        """Neither let a pod go for others nor count on its end until a monotonic time; ``why``: said of its node."""
+        self._preempting.spare(uid, until, why)
+
+    def nominated(self, uid: str, message: str, now: Now) -> Explanation:
+        """Return the explanation of a nominated pod, which is to be published."""
+        record = self.cluster.pods[uid]
+        record.report(message, now.monotonic)
+        record.explained = True
+        return explaining.pending(record.fact, message, now.wall, self.name)
 
     # Trials
 

@@ -262,7 +262,7 @@ class LedgerWrites:
                 self._scheduler.release(each.node, uid)
                 continue
             record = self._scheduler.pods.get(uid)
-            if record is None:
+            if record is None or each.claim.waits_for:
                 continue
             record.report(placed_on(each.node), now.monotonic)
             # The binder may be done before the acknowledgement arrives: the step ends with the decision.

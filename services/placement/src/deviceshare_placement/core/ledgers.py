@@ -55,7 +55,7 @@ class Ledgers:
         waiting = [claim for claim in record.remove if record.claims[claim].waits_for] if record.remove else []
         before, record.evictions = record.evictions, {each.uid: each for each in ledger.evictions}
         _, new = self._scheduler.claim(node, ledger.claims)
-        if before or ledger.evictions or self._scheduler.cluster.going or self.nominations.any:
+        if before or ledger.evictions or self.nominations.any or any(claim.waits_for for claim in new):
             self.nominations.enter(node, before, at)
             for opened in waiting:
                 if opened in record.claims and not record.claims[opened].waits_for:

@@ -35,7 +35,7 @@ SPARED = Backoff(1.0, 30.0)
 MAX_BLOCKED = 10_000
 """Pods of which it is remembered how often they were blocked."""
 
-_ENDS = {BROKEN: "removed", LATE: "removed"}
+_NOT_GONE, _MAY_NOT_GO = "hold a pod that was evicted and has not gone", "hold a pod that may not be evicted now"
 
 
 @dataclass
@@ -107,15 +107,16 @@ class Nominations:
                 self._spare(pod, eviction, node, now)
 
     def _spare(self, pod: PodRecord, eviction: Eviction, node: str, now: Now) -> None:
-        uid = pod.fact.uid
+        uid, outcome = pod.fact.uid, self._outcome(node, eviction)
+        why = outcome.reason if outcome is not None and outcome.state == BLOCKED else ""
         if self._due(eviction, pod) <= now.wall or (eviction.go and self._blocks(pod, eviction, node)):
-            self._scheduler.spare(uid, now.monotonic + self._scheduler.conf.preemption_timeout)
+            self._scheduler.spare(uid, now.monotonic + self._scheduler.conf.preemption_timeout, why or _NOT_GONE)
         elif self._blocks(pod, eviction, node):
             times = self._blocked.pop(uid, 0)
             self._blocked[uid] = times + 1
             if len(self._blocked) > MAX_BLOCKED:
                 self._blocked.popitem(last=False)
-            self._scheduler.spare(uid, now.monotonic + SPARED.delay(times))
+            self._scheduler.spare(uid, now.monotonic + SPARED.delay(times), why or _MAY_NOT_GO)
 
     def all(self) -> list[Nomination]:
         """Return the nominations, in the order of their first claims."""
@@ -133,6 +134,10 @@ class Nominations:
                 if uid in evictions and evictions[uid][0].claim in nomination.claims:
                     nomination.evictions[uid] = evictions[uid]
         return sorted(found.values(), key=lambda each: min(each.claims))
+
+    def own(self) -> list[Nomination]:
+        """Return those that this replica carries on."""
+        return [each for each in self.all() if self._owns(each.owner)] if self._nodes else []
 
     def changes(self, now: Now, may_write: Callable[[str], bool]) -> list[dict[str, LedgerChange]]:
         """Return for each nomination that goes on how the ledgers of its nodes change, all of them together.
@@ -218,7 +223,7 @@ class Nominations:
         for claim, (_, node) in nomination.claims.items():
             if state == OPEN:
                 changes[node].opened.add(claim)
-            elif state in _ENDS:
+            elif state in (BROKEN, LATE):
                 changes[node].removed.add(claim)
         for uid, (_, node) in nomination.evictions.items():
             (changes[node].going if state == FREE else changes[node].dropped).add(uid)

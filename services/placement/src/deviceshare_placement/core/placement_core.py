@@ -44,6 +44,7 @@ from deviceshare_placement.core.events import FactReceived, LedgerReceived, Outc
 from deviceshare_placement.core.facts import Facts
 from deviceshare_placement.core.ledger_writes import LedgerWrites
 from deviceshare_placement.core.ledgers import BOUND_GRACE, Ledgers
+from deviceshare_placement.core.nomination_reports import NominationReports
 from deviceshare_placement.core.own_work import OwnWork
 
 CLAIM_WITHOUT_POD, CLAIM_NOT_BOUND, CLAIM_WITHOUT_ROOM = "claim without pod", "claim not bound", "claim without room"
@@ -74,6 +75,7 @@ class PlacementCore:
         """Whether the whole cluster has been on the bus once: nothing is decided before."""
         self._traces = ClaimTraces(instance)
         self._ledgers = Ledgers(self.scheduler, self._traces, self._work.owns_node)
+        self._nomination_reports = NominationReports(self.scheduler, self._ledgers.nominations)
         self._borrowing = Borrowing(self.scheduler, self._work.owns_queue)
         self._contention = Contention(self._work.level)
         self._facts = Facts(self.scheduler, self._ledgers, self._work)
@@ -282,6 +284,7 @@ class PlacementCore:
         commands += self._reconcile(now.monotonic)
         nominations = self._ledgers.nominations.changes(now, self._may_write(now.monotonic))
         commands += (Read(Stream.CLUSTER, fact_subject("pod", uid)) for uid in self._ledgers.take_unread())
+        commands += self._nomination_reports.take(now)
         self._borrowing.update(now.monotonic, shared=self._work.others > 0)
         decided = self.scheduler.round(now, self._work, self._contention.paused(now.monotonic))
         preemption = self.scheduler.next_preemption(now, self._work)

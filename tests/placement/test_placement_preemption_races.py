@@ -1,0 +1,279 @@
+"""Random histories of preemption: replicas that lag, conflict and die, budgets that refuse, pods that come and go.
+
+After every event what is held fits, now and with the nominated pods in the place of those that go; nobody is asked or
+evicted without a claim for the place; in the end everything is settled, and nobody has gone in vain without a fault.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from deviceshare.model import (
+    BLOCKED,
+    MAY_GO,
+    Claim,
+    ConfigFact,
+    GroupKey,
+    NodeLedger,
+    Outcome,
+    PodFact,
+    PodGroupFact,
+    PriorityClassFact,
+)
+from msgspec.structs import replace
+from support.builders import card, node, pod, vgpu
+from support.bus_simulation import Binder, Bus, Cluster, Replica, overdrawn
+from support.preemption_scene import conf
+
+CONF = conf("priority gang conformance", off=["gang.enablePreemptable"], StarvationSeconds=0)
+SIZES = (30, 50, 100)
+PRIORITIES = (0, 10, 100)
+STREAMS = ("CLUSTER", "LEDGER", "OUTCOME")
+
+
+class EvictingBinder(Binder):
+    """Answers evictions; ``blocks`` returns whether the next request is refused."""
+
+    def __init__(self, bus: Bus, cluster: Cluster) -> None:
+        super().__init__(bus, cluster)
+        self.known: dict[str, dict[tuple[str, str], Outcome]] = {}
+        self.evicted: dict[str, str] = {}
+        """For each evicted pod the uid of the pod for which it went."""
+        self.blocks = 0
+
+    def evict(self, ledger: NodeLedger) -> Sequence[Outcome]:
+        before = self.known.get(ledger.node, {})
+        known = {}
+        for each in ledger.evictions:
+            key = (each.claim, each.uid)
+            victim = self.cluster.pods.get(each.uid)
+            gone = victim is None or victim.ended or victim.terminating
+            if each.go and not gone:
+                if self.blocks:
+                    self.blocks -= 1
+                    known[key] = Outcome(each.claim, each.uid, BLOCKED, "the budget does not allow it")
+                    continue
+                self.evicted[each.uid] = self._nominated_by(each.claim, each.uid)
+                self.cluster.put(replace(victim, terminating=True))
+            elif not each.go and key not in before and self.blocks and not gone:
+                self.blocks -= 1
+                known[key] = Outcome(each.claim, each.uid, BLOCKED, "the budget does not allow it")
+                continue
+            known[key] = before.get(key) or Outcome(each.claim, each.uid, MAY_GO)
+        self.known[ledger.node] = known
+        return tuple(known.values())
+
+    def _nominated_by(self, claim_id: str, uid: str) -> str:
+        """Return the pod of the claim for which a pod goes: LEDGER has held the claim, and all that was decided."""
+        for _, _, ledger in reversed(self.bus.streams["LEDGER"]):
+            for claim in ledger.claims:
+                if claim.id == claim_id:
+                    assert uid in claim.waits_for
+                    return claim.uid
+        raise AssertionError("evicted without a claim")
+
+
+class History:
+    """One random history."""
+
+    def __init__(self, seed: int, replicas: int, faults: bool) -> None:
+        self.rng, self.faults = Random(seed), faults
+        self.bus = Bus()
+        self.cluster = Cluster(self.bus)
+        self.now = 0.0
+        self.pods = 0
+        self.names = 0
+        self.doomed: set[str] = set()
+        """Pods for whom others may have gone in vain: what they wait for was disturbed."""
+        config = ConfigFact(name="scheduler", text=CONF, source="conf")
+        self.bus.put("CLUSTER", "cluster.config.scheduler", config)
+        for priority in PRIORITIES:
+            fact = PriorityClassFact(name=f"p{priority}", value=priority)
+            self.bus.put("CLUSTER", f"cluster.priorityclass.{fact.name}", fact)
+        for name in "ab":
+            self.cluster.put(node(name, [card(at, node=name, memory=100, slots=3) for at in range(2)]))
+        self.cluster.sync()
+        self.binder = EvictingBinder(self.bus, self.cluster)
+        self.replicas = [self.new_replica() for _ in range(replicas)]
+
+    def new_replica(self) -> Replica:
+        self.names += 1
+        return Replica(self.bus, f"r{self.names}")
+
+    # What happens
+
+    def create(self) -> None:
+        rng = self.rng
+        priority = rng.choice(PRIORITIES)
+        request = vgpu(rng.choice((1, 1, 2)), rng.choice(SIZES))
+        count = rng.choice((1, 1, 1, 2, 3))
+        self.pods += 1
+        gang = f"g{self.pods}" if count > 1 else ""
+        if gang:
+            self.cluster.put(
+                PodGroupFact(
+                    key=GroupKey(f"ns/{gang}"), uid=f"pg-{gang}", min_member=count, queue="default",
+                    priority_class=f"p{priority}", admitted=True, phase="Inqueue", created=float(self.pods),
+                )
+            )  # fmt: skip
+        for at in range(count):
+            name = f"p{self.pods}-{at}"
+            self.cluster.put(
+                pod(name, request, gang=gang, priority=priority, scheduler="volcano", created=float(self.pods))
+            )
+
+    def kubelet(self) -> None:
+        """Let a terminating pod go."""
+        if leaving := sorted(uid for uid, each in self.cluster.pods.items() if each.terminating):
+            self.cluster.remove("pod", self.rng.choice(leaving))
+
+    def end(self) -> None:
+        """Let a bound pod end."""
+        if bound := sorted(uid for uid, each in self.cluster.pods.items() if each.node):
+            self.cluster.remove("pod", self.rng.choice(bound))
+
+    def delete_waiting(self) -> None:
+        if waiting := sorted(uid for uid, each in self.cluster.pods.items() if not each.node):
+            uid = self.rng.choice(waiting)
+            self.doom(self.cluster.pods[uid])
+            self.cluster.remove("pod", uid)
+
+    def doom(self, fact: PodFact) -> None:
+        self.doomed |= {uid for uid, each in self.cluster.pods.items() if each.group == fact.group} | {fact.uid}
+
+    def kill(self) -> None:
+        self.replicas[self.rng.randrange(len(self.replicas))] = self.new_replica()
+
+    def step(self) -> None:
+        rng, replica = self.rng, self.rng.choice(self.replicas)
+        self.now += rng.choice((0.0, 0.01, 0.3))
+        match rng.choices(range(11), (12, 12, 3, 3, 4, 1, 1, 1, 1, 6, 1))[0]:
+            case 0:
+                replica.read(rng.choice(STREAMS), rng.randint(1, 6), self.now)
+            case 1:
+                replica.tick(self.now)
+            case 2:
+                if replica.answers:
+                    replica.answer(rng.randrange(len(replica.answers)), self.now)
+            case 3:
+                self.binder.work(skip=rng.random() < 0.3)
+            case 4:
+                self.kubelet()
+            case 5:
+                self.create()
+            case 6:
+                self.end()
+            case 7 if self.faults:
+                self.delete_waiting()
+            case 8 if self.faults:
+                self.kill()
+            case 9:
+                if replica.read_backs:
+                    replica.read_back(0, self.now)
+            case 10 if self.faults:
+                self.binder.blocks += rng.randint(0, 2)
+        self.check()
+
+    def drain(self) -> None:
+        """Let everything happen that is due, until nothing does."""
+        self.binder.blocks = 0
+        idle = 0
+        for _ in range(5000):
+            for replica in self.replicas:
+                for stream in STREAMS:
+                    replica.read(stream, 1000, self.now)
+                while replica.answers:
+                    replica.answer(0, self.now)
+                while replica.read_backs:
+                    replica.read_back(0, self.now)
+                for stream in STREAMS:
+                    replica.read(stream, 1000, self.now)
+                before = len(self.bus.streams["LEDGER"])
+                replica.tick(self.now)
+                idle = 0 if len(self.bus.streams["LEDGER"]) > before else idle
+            while self.binder.busy:
+                self.binder.work()
+                idle = 0
+            self.check()
+            if any(each.terminating for each in self.cluster.pods.values()):
+                self.kubelet()
+                idle = 0
+            idle += 1
+            self.now += 1.0
+            if idle > 60:
+                return
+        raise AssertionError("it does not settle")
+
+    # What holds
+
+    def waiting_claims(self, ledgers: dict[str, NodeLedger]) -> list[tuple[str, Claim]]:
+        return [(name, claim) for name, ledger in ledgers.items() for claim in ledger.claims if claim.waits_for]
+
+    def check(self) -> None:
+        ledgers = self.bus.ledgers()
+        assert not overdrawn(self.cluster, ledgers)
+        waiting = self.waiting_claims(ledgers)
+        going = {uid for _, claim in waiting for uid in claim.waits_for}
+        opened = {
+            name: replace(
+                ledger,
+                claims=tuple(replace(claim, waits_for=()) for claim in ledger.claims if claim.uid not in going),
+            )
+            for name, ledger in ledgers.items()
+        }
+        gone = {uid: each for uid, each in self.cluster.pods.items() if uid in going}
+        for uid in gone:
+            del self.cluster.pods[uid]
+        try:
+            assert not overdrawn(self.cluster, opened)
+        finally:
+            self.cluster.pods |= gone
+        evictions = [each for ledger in ledgers.values() for each in ledger.evictions]
+        assert len({each.uid for each in evictions}) == len(evictions)
+        claims = {claim.id: claim for _, claim in waiting}
+        preemptors = {claim.uid for _, claim in waiting}
+        assert not preemptors & going
+        for each in evictions:
+            assert each.uid in claims[each.claim].waits_for
+            preemptor, victim = self.cluster.pods.get(claims[each.claim].uid), self.cluster.pods.get(each.uid)
+            if preemptor is not None and victim is not None:
+                assert victim.priority < preemptor.priority
+        for waits_for in {claim.waits_for for _, claim in waiting}:
+            of = [each for each in evictions if each.uid in waits_for]
+            assert len({each.go for each in of}) <= 1
+
+    def check_settled(self) -> None:
+        ledgers = self.bus.ledgers()
+        assert not self.waiting_claims(ledgers)
+        assert not any(ledger.evictions for ledger in ledgers.values())
+        placed = {claim.uid for ledger in ledgers.values() for claim in ledger.claims}
+        for uid, each in self.cluster.pods.items():
+            assert bool(each.node) == (uid in placed), each.name
+        # Nothing is left that a replica would do which has just started.
+        self.bus.streams["CLUSTER"] = [
+            (sequence, subject, message) for sequence, (_, subject, message) in
+            enumerate(self.bus.latest("CLUSTER"), 1)
+        ]  # fmt: skip
+        successor = self.new_replica()
+        for stream in STREAMS:
+            successor.read(stream, 10_000, self.now)
+        writes = len(self.bus.streams["LEDGER"])
+        for _ in range(5):
+            successor.tick(self.now)
+            self.now += 1.0
+        assert len(self.bus.streams["LEDGER"]) == writes, "a new replica finds something to do"
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("faults", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_held_fits_and_everything_settles(seed: int, faults: bool, replicas: int) -> None:
+    history = History(seed, replicas, faults)
+    for _ in range(400):
+        history.step()
+    history.drain()
+    history.check_settled()
+    if not faults:
+        for victim, preemptor in history.binder.evicted.items():
+            fact = history.cluster.pods.get(preemptor)
+            assert fact is None or fact.node, f"{victim} has gone in vain"
