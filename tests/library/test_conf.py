@@ -278,10 +278,20 @@ def test_without_any_configuration_work_is_done_in_the_usual_order():
 
 
 def test_actions_and_plugins_that_are_not_evaluated_are_named():
-    conf = parse_conf("actions: allocate, reclaim\ntiers: [{plugins: [{name: tdm}, {name: drf}]}]", "File conf.yaml")
-    assert conf.actions == ("allocate", "reclaim")
+    conf = parse_conf("actions: allocate, shuffle\ntiers: [{plugins: [{name: tdm}, {name: drf}]}]", "File conf.yaml")
+    assert conf.actions == ("allocate", "shuffle")
     assert [warning for warning in conf.warnings if "not evaluated" in warning] == [
-        "File conf.yaml, line 1, column 10: actions: the action 'reclaim' is not evaluated and has no effect",
+        "File conf.yaml, line 1, column 10: actions: the action 'shuffle' is not evaluated and has no effect",
         "File conf.yaml, line 2, column 27: tiers[0].plugins[0].name: "
         "the plugin 'tdm' is not evaluated and has no effect",
     ]
+
+
+def test_times_of_preemption_are_read():
+    usual = parse_conf("actions: preempt", "conf.yaml")
+    assert (usual.preemption_timeout, usual.preemption_delay) == (300.0, 0.0)
+    text = "[{name: deviceshare, arguments: {deviceshare.%s: %s}}]"
+    assert parse_conf(text % ("PreemptionTimeoutSeconds", 60), "conf.yaml").preemption_timeout == 60.0
+    assert parse_conf(text % ("PreemptionDelaySeconds", 5), "conf.yaml").preemption_delay == 5.0
+    with pytest.raises(ConfigError, match="PreemptionDelaySeconds"):
+        parse_conf(text % ("PreemptionDelaySeconds", -1), "conf.yaml")

@@ -42,7 +42,7 @@ def test_a_nomination_is_withdrawn_if_a_pod_may_not_go():
     core.settled()
     core.answers(BLOCKED)
     core.settled()
-    assert core.evictions() == {"two": False}  # nobody has gone; another pod may
+    assert core.evictions() == {"two": False}  # none has gone; another pod may
     core.answers(BLOCKED)
     core.settled()
     assert (core.waiting(), core.evictions()) == ({}, {})
@@ -71,7 +71,7 @@ def test_a_pod_that_is_deleted_takes_its_nomination_with_it():
     assert (core.waiting(), core.evictions()) == ({}, {})
 
 
-def test_without_a_configured_action_nobody_goes():
+def test_without_a_configured_action_no_pod_goes():
     from support.preemption_scene import conf
 
     core = full(conf=conf("priority gang conformance", actions="enqueue, allocate, backfill"))

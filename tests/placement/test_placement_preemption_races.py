@@ -1,7 +1,7 @@
 """Random histories of preemption: replicas that lag, conflict and die, budgets that refuse, pods that come and go.
 
-After every event what is held fits, now and with the nominated pods in the place of those that go; nobody is asked or
-evicted without a claim for the place; in the end everything is settled, and nobody has gone in vain without a fault.
+After every event what is held fits, now and with the nominated pods in the place of those that go; no pod is asked or
+evicted without a claim for the place; in the end everything is settled, and no pod has gone in vain without a fault.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """For which of the waiting groups it is looked now whether pods may go for them.
 
-One group gets room in a round, since the next search has to see what the first one took. A group for which nobody goes
+One group gets room in a round, since the next search has to see what the first one took. A group for which no pod goes
 is looked at again when something has changed, after a pause that grows.
 """
 
@@ -23,7 +23,7 @@ MAX_SEARCHES = 4
 MAX_REFUSED = 10_000
 """Classes of jobs, and groups that wait for the configured delay, that are remembered."""
 EXPLAIN_INTERVAL = 10.0
-"""Seconds between two diagnoses why nobody goes for jobs that are alike: a diagnosis looks at all pods."""
+"""Seconds between two diagnoses why no pod goes for jobs that are alike: a diagnosis looks at all pods."""
 
 
 class _Refusal(NamedTuple):
@@ -35,7 +35,7 @@ class _Refusal(NamedTuple):
 
 
 class PreemptionRound:
-    """Chooses the groups, and remembers for which of them nobody goes. Times are monotonic."""
+    """Chooses the groups, and remembers for which of them no pod goes. Times are monotonic."""
 
     def __init__(self, cluster: ClusterState, preempting: Preempting) -> None:
         self._cluster = cluster
@@ -47,7 +47,7 @@ class PreemptionRound:
         """:attr:`.ClusterState.changes` when all that is due had been looked at."""
         self._due = inf
         self.explained: list[JobClass] = []
-        """The job classes for which it was found why nobody goes, since the last call of :meth:`decide`."""
+        """The job classes for which it was found why no pod goes, since the last call of :meth:`decide`."""
 
     def due(self) -> Iterator[float]:
         """Yield when :meth:`decide` has something to do without further events."""

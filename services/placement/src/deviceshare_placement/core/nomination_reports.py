@@ -15,26 +15,26 @@ class NominationReports:
     def __init__(self, scheduler: Scheduler, nominations: Nominations) -> None:
         self._scheduler = scheduler
         self._nominations = nominations
-        self._told: dict[str, tuple[str, str]] = {}
+        self._reported: dict[str, tuple[str, str]] = {}
         """Of each nominated pod, by uid, the node and the last message; bounded by the ledgers."""
 
     def take(self, now: Now) -> list[Command]:
         """Return what is to be published now."""
-        if not (self._told or self._nominations.any):
+        if not (self._reported or self._nominations.any):
             return []
-        told, self._told = self._told, {}
+        reported, self._reported = self._reported, {}
         commands: list[Command] = []
         for nomination in self._nominations.own():
             waits_for = self._waits_for(nomination)
             for claim, node in nomination.claims.values():
                 message = f"nominated on {node}; waits for {waits_for}"
-                self._told[claim.uid] = (node, message)
+                self._reported[claim.uid] = (node, message)
                 pod = self._scheduler.pods.get(claim.uid)
-                if pod is None or told.pop(claim.uid, None) == (node, message):
+                if pod is None or reported.pop(claim.uid, None) == (node, message):
                     continue
                 commands.append(publishing.publish(self._scheduler.nominated(claim.uid, message, now)))
                 commands.append(RecordStep(claim.uid, pod.fact.ref, "nominated", node, message))
-        for uid, (node, _) in told.items():
+        for uid, (node, _) in reported.items():
             pod, opened = self._scheduler.pods.get(uid), self._scheduler.claim_on(node, uid)
             if pod is not None and opened is not None and not opened.waits_for:
                 pod.report(placed_on(node), now.monotonic)
