@@ -170,7 +170,8 @@ class Player:
     @property
     def waiting(self) -> dict[PodUid, tuple[PodFact, str]]:
         """The pods without a node, with the reason why they wait, by uid."""
-        waits = (record.fact for record in self.scheduler.pods.values() if record.waits)
+        known = self.scheduler
+        waits = (record.fact for uid, record in known.pods.items() if record.waits or known.is_nominated(uid))
         return {fact.uid: (self._pods[fact.uid], self._reason(fact)) for fact in waits}
 
     def _reason(self, pod: PodFact) -> str:
@@ -210,7 +211,9 @@ class Player:
             for write in command.writes:
                 ledger: NodeLedger = write.message
                 self._ledgers[ledger.node] = ledger
-                new += ((ledger.node, each) for each in ledger.claims if each.decided_by == "simulation")
+                # A pod for which others have to go waits: nothing ends here.
+                own = (each for each in ledger.claims if each.decided_by == "simulation" and not each.waits_for)
+                new += ((ledger.node, each) for each in own)
             self._sequence += len(command.writes)
             self._send(Written(command.token, self._sequence))
         fresh = [(node, claim) for node, claim in new if PodUid(claim.uid) not in self.placed]

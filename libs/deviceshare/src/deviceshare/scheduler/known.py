@@ -61,6 +61,11 @@ class Known:
         """Return a pod's claim on a node, or None."""
         return self.cluster.claim_on(node, uid)
 
+    def is_nominated(self, uid: str) -> bool:
+        """Return whether a pod has a claim that waits for other pods to go."""
+        ledgers = self.cluster.ledgers
+        return any(ledgers[node].claims[claim].waits_for for claim, node in self.claims_of(uid).items())
+
     @property
     def conf(self) -> SchedulerConf:
         """The configuration by which it decides."""

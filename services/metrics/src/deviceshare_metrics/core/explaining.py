@@ -41,8 +41,8 @@ def _last_decision(
     """Return why a pod is where it is, from its claim, or why it waits, from EXPLAIN.
 
     On EXPLAIN a pod that was placed may have a message that says why it waited before. Placement publishes there why it
-    was placed when it has ended and its claim is removed, and for whom a nominated pod waits; earlier versions did so when
-    they placed it.
+    was placed when it has ended and its claim is removed, and for which pods a nominated one waits; earlier versions
+    did so when they placed it.
     """
     if pod is None or pod.node is None or (claim is not None and claim.waits_for):
         return published
