@@ -1,7 +1,22 @@
 """Pods that go for others: nominate, ask, go, open; and what ends a nomination before."""
 
+import pytest
+from deviceshare.model import (
+    BOUND,
+    GroupKey,
+    NodeLedger,
+    PodDisruptionBudgetFact,
+    PodGroupFact,
+    PriorityClassFact,
+    QueueFact,
+    Requirement,
+)
+from deviceshare_bus.messages import subjects
+from deviceshare_placement.core.claims import INTER_POD
+from msgspec.structs import replace
 from support.builders import node
-from support.preemption_play import BLOCKED, PreemptionPlay
+from support.preemption_play import BLOCKED, MAY_GO, PreemptionPlay
+from support.preemption_scene import conf, cpu
 
 
 def full(**rest) -> PreemptionPlay:
@@ -72,35 +87,31 @@ def test_a_pod_that_is_deleted_takes_its_nomination_with_it():
 
 
 def test_without_a_configured_action_no_pod_goes():
-    from support.preemption_scene import conf
-
     core = full(conf=conf("priority gang conformance", actions="enqueue, allocate, backfill"))
     core.waits("new")
     core.settled()
     assert core.places() == {}
 
 
-def test_a_gang_goes_on_several_nodes_at_once():
-    from deviceshare.model import GroupKey, PodGroupFact, PriorityClassFact
+GANG = PodGroupFact(
+    key=GroupKey("ns/g"), uid="pg", min_member=2, queue="default", priority_class="high", admitted=True, phase="Inqueue"
+)
+HIGH = PriorityClassFact(name="high", value=100)
 
-    core = PreemptionPlay(node("a", cpu=1000), node("b", cpu=1000))
+
+def gang() -> PreemptionPlay:
+    """Return a core with a gang that is nominated on two full nodes."""
+    core = PreemptionPlay(node("a", cpu=1000), node("b", cpu=1000), facts=[HIGH, GANG])
     core.runs("one", "a")
     core.runs("two", "b")
-    core.put(PriorityClassFact(name="high", value=100))
-    core.put(
-        PodGroupFact(
-            key=GroupKey("ns/g"),
-            uid="pg",
-            min_member=2,
-            queue="default",
-            priority_class="high",
-            admitted=True,
-            phase="Inqueue",
-        )
-    )
     core.waits("new-0", gang="g")
     core.waits("new-1", gang="g")
     core.settled()
+    return core
+
+
+def test_a_gang_goes_on_several_nodes_at_once():
+    core = gang()
     assert core.evictions() == {"one": False, "two": False}
     assert core.waiting() == {"new-0": ["one", "two"], "new-1": ["one", "two"]}
     core.answers("may go", "one")
@@ -115,3 +126,358 @@ def test_a_gang_goes_on_several_nodes_at_once():
     core.ends("two")
     core.settled()
     assert core.waiting() == {"new-0": [], "new-1": []}
+
+
+def test_a_gang_of_which_a_pod_is_deleted_is_withdrawn_as_a_whole():
+    core = gang()
+    core.answers()
+    core.settled()
+    core.ends("new-1")
+    core.settled()
+    assert (core.waiting(), core.evictions()) == ({}, {})
+
+
+def test_a_gang_whose_node_takes_no_pods_any_more_is_withdrawn_as_a_whole():
+    core = gang()
+    core.put(node("b", cpu=1000, unschedulable=True))
+    core.settled()
+    assert (core.waiting(), core.evictions()) == ({}, {})
+
+
+def test_more_pods_of_a_gang_wait_until_its_minimum_is_open():
+    core = gang()
+    core.put(node("c", cpu=1000))
+    core.waits("new-2", gang="g")
+    core.settled()
+    assert "new-2" not in core.waiting()
+    core.answers()
+    core.settled()
+    core.ends("one")
+    core.ends("two")
+    core.settled()
+    assert core.waiting() == {"new-0": [], "new-1": [], "new-2": []}
+
+
+# Recovery
+
+
+STEPS = ("nominated", "asked", "going", "terminating", "one gone", "all gone")
+
+
+def at(step: str) -> PreemptionPlay:
+    """Return a core with a nominated gang that has come so far."""
+    core = gang()
+    reached = STEPS[: STEPS.index(step) + 1]
+    if "asked" in reached:
+        core.answers(MAY_GO)
+    if "going" in reached:
+        core.settled()
+    if "terminating" in reached:
+        core.terminates("one")
+        core.terminates("two")
+    if "one gone" in reached:
+        core.ends("one")
+    if "all gone" in reached:
+        core.ends("two")
+    return core
+
+
+def finish(core: PreemptionPlay) -> None:
+    """Do all that is left to do outside of placement."""
+    core.settled()
+    core.answers()
+    core.settled()
+    if core.evictions():
+        assert set(core.evictions().values()) == {True}
+    for name in ("one", "two"):
+        if name in core.pods:
+            core.ends(name)
+    core.settled()
+
+
+@pytest.mark.parametrize("order", [("CLUSTER", "LEDGER", "OUTCOME"), ("OUTCOME", "LEDGER", "CLUSTER")])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_successor_goes_on_where_a_nomination_stands(step, order):
+    core = at(step).restarted(order=order)
+    out = core.decided()
+    for uid in out.pods_read:
+        core.pod_read(uid)
+    finish(core)
+    assert core.waiting() == {"new-0": [], "new-1": []}
+    assert core.evictions() == {}
+
+
+def test_pods_that_are_gone_at_the_start_are_asked_for_before_their_room_is_used():
+    core = at("all gone").restarted()
+    out = core.tick()
+    assert sorted(out.pods_read) == ["uid-one", "uid-two"]
+    assert not out.writes
+    core.pod_read("uid-one")
+    assert not core.tick().writes
+    core.pod_read("uid-two")
+    core.settled()
+    assert core.waiting() == {"new-0": [], "new-1": []}
+
+
+def test_a_write_of_a_nomination_that_conflicts_is_decided_again():
+    core = full()
+    core.waits("new")
+    (write,) = core.tick().writes
+    core.conflict(write)
+    core.read_back("a", 0)
+    assert core.places() == {}
+    core.settled()
+    assert core.evictions() == {"one": False}
+
+
+def test_two_replicas_do_not_take_one_pod_for_two():
+    core = full()
+    core.waits("new")
+    core.waits("other", priority=101)
+    (write,) = core.tick().writes
+    other = core.core.scheduler
+    assert other.ledger("a").evictions == {}
+    # The second write of the node conflicts; the winner's ledger is read.
+    core.conflict(write)
+    ledger = write.writes[0].message
+    (eviction,), (claim,) = ledger.evictions, ledger.claims
+    theirs = replace(claim, id="q-1", uid="uid-third", name="third")
+    core.others_write(replace(ledger, claims=(theirs,), evictions=(replace(eviction, claim="q-1"),)))
+    core.read_back("a", core.sequence)
+    core.settled()
+    assert core.evictions() == {"one": False, "two": False}
+    assert [each.claim for _, each in core.all_evictions() if each.name == "one"] == ["q-1"]
+
+
+# What does not belong together any more
+
+
+def test_an_eviction_without_a_claim_is_removed_after_a_time():
+    core = full()
+    core.waits("new")
+    core.settled()
+    ledger = core.ledger_events()[0].ledger
+    core.others_write(replace(ledger, claims=()))
+    core.ends("new")
+    core.settled()
+    assert core.evictions() == {"one": False}
+    assert core.due is not None
+    assert core.due <= 10.0
+    core.settled(after=10.0)
+    assert core.evictions() == {}
+
+
+def test_a_claim_that_waits_for_a_pod_without_an_eviction_is_removed_after_a_time():
+    core = full()
+    core.waits("new")
+    core.settled()
+    ledger = core.ledger_events()[0].ledger
+    core.others_write(replace(ledger, evictions=()))
+    core.settled()
+    assert core.waiting() == {"new": ["one"]}
+    core.settled(after=10.0)
+    assert core.evictions() == {"one": False}  # it is nominated again
+
+
+def test_an_open_claim_is_kept_rather_than_a_nominated_one():
+    core = full()
+    core.put(node("b", cpu=1000))
+    core.runs("three", "b", priority=200)
+    core.waits("new")
+    core.settled()
+    ((_, claim),) = core.claims()
+    theirs = replace(claim, id="q-1", waits_for=(), decided_at=claim.decided_at + 5)
+    core.ends("three")
+    core.others_write(NodeLedger(node="b", claims=(theirs,)))
+    core.settled()
+    assert core.places() == {"new": "b"}
+    assert core.evictions() == {}
+
+
+def test_a_node_that_is_deleted_takes_its_nominations_with_it():
+    core = full()
+    core.waits("new")
+    core.settled()
+    core.remove("node", "a")
+    core.settled()
+    assert (core.waiting(), core.evictions()) == ({}, {})
+
+
+def test_a_claim_that_another_replica_has_opened_is_withdrawn_with_the_binder():
+    core = full()
+    core.waits("new")
+    core.settled()
+    ledger = core.ledger_events()[0].ledger
+    core.put(node("a", cpu=2000, unschedulable=True))
+    opened = replace(ledger, claims=(replace(ledger.claims[0], waits_for=()),), evictions=())
+    core.others_write(opened)
+    core.settled()
+    assert [claim.withdraw for _, claim in core.claims()] == [True]
+
+
+# Time
+
+
+@pytest.mark.parametrize("terminating", [True, False])
+def test_a_pod_that_does_not_go_in_time_is_spared_and_another_one_goes(terminating):
+    core = full()
+    core.waits("new")
+    core.settled()
+    core.answers()
+    core.settled()
+    if terminating:
+        core.terminates("one")
+    core.settled(after=325.0)
+    assert core.evictions() == {"one": True}
+    assert core.due is not None
+    assert core.due <= 10.0
+    core.settled(after=10.0)
+    assert core.evictions() == {"two": False}
+
+
+def test_pods_go_only_after_the_configured_delay():
+    core = full(conf=conf("priority gang conformance", PreemptionDelaySeconds=60))
+    core.waits("new")
+    core.settled()
+    assert core.evictions() == {}
+    assert core.due is not None
+    core.settled(after=core.due)
+    for _ in range(100):
+        if core.evictions():
+            break
+        core.settled(after=core.due or 1.0)
+    assert core.now >= 160.0
+    assert core.evictions() == {"one": False}
+
+
+def test_a_group_for_which_no_pod_goes_is_looked_at_again_when_one_of_lower_priority_is_bound():
+    core = PreemptionPlay(node("a", cpu=1000))
+    core.runs("one", "a", priority=200)
+    core.waits("new")
+    core.settled()
+    core.settled(after=60.0)
+    assert core.evictions() == {}
+    assert core.due is None
+    core.put(node("b", cpu=1000))
+    core.runs("two", "b", priority=5)
+    core.settled()
+    core.settled(after=1.0)
+    assert core.evictions() == {"two": False}
+
+
+# Queues and budgets
+
+
+def test_queues_count_the_pods_that_come_and_not_those_that_go():
+    core = PreemptionPlay(node("a", cpu=2000), facts=[QueueFact(name="default", capability={"cpu": 2000})])
+    core.runs("one", "a")
+    core.runs("two", "a", priority=10)
+    core.waits("new", cpu(1000))
+    core.settled()
+
+    def allocated() -> dict[str, int]:
+        return dict(core.core.scheduler.cluster.accounts.account("default").allocated)
+
+    assert allocated()["cpu"] == 2000
+    core.answers()
+    core.settled()
+    core.terminates("one")
+    assert allocated()["cpu"] == 2000
+    core.ends("one")
+    core.settled()
+    assert allocated()["cpu"] == 2000
+    core.ends("new")
+    core.settled()
+    assert allocated()["cpu"] == 1000
+
+
+def test_pods_that_are_to_go_use_up_their_budget():
+    budget = PodDisruptionBudgetFact(key="ns/b", selector=(Requirement("app", "In", ("x",)),), allowed=1)
+    core = PreemptionPlay(node("a", cpu=1000), node("b", cpu=1000), facts=[budget])
+    for name, where in (("one", "a"), ("two", "b")):
+        core.runs(name, where, labels=(("app", "x"),))
+    core.waits("new")
+    core.waits("other")
+    core.settled()
+    core.settled(after=30.0)
+    assert len(core.evictions()) == 1
+
+
+def test_reclaim_is_written_together_with_the_ledger_that_all_replicas_expect():
+    queues = [QueueFact(name="default", weight=1), QueueFact(name="other", weight=1)]
+    actions = "enqueue, allocate, reclaim"
+    core = PreemptionPlay(node("a", cpu=2000), conf=conf("priority proportion", actions=actions), facts=queues)
+    core.runs("one", "a")
+    core.runs("two", "a")
+    core.pods["new"] = replace(core.waits("new"), queue="other")
+    core.put(core.pods["new"])
+    (write,) = core.tick().writes
+    assert {each.subject for each in write.writes} == {subjects.ledger("a"), subjects.ledger(INTER_POD)}
+    (eviction,) = [each for ledger in write.writes for each in ledger.message.evictions]
+    assert eviction.action == "reclaim"
+
+
+# Reasons
+
+
+def test_a_nominated_pod_says_for_which_pods_it_waits():
+    core = full()
+    core.waits("new")
+    core.written(core.tick())
+    assert core.tick().messages == ["nominated on a; waits for ns/one (asked whether it may go)"]
+    core.answers()
+    core.written(core.tick())
+    assert core.tick().messages == ["nominated on a; waits for ns/one (to be evicted)"]
+    core.terminates("one")
+    out = core.tick()
+    assert out.messages == ["nominated on a; waits for ns/one (terminating)"]
+    assert [each.name for each in out.steps] == ["nominated"]
+    core.ends("one")
+    core.written(core.tick())
+    assert [each.name for each in core.tick().steps] == ["claimed"]
+
+
+def test_a_pod_for_which_no_pod_goes_says_why():
+    core = PreemptionPlay(node("a", cpu=1000), node("b", cpu=1000))
+    core.runs("one", "a", priority=200)
+    core.runs("two", "b")
+    core.waits("new")
+    core.settled()
+    core.now += 5.0
+    core.answers(BLOCKED, reason="protected by PodDisruptionBudget ns/b")
+    core.written(core.tick())
+    (message,) = core.tick().messages
+    why = "1 hold no pod of lower priority, 1 protected by PodDisruptionBudget ns/b"
+    assert message.endswith(f"preemption: 0/2 nodes are available: {why}"), message
+
+
+def test_a_pod_waits_for_those_that_are_terminating_and_no_other_goes():
+    core = full()
+    core.terminates("two")
+    core.waits("new")
+    core.settled()
+    assert core.evictions() == {}
+    core.ends("two")
+    core.settled()
+    assert core.places() == {"new": "a"}
+
+
+def test_a_pod_with_a_claim_that_is_bound_is_a_victim_as_well():
+    core = PreemptionPlay(node("a", cpu=1000))
+    low = core.waits("low", priority=0)
+    core.settled()
+    ((where, claim),) = core.claims()
+    core.outcome(claim, BOUND, node=where)
+    core.pods["low"] = replace(low, node="a", held=claim.grants, running=True)
+    core.put(core.pods["low"])
+    core.waits("new")
+    core.settled()
+    assert core.evictions() == {"low": False}
+    core.outcomes_of["a"] = {}
+    core.answers()
+    core.settled()
+    core.terminates("low")
+    core.ends("low")
+    core.settled()
+    assert core.places() == {"new": "a"}
+    assert core.waiting() == {"new": []}

@@ -3,8 +3,19 @@
 from collections.abc import Iterable
 from typing import Any
 
-from deviceshare.model import BLOCKED, MAY_GO, AnyFact, Claim, ConfigFact, Eviction, NodeOutcomes, Outcome, PodFact
-from deviceshare_placement.core import OutcomesReceived
+from deviceshare.model import (
+    BLOCKED,
+    MAY_GO,
+    AnyFact,
+    Claim,
+    ConfigFact,
+    Eviction,
+    NodeLedger,
+    NodeOutcomes,
+    Outcome,
+    PodFact,
+)
+from deviceshare_placement.core import LedgerReceived, OutcomesReceived, PlacementCore
 from msgspec.structs import replace
 from support.builders import pod
 from support.played import Commands, Played
@@ -15,9 +26,10 @@ class PreemptionPlay(Played):
     """Nodes with pods of 1000 millicores each unless another request is given."""
 
     def __init__(self, *nodes: AnyFact, conf: str = USUAL, facts: Iterable[AnyFact] = (), synced: bool = True) -> None:
-        super().__init__(*nodes, synced=False, empty=not nodes)
+        super().__init__(synced=False, empty=True)
         self.pods: dict[str, PodFact] = {}
-        self.put(ConfigFact(name="scheduler", text=conf, source="conf"), *facts)
+        self.config = (*nodes, ConfigFact(name="scheduler", text=conf, source="conf"), *facts)
+        self.put(*self.config)
         if synced:
             self.sync()
             self.caught_up()
@@ -86,6 +98,42 @@ class PreemptionPlay(Played):
     @property
     def outcomes_of(self) -> dict[str, dict[tuple[str, str], Outcome]]:
         return self.__dict__.setdefault("_outcomes_of", {})
+
+    def restarted(self, *, order: tuple[str, ...] = ("CLUSTER", "LEDGER", "OUTCOME")) -> "PreemptionPlay":
+        """Return the core of a successor, which has read all messages in this order."""
+        core = PreemptionPlay.__new__(PreemptionPlay)
+        Played.__init__(core, synced=False, empty=True)
+        core.core, core.now, core.sequence = PlacementCore("q", "q"), self.now, 1000
+        core.pods, core.config = dict(self.pods), self.config
+        core.__dict__["_outcomes_of"] = {node: dict(known) for node, known in self.outcomes_of.items()}
+        reads = {
+            "CLUSTER": lambda: (core.put(*self.config, *self.pods.values()), core.sync()),
+            "LEDGER": lambda: [core.send(each) for each in self.ledger_events()],
+            "OUTCOME": lambda: [
+                core.send(OutcomesReceived(node, NodeOutcomes(node=node, outcomes=tuple(known.values()))))
+                for node, known in self.outcomes_of.items()
+            ],
+        }
+        for stream in order:
+            reads[stream]()
+        core.caught_up()
+        return core
+
+    def ledger_events(self) -> list[LedgerReceived]:
+        """Return the ledgers as they are read."""
+        return [
+            LedgerReceived(
+                node,
+                number,
+                NodeLedger(node=node, claims=tuple(record.claims.values()), evictions=tuple(record.evictions.values())),
+            )
+            for number, (node, record) in enumerate(self.core.scheduler.ledgers.items(), 1)
+        ]
+
+    def others_write(self, ledger: NodeLedger) -> None:
+        """Let another replica write a ledger."""
+        self.sequence += 1
+        self.send(LedgerReceived(ledger.node, self.sequence, ledger))
 
     def settled(self, after: float = 0.0) -> None:
         """Tick and acknowledge until nothing is written any more."""
