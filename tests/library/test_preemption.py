@@ -64,6 +64,17 @@ def test_nothing_is_changed_by_the_answer():
 # Gangs
 
 
+@pytest.mark.parametrize(("taken", "victims"), [([], []), (["low"], ["low-0"])])
+def test_pods_of_a_gang_get_the_cards_on_which_all_of_them_fit(taken, victims):
+    scene = PreemptionScene(node("a", [card(at, node="a", memory=12_000) for at in range(3)]))
+    for name in taken:
+        scene.job(name, vgpu(1, 8000))
+        scene.bind()
+    # On the first two cards that come, two of them leave one card for the third.
+    scene.job("gang", vgpu(2, 6000), 3, level="high", minimum=3)
+    assert scene.victims("gang") == victims
+
+
 @pytest.mark.parametrize(("minimum", "victims"), [(2, 1), (3, 3)])
 def test_a_gang_keeps_its_minimum_or_goes_whole(minimum, victims):
     scene = PreemptionScene(node("a", cpu=1000), node("b", cpu=2000))

@@ -260,6 +260,13 @@ class Allocator(NodeTable):
         pod_class = self._pod_classes.read(request)
         return pod_class.resources + pod_class.counted
 
+    def cards(self, request: PodRequest) -> int:
+        """Return how many cards of its node a pod gets at most."""
+        return sum(
+            max(sum(cards.count for cards in demand.cards) for _, demand in card_request.answers)
+            for card_request in self._pod_classes.read(request).card_requests
+        )
+
     # Diagnosis
 
     def why_not(self, request: PodRequest) -> Unplaceable:

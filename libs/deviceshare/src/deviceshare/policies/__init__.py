@@ -26,4 +26,4 @@ def card_policy(name: str) -> CardPolicy:
     return CARD_POLICIES.get(name, NO_POLICY)
 
 
-__all__ = ["CARD_POLICIES", "POLICIES", "QUEUE_POLICIES", "CardPolicy", "card_policy"]
+__all__ = ["CARD_POLICIES", "POLICIES", "QUEUE_POLICIES", "SPREAD", "CardPolicy", "card_policy"]

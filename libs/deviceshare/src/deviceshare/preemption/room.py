@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from deviceshare.allocation import Allocator
 from deviceshare.model import PodFact, PodRequest
+from deviceshare.policies import SPREAD
 from deviceshare.preemption.candidates import Candidate, Preemptor
 from deviceshare.queueing import Decision, Group, Queues, decide
 from deviceshare.state import Holding, Trial
@@ -31,8 +32,10 @@ class Room:
         self._queues = queues
         self._preemptor = preemptor
         self._leaving = tuple(leaving)
-        self._orders = _orders(preemptor.group)
-        """The group with its pods in the orders in which they are tried: one may fit where another does not."""
+        self._ways = _ways(allocator, preemptor.group)
+        """The group in the ways in which it is tried: one may fit where another does not."""
+        self._counted = {pod.uid: pod.ask for pod in self._ways[-1].pods}
+        """The requests by which :meth:`gain` counts pods, by their uid."""
         self._trial = Trial(allocator.undo_log, queues.undo_log)
         self._placed: dict[str, list[PodFact]] = {}
         """The pods that fit into free room, by node."""
@@ -46,7 +49,7 @@ class Room:
     @property
     def mixed(self) -> bool:
         """Whether pods of the group have different requests, so that what fits depends on their order and nodes."""
-        return len(self._orders) > 1
+        return len(_orders(self._preemptor.group)) > 1
 
     def __enter__(self) -> Self:
         self._trial.__enter__()
@@ -87,10 +90,20 @@ class Room:
     def _decide(self) -> Decision:
         decisions = (
             decide(self._allocator, group, self._queues, borrowing=self._borrowing, reasons=False)
-            for group in self._orders
+            for group in self._ways
         )
         first = next(decisions)
-        return first if first.placed else next((each for each in decisions if each.placed), first)
+        return first if first.placed else next((self._as_asked(each) for each in decisions if each.placed), first)
+
+    def _as_asked(self, decision: Decision) -> Decision:
+        """Return a decision with the pods as they are: they were tried with other requests."""
+        pods = {pod.uid: pod for pod in self._preemptor.group.pods}
+        return replace(
+            decision,
+            group=self._preemptor.group,
+            placed=tuple((pods[pod.uid], placement) for pod, placement in decision.placed),
+            reserved=tuple((pods[pod.uid], placement) for pod, placement in decision.reserved),
+        )
 
     @contextmanager
     def node_by_node(self) -> Iterator[int]:
@@ -99,9 +112,10 @@ class Room:
         with Trial(allocator.undo_log):
             failed = set[PodRequest]()
             for pod in self._preemptor.pods:
-                placement = None if pod.ask in failed else allocator.place(pod.ask)
+                ask = self._counted[pod.uid]
+                placement = None if ask in failed else allocator.place(ask)
                 if placement is None:
-                    failed.add(pod.ask)
+                    failed.add(ask)
                     self._unplaced.append(pod)
                 else:
                     allocator.take(pod.uid, placement, pod.tenant)
@@ -130,19 +144,23 @@ class Room:
             for pod in here:
                 allocator.release(node, pod.uid)
             for pod in (*here, *self._unplaced):
-                if pod.ask in failed:
+                ask = self._counted[pod.uid]
+                if ask in failed:
                     continue
                 self.work += 1
-                placement = allocator.place_on(node, pod.ask)
+                placement = allocator.place_on(node, ask)
                 if placement is None:
-                    failed.add(pod.ask)
+                    failed.add(ask)
                 else:
                     allocator.take(pod.uid, placement, pod.tenant)
                     fitting += 1
         return fitting - len(here)
 
     def gains(self, node: str, order: Sequence[str]) -> list[int]:
-        """Return :meth:`gain` for the first pod of a node, the first two, and so on: all of them in one pass."""
+        """Return :meth:`gain` for the first pod of a node, the first two, and so on: where it can be in one pass."""
+        if len(self._ways) > 1:
+            # Pods that are placed before the room grows may take the wrong cards for the next ones.
+            return [self.gain(node, frozenset(order[:number])) for number in range(1, len(order) + 1)]
         allocator, here = self._allocator, self._placed.get(node, [])
         gained: list[int] = []
         waiting = [*here, *self._unplaced]
@@ -157,7 +175,7 @@ class Room:
                 allocator.release(node, uid)
                 for pod in waiting[fitting:]:
                     self.work += 1
-                    placement = allocator.place_on(node, pod.ask)
+                    placement = allocator.place_on(node, self._counted[pod.uid])
                     if placement is None:
                         break
                     allocator.take(pod.uid, placement, pod.tenant)
@@ -173,6 +191,22 @@ class Room:
     def held(self, candidate: Candidate) -> Holding | None:
         """Return what a pod holds on its node."""
         return self._allocator.holding(candidate.node, candidate.uid)
+
+
+def _ways(allocator: Allocator, group: Group) -> list[Group]:
+    """Return a group in its orders, then with its cards spread where the choice of cards decides how many pods fit."""
+    orders = _orders(group)
+    several = group.missing > 1 and any(allocator.cards(pod.ask) > 1 for pod in group.pods)
+    return [*orders, *map(_spread, orders)] if several else orders
+
+
+def _spread(group: Group) -> Group:
+    """Return a group whose pods leave their cards as evenly used as they can: of these most pods find enough."""
+    return replace(group, pods=tuple(replace(pod, ask=_spread_request(pod.ask)) for pod in group.pods))
+
+
+def _spread_request(request: PodRequest) -> PodRequest:
+    return replace(request, policies=replace(request.policies, card=SPREAD.name))
 
 
 def _orders(group: Group) -> list[Group]:

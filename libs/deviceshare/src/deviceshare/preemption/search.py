@@ -190,7 +190,7 @@ class Search:
         self._extend_cheapest(options.values(), missing)
         if self._exhausted or (self._best is not None and len(options) > MAX_COMBINED):
             return
-        share = (MAX_WORK - self._room.work) // (2 + len(options))
+        share = (MAX_WORK - self._room.work) // (1 + len(options))
         for at, found in options.items():
             self._add_others(at, found, most[at], self._room.work + share)
         self._extend_cheapest(options.values(), missing)
