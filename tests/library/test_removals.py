@@ -1,13 +1,18 @@
 """How many pods have to go on a node at least: never more than are enough, and often as many."""
 
+from collections.abc import Callable
 from itertools import combinations
+from random import Random
 
 import numpy as np
+import pytest
 from deviceshare.allocation import NEVER_ENOUGH, Allocator
 from deviceshare.model import PodRequest
 from deviceshare.state import Trial
 from library.test_preemption_random import made
 from support.builders import card, cluster, node, take, vgpu
+from support.hami_vnpu import B3, allocator, chips, npu, npu_node, shared
+from support.mig import mig_card, mig_cluster
 
 CLUSTERS = 80
 
@@ -49,6 +54,62 @@ def test_it_is_never_more_than_enough():
             several += exact > 1
     assert several > CLUSTERS / 8
     assert equal > 1.5 * CLUSTERS
+
+
+def mig_request(random: Random) -> PodRequest:
+    memory = random.choice((3_000, 5_000, 9_000, 18_000, 30_000))
+    return vgpu(
+        random.choice((1, 1, 1, 2)), memory, random.choice((None, None, 30)), containers=random.choice((1, 1, 2))
+    )
+
+
+def template_request(random: Random) -> PodRequest:
+    return npu(random.choice((1, 1, 1, 2)), random.choice((10_000, 20_000, 40_000, 65_536)), word=B3)
+
+
+def chip_request(random: Random) -> PodRequest:
+    if random.random() < 0.5:
+        return template_request(random)
+    return shared(1, random.choice((10_000, 30_000)), random.choice((20, 50)), word=B3)
+
+
+def mig() -> Allocator:
+    return mig_cluster(node("a", [mig_card(at, slots=5) for at in range(2)]))
+
+
+def npus() -> Allocator:
+    return allocator(npu_node(chips(2, B3, slots=4), "a"))
+
+
+def mixed_npus() -> Allocator:
+    return allocator(npu_node(chips(2, B3, slots=4, mode="vnpu-hami-core"), "a"))
+
+
+@pytest.mark.parametrize(
+    ("made_nodes", "request_of"),
+    [(mig, mig_request), (npus, template_request), (mixed_npus, chip_request)],
+    ids=["MIG", "vNPU", "vNPU or shared"],
+)
+def test_of_cards_in_parts_of_fixed_sizes_it_is_never_more_than_enough(
+    made_nodes: Callable[[], Allocator], request_of: Callable[[Random], PodRequest]
+):
+    equal = several = tried = 0
+    for seed in range(CLUSTERS):
+        random, full = Random(seed), made_nodes()
+        for number in range(12):
+            what = request_of(random)
+            placement = full.place(what)
+            if placement is not None:
+                full.take(f"old-{number}", placement)
+        asked = request_of(random)
+        least, exact = bounds(full, asked)["a"], fewest(full, "a", asked)
+        assert least <= exact, seed
+        if exact > 0:
+            tried += 1
+            equal += least == exact
+            several += exact > 1
+    assert several > CLUSTERS / 20
+    assert equal > 0.5 * tried > CLUSTERS / 8
 
 
 def test_pods_that_have_one_card_each_have_to_go_for_as_many_cards():

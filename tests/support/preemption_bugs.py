@@ -42,7 +42,7 @@ BUGS: Mapping[str, Bug] = {
         Places, "up_to", lambda right: lambda places, size, cost: right(places, size - 1, cost)
     ),
     "the bound counts a pod too many": Bug(
-        removals, "_fewest", lambda right: lambda *args: right(*args) + (right(*args) > 0)
+        removals, "fewest", lambda right: lambda *args: right(*args) + (right(*args) > 0)
     ),
     "the free room of a node counts twice": Bug(
         Room, "gain", lambda right: lambda room, node, gone: right(room, node, gone) + (len(gone) > 1)

@@ -10,13 +10,14 @@ allocator's), :mod:`.defragmentation` (which pods to move to free capacity).
 """
 
 from deviceshare.allocation.allocator import Allocator, Effort, Placement, Unplaceable
+from deviceshare.allocation.card_removals import NEVER_ENOUGH
 from deviceshare.allocation.claim_check import ClaimCheck
 from deviceshare.allocation.defragmentation import MIN_GAIN, Movable, Move, measure, plan
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_scores import counted
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import CORDONED, RefusalReason, Rule, matches, tolerates
-from deviceshare.allocation.removals import NEVER_ENOUGH, Removals
+from deviceshare.allocation.removals import Removals
 from deviceshare.allocation.ties import Ties, parse_ties
 from deviceshare.allocation.waiting_requests import WaitingRequests
 

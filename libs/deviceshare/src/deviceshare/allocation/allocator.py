@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from deviceshare.allocation.card_models import type_caveats, unit_caveats
+from deviceshare.allocation.card_removals import NEVER_ENOUGH
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.expected_pods import Cluster, ExpectedPods
 from deviceshare.allocation.first_failing import first_failing, stages
@@ -31,7 +32,7 @@ from deviceshare.allocation.node_table import NO_TENANT, NodeTable
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.pod_classes import PodClasses
 from deviceshare.allocation.proportions import keep_all, proportion_checks
-from deviceshare.allocation.removals import NEVER_ENOUGH, Removals
+from deviceshare.allocation.removals import Removals
 from deviceshare.allocation.resource_names import device_names
 from deviceshare.allocation.ties import LOWEST, Ties
 from deviceshare.allocation.volume_filter import VolumeFilter

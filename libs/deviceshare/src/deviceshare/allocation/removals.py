@@ -1,8 +1,8 @@
 """How many of the pods that might be removed have to go at least, on each node, before a request fits there.
 
 A bound for all nodes at once, from arrays that are kept up to date: what each pod holds. It looks at the node's own
-resources and, where the kernels of shared cards select, at memory, cores and places of each card; what else a request
-needs (a MIG instance, a port, other pods) counts as there. So a node may need more than it says, never less.
+resources and at each card (:mod:`.card_removals`); what else a request needs (a port, other pods) counts as there. So a
+node may need more than it says, never less.
 """
 
 from collections.abc import Mapping
@@ -10,16 +10,14 @@ from functools import reduce
 
 import numpy as np
 
+from deviceshare.allocation.card_removals import CARD_FIELDS, NEVER_ENOUGH, fewest, least_of_cards
 from deviceshare.allocation.expected_pods import Cluster
 from deviceshare.allocation.pod_class import PodClass
-from deviceshare.kernels import CORES_USED, KIND, MEMORY_USED, SLOTS_USED, CardSelector, SharedCardSelector
+from deviceshare.kernels import CardSelector
 from deviceshare.state import PODS, Bools, Holding, Ints, shares_by_card, usage_of
 
 MAX_COMPARED = 16
 """Resources that are compared; of further ones a node counts as having enough."""
-NEVER_ENOUGH = 2**31
-"""More pods than a node has: the request does not fit even if all go."""
-_CARD_FIELDS = (MEMORY_USED, CORES_USED, SLOTS_USED)
 _GONE = -1
 
 
@@ -36,7 +34,7 @@ class Removals:
         """int64[slots]: how many cards each pod has."""
         self._amounts: dict[str, Ints] = {PODS: np.zeros(0, dtype=np.int64)}
         """int64[slots] for each resource that was asked for."""
-        self._shares: Ints = np.zeros((0, 2 + len(_CARD_FIELDS)), dtype=np.int64)
+        self._shares: Ints = np.zeros((0, 2 + len(CARD_FIELDS)), dtype=np.int64)
         """What each pod has of each of its cards: slot (-1: unused), column, MiB, cores, places."""
         self._starts: list[int] = []
         """Where the shares of each slot begin."""
@@ -147,58 +145,29 @@ class Removals:
         amounts = self._amount(name)
         if amounts is None:
             return np.zeros(rows, dtype=np.int64)
-        return _fewest(lacking, at, amounts[slots])
+        return fewest(lacking, at, amounts[slots])
 
     def _least_of_cards(self, selector: CardSelector, able: Bools, slots: Ints, at: Ints, rows: int) -> Ints:
-        if not isinstance(selector, SharedCardSelector):
-            return np.zeros(rows, dtype=np.int64)
         block = self._cluster.cards.block[:rows]
-        kind, columns = block[:, KIND], block.shape[2]
-        most = (
-            np.asarray(selector.most_memory)[kind],
-            np.full(kind.shape, selector.most_cores),
-            np.asarray(selector.most_shares)[kind],
-        )
+        columns = block.shape[2]
         shares = self._shares[: self._used]
         shares = shares[(shares[:, 0] != _GONE) & able[shares[:, 0]]]
         cells = self.row[shares[:, 0]] * columns + shares[:, 1]
-        of_card: Ints = np.zeros(kind.size, dtype=np.int64)
-        for number, field in enumerate(_CARD_FIELDS):
-            lacking = (block[:, field] - most[number]).reshape(-1)
-            of_card = np.maximum(of_card, _fewest(lacking, cells, shares[:, 2 + number]))
-        of_card = np.where(most[0].reshape(-1) < 0, NEVER_ENOUGH, of_card).reshape(kind.shape)
+        of_card = least_of_cards(selector, block, cells, shares[:, 2:])
+        if of_card is None:
+            return np.zeros(rows, dtype=np.int64)
         if selector.restricted:
             of_card = np.where(np.asarray(selector.allowed)[:rows].view(np.bool_), of_card, NEVER_ENOUGH)
         if selector.count > columns:
             return np.full(rows, NEVER_ENOUGH, dtype=np.int64)
-        of_card = np.sort(of_card, axis=1)[:, : selector.count]
-        # Each card needs its own pods to go, but one pod may have several of the cards.
-        together = _fewest(np.minimum(of_card, NEVER_ENOUGH).sum(axis=1), at, self.cards[slots])
-        least = np.maximum(of_card[:, -1], together)
+        if selector.count == 1:
+            least: Ints = of_card.min(axis=1)
+        else:
+            of_card = np.sort(of_card, axis=1)[:, : selector.count]
+            # Each card needs its own pods to go, but one pod may have several of the cards.
+            together = fewest(np.minimum(of_card, NEVER_ENOUGH).sum(axis=1), at, self.cards[slots])
+            least = np.maximum(of_card[:, -1], together)
         if selector.offers:
             resources = self._cluster.resources
             least = np.where(resources.allocatable(np.arange(rows), selector.offers) > 0, least, NEVER_ENOUGH)
         return least
-
-
-def _fewest(lacking: Ints, places: Ints, amounts: Ints) -> Ints:
-    """Return int64[P]: how many of a place's largest amounts are at least what it is ``lacking`` (int64[P]).
-
-    ``places`` and ``amounts``: int64[n] each. :data:`NEVER_ENOUGH` where all are not enough.
-    """
-    short = lacking > 0
-    found = np.zeros(len(lacking), dtype=np.int64)
-    if not short.any():
-        return found
-    chosen = short[places] & (amounts > 0)
-    places, amounts = places[chosen], amounts[chosen]
-    order = np.lexsort((-amounts, places))
-    places, amounts = places[order], amounts[order]
-    before = np.cumsum(amounts) - amounts
-    first = np.flatnonzero(np.diff(places, prepend=_GONE))
-    sizes = np.diff(first, append=len(places))
-    before -= np.repeat(before[first], sizes)
-    found = np.bincount(places[before < lacking[places]], minlength=len(lacking))
-    total = np.zeros(len(lacking), dtype=np.int64)
-    np.add.at(total, places, amounts)
-    return np.where(total >= np.maximum(lacking, 0), found, NEVER_ENOUGH)
