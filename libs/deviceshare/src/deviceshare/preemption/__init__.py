@@ -15,10 +15,11 @@ from deviceshare.preemption.budgets import Budgets
 from deviceshare.preemption.candidate_table import CandidateTable
 from deviceshare.preemption.candidates import PREEMPT, RECLAIM, Candidate, Preemptor
 from deviceshare.preemption.gangs import Gang
-from deviceshare.preemption.preempting import Cluster, Preemption, preempt
+from deviceshare.preemption.preempting import NO_POD, Cluster, Preemption, may_find, preempt
 from deviceshare.preemption.rules import Rules
 
 __all__ = [
+    "NO_POD",
     "PREEMPT",
     "RECLAIM",
     "Budgets",
@@ -29,5 +30,6 @@ __all__ = [
     "Preemption",
     "Preemptor",
     "Rules",
+    "may_find",
     "preempt",
 ]

@@ -12,10 +12,15 @@ from deviceshare.state import Bools, Ints
 _FEWEST_SLOTS = 64
 
 
+Level = tuple[str, int]
+"""The queue of a pod, and the priority of its job."""
+
+
 class CandidateTable:
     """The candidates in slots of arrays, and the pods that are terminating.
 
-    ``leaving``: the node of each of these, by uid.
+    ``leaving``: the node of each of these, by uid. Whether some pod may go is known from :meth:`note` alone, which is
+    much faster than :meth:`put`: the caller need not put a candidate that has changed before it is asked for.
     """
 
     def __init__(self, allocator: Allocator) -> None:
@@ -28,6 +33,8 @@ class CandidateTable:
         self.priority, self._job_priority, self._queue, self._group = (np.zeros(0, dtype=np.int64) for _ in range(4))
         """int64[slots] each; queue and group by the hash of their name: equal hashes are looked at again."""
         self._preemptable: Bools = np.zeros(0, dtype=np.bool_)
+        self._noted: dict[str, Level] = {}
+        """The level of each preemptable candidate."""
         self._levels: defaultdict[str, Counter[int]] = defaultdict(Counter)
         """For each queue the priorities of the jobs of its preemptable candidates, with their number."""
         self.leaving: dict[str, str] = {}
@@ -45,34 +52,47 @@ class CandidateTable:
         found = (self._candidates[slot] for slot in slots.tolist())
         return [candidate for candidate in found if candidate is not None]
 
+    def note(self, uid: str, level: Level | None) -> None:
+        """Note queue and priority of a preemptable candidate, None for any other pod."""
+        before = self._noted.get(uid)
+        if before == level:
+            return
+        if before is not None:
+            del self._noted[uid]
+            queue, priority = before
+            levels = self._levels[queue]
+            levels[priority] -= 1
+            if not levels[priority]:
+                del levels[priority]
+            if not levels:
+                del self._levels[queue]
+        if level is not None:
+            self._noted[uid] = level
+            self._levels[level[0]][level[1]] += 1
+
     def put(self, candidate: Candidate) -> None:
-        """Add or update a candidate."""
-        self.drop(candidate.uid)
+        """Add or update a candidate that is noted."""
+        pod = candidate.pod
+        self._clear(pod.uid)
         slot = self._unused.pop() if self._unused else self._add()
-        self._slots[candidate.uid], self._candidates[slot] = slot, candidate
-        self.priority[slot], self._job_priority[slot] = candidate.priority, candidate.job_priority
-        self._queue[slot], self._group[slot] = hash(candidate.queue), hash(candidate.group)
-        self._preemptable[slot] = candidate.pod.preemptable
-        if candidate.pod.preemptable:
-            self._levels[candidate.queue][candidate.job_priority] += 1
-        holding = self.allocator.holding(candidate.node, candidate.uid)
+        self._slots[pod.uid], self._candidates[slot] = slot, candidate
+        self.priority[slot], self._job_priority[slot] = pod.priority, candidate.job_priority
+        self._queue[slot], self._group[slot] = hash(candidate.queue), hash(pod.group)
+        self._preemptable[slot] = pod.preemptable
+        holding = self.allocator.holding(candidate.node, pod.uid)
         if holding is not None:
             self.removals.put(slot, candidate.node, holding)
 
     def drop(self, uid: str) -> None:
         """Remove a pod, if present."""
         self.leaving.pop(uid, None)
+        self.note(uid, None)
+        self._clear(uid)
+
+    def _clear(self, uid: str) -> None:
         slot = self._slots.pop(uid, None)
-        candidate = None if slot is None else self._candidates[slot]
-        if slot is None or candidate is None:
+        if slot is None:
             return
-        if self._preemptable[slot]:
-            levels = self._levels[candidate.queue]
-            levels[candidate.job_priority] -= 1
-            if not levels[candidate.job_priority]:
-                del levels[candidate.job_priority]
-            if not levels:
-                del self._levels[candidate.queue]
         self.removals.drop(slot)
         self._preemptable[slot] = False
         self._candidates[slot] = None

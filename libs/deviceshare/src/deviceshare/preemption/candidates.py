@@ -9,7 +9,8 @@ PREEMPT, RECLAIM = "preempt", "reclaim"
 """Actions: taking from pods of lower priority in the same queue, and from queues that have more than they deserve."""
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+# Excluded from garbage collection: there is one for each pod, and none can be part of a reference cycle.
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod on a node.
 
     ``job_priority``: the priority of its PodGroup, or its own without one.

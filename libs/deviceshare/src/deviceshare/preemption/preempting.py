@@ -1,7 +1,7 @@
 """Which pods have to go so that a waiting group fits, or why none goes."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import msgspec
@@ -70,10 +70,17 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     spared: Sequence[tuple[str, str]] = ()
 
 
+def may_find(table: CandidateTable, preemptor: Preemptor, rules: Iterable[tuple[str, Rules]]) -> bool:
+    """Return whether :func:`preempt` may find pods that go, or are going, for a group; the candidates are noted."""
+    return bool(table.leaving) or any(
+        table.has_any(preemptor, preempts=each.preempts, by_priority=each.by_priority) for _, each in rules
+    )
+
+
 def preempt(
     cluster: Cluster, preemptor: Preemptor, rules: Sequence[tuple[str, Rules]], order: str, *, explain: bool
 ) -> Preemption:
-    """Return the pods that go for a group. The state of the cluster stays the same.
+    """Return the pods that go for a group. The state of the cluster stays the same; all its candidates are put.
 
     None goes if the group fits, or will fit when the pods are gone that are terminating.
 
@@ -82,13 +89,9 @@ def preempt(
         preemptor: the group.
         rules: the actions in turn, each with its rules.
         order: which victims are best, :data:`~deviceshare.conf.FEWEST` or :data:`~deviceshare.conf.LOWEST`.
-        explain: whether to say of each node why no pod goes, which takes longer than the search. Else where no pod
-            might go and none is terminating, it is not looked at whether the group fits.
+        explain: whether to say of each node why no pod goes, which takes longer than the search.
     """
     table = cluster.candidates
-    might_go = any(table.has_any(preemptor, preempts=each.preempts, by_priority=each.by_priority) for _, each in rules)
-    if not (explain or might_go or table.leaving):
-        return Preemption(obstacle=NO_POD)
     with Room(cluster.allocator, cluster.queues, preemptor, table.leaving.items()) as room:
         decision = room.fits()
         if decision is not None:

@@ -3,8 +3,9 @@
 from collections import Counter, OrderedDict
 from math import inf
 
-from deviceshare.model import GroupKey, Now
+from deviceshare.model import GroupKey, Now, PodFact
 from deviceshare.preemption import (
+    NO_POD,
     PREEMPT,
     RECLAIM,
     Budgets,
@@ -15,6 +16,7 @@ from deviceshare.preemption import (
     Preemption,
     Preemptor,
     Rules,
+    may_find,
     preempt,
 )
 from deviceshare.queueing import Job
@@ -30,11 +32,16 @@ _ACTIONS = {"preempt": PREEMPT, "gangpreempt": PREEMPT, "reclaim": RECLAIM, "gan
 
 
 class Preempting:
-    """Finds the pods that go for a group; keeps the candidates from the first call on."""
+    """Finds the pods that go for a group; keeps the candidates from the first call on.
+
+    What has changed of them is read where some may go, not for each group for which none does.
+    """
 
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         self._table: CandidateTable | None = None
+        self._outdated: set[str] = set()
+        """The candidates that are noted in the table, and have to be put."""
         self._spared: OrderedDict[str, tuple[float, str]] = OrderedDict()
         """Pods that do not go, until when, monotonic, and why."""
 
@@ -64,7 +71,11 @@ class Preempting:
         return min((until for until, _ in self._spared.values()), default=inf)
 
     def preempt(self, key: GroupKey, now: Now, *, explain: bool) -> Preemption:
-        """Return which pods go for a waiting group by the configured actions; ``explain``: see :func:`.preempt`."""
+        """Return which pods go for a waiting group by the configured actions.
+
+        ``explain``: see :func:`.preempt`; without it, where no pod might go and none is terminating, it is not looked
+        at whether the group fits.
+        """
         cluster = self._cluster
         conf = cluster.allocator.conf
         actions = self.actions
@@ -85,10 +96,16 @@ class Preempting:
             return Preemption(obstacle=obstacle)
         revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
         rules = [(action, Rules(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
+        table = self._noted(now.monotonic)
+        if not (explain or may_find(table, preemptor, rules)):
+            return Preemption(obstacle=NO_POD)
+        for uid in sorted(self._outdated):
+            self._put(table, uid)
+        self._outdated.clear()
         known = Cluster(
             allocator=cluster.allocator,
             queues=cluster.accounts,
-            candidates=self._candidates(now.monotonic),
+            candidates=table,
             gang=lambda group: _gang(cluster, cluster.groups[group], preemptor),
             budgets=Budgets(
                 cluster.budgets.values(),
@@ -105,33 +122,44 @@ class Preempting:
         with cluster.dispatcher.reservations.enforced(except_for=key):
             return preempt(known, preemptor, rules, conf.preemption_victims, explain=explain)
 
-    def _candidates(self, now: float) -> CandidateTable:
-        """Return the candidates as they are now."""
+    def _noted(self, now: float) -> CandidateTable:
+        """Return the table, in which all candidates are noted as they are now; those outdated are not put yet."""
         cluster = self._cluster
         self.end_sparing(now)
         if self._table is None or cluster.moved is None:
             self._table = CandidateTable(cluster.allocator)
+            self._outdated.clear()
             cluster.moved = set(cluster.pods)
-        moved, cluster.moved = cluster.moved, set()
-        for uid in sorted(moved):
-            self._update(self._table, uid)
-        return self._table
+        table, moved, cluster.moved = self._table, cluster.moved, set()
+        self._outdated |= moved
+        pods, schedulers = cluster.pods, cluster.schedulers
+        for uid in moved:
+            record = pods.get(uid)
+            fact = None if record is None or uid in self._spared else record.fact
+            if fact is None or not fact.node or fact.ended:
+                table.drop(uid)
+                self._outdated.discard(uid)
+            elif fact.terminating or fact.scheduler not in schedulers or uid in cluster.going:
+                table.drop(uid)
+                self._outdated.discard(uid)
+                if fact.terminating:
+                    table.leaving[uid] = fact.node
+            else:
+                table.leaving.pop(uid, None)
+                table.note(uid, self._level(fact) if fact.preemptable else None)
+        return table
 
-    def _update(self, table: CandidateTable, uid: str) -> None:
-        cluster = self._cluster
-        record = cluster.pods.get(uid)
-        fact = None if record is None else record.fact
-        if fact is None or not fact.node or fact.ended or uid in self._spared:
-            table.drop(uid)
-        elif fact.terminating:
-            table.drop(uid)
-            table.leaving[uid] = fact.node
-        elif fact.scheduler in cluster.schedulers and uid not in cluster.going:
-            group = cluster.groups[fact.group].fact
-            priority = fact.priority if group is None else cluster.priority_classes.of(group)
-            table.put(Candidate(pod=fact, node=fact.node, queue=cluster.queue_of(fact), job_priority=priority))
-        else:
-            table.drop(uid)
+    def _level(self, fact: PodFact) -> tuple[str, int]:
+        """Return the queue of a pod, and the priority of its job: that of its PodGroup, or its own without one."""
+        group = self._cluster.groups[fact.group].fact
+        if group is None:
+            return fact.queue, fact.priority
+        return group.queue, self._cluster.priority_classes.of(group)
+
+    def _put(self, table: CandidateTable, uid: str) -> None:
+        fact = self._cluster.pods[uid].fact
+        queue, priority = self._level(fact)
+        table.put(Candidate(pod=fact, node=fact.node, queue=queue, job_priority=priority))
 
 
 def _obstacle(cluster: ClusterState, job: Job) -> str:
