@@ -56,7 +56,8 @@ class Removals:
 
     def put(self, slot: int, node: str, holding: Holding) -> None:
         """Enter what the pod of a slot holds."""
-        self.drop(slot)
+        if self._held[slot] is not None:
+            self.drop(slot)
         row = self._rows.get(node, _GONE)
         self._held[slot] = holding
         self.row[slot] = row

@@ -70,6 +70,10 @@ class CandidateTable:
             self._noted[uid] = level
             self._levels[level[0]][level[1]] += 1
 
+    def noted(self, uid: str) -> Level | None:
+        """Return what is noted of a pod."""
+        return self._noted.get(uid)
+
     def put(self, candidate: Candidate) -> None:
         """Add or update a candidate that is noted."""
         pod = candidate.pod

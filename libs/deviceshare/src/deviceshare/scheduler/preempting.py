@@ -158,7 +158,7 @@ class Preempting:
 
     def _put(self, table: CandidateTable, uid: str) -> None:
         fact = self._cluster.pods[uid].fact
-        queue, priority = self._level(fact)
+        queue, priority = table.noted(uid) or self._level(fact)
         table.put(Candidate(pod=fact, node=fact.node, queue=queue, job_priority=priority))
 
 
