@@ -2,12 +2,14 @@
 
 import json
 
+import pytest
 from deviceshare_cli.main import app
 from typer.testing import CliRunner
 
 
-def test_pods_go_for_all_groups_but_that_of_the_lowest_priority():
-    options = ["--nodes", "20", "--decisions", "2"]
+@pytest.mark.parametrize("family", ["hami-core", "mig", "vnpu-hami"])
+def test_pods_go_for_all_groups_but_that_of_the_lowest_priority(family):
+    options = ["--nodes", "20", "--decisions", "2", "--family", family]
     done = CliRunner().invoke(app, ["lab", "bench", "preemption", *options, "--json"])
     assert not done.exception
     groups = json.loads(done.output)["groups"]

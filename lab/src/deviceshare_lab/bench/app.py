@@ -207,6 +207,9 @@ def preemption(
     nodes: Annotated[int, typer.Option(metavar="N", min=16, help="Nodes.")] = 5000,
     devices: Annotated[int, typer.Option(metavar="N", min=8, max=64, help="Cards on each node, all in use.")] = 8,
     decisions: Annotated[int, typer.Option(metavar="N", min=1, help="Decisions for each group.")] = 20,
+    family: Annotated[
+        str, typer.Option(click_type=Choice(("hami-core", "mig", "vnpu-hami")), help="The cards.")
+    ] = "hami-core",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure how long it takes to find the pods that go for a group: one process, no bus, no pod is evicted.
@@ -219,7 +222,7 @@ def preemption(
     """
     from deviceshare_lab.bench.preemption import command
 
-    command.bench_preemption(nodes, devices, decisions, as_json=json)
+    command.bench_preemption(nodes, devices, decisions, family, as_json=json)
 
 
 @app.command("restart")

@@ -20,8 +20,58 @@ from deviceshare.model import (
 
 from deviceshare_lab.clusters.facts import make_cards, make_request
 
-CARD_MEMORY = 80_000
-NUMBER, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
+
+class CardType(NamedTuple):
+    """The cards of all nodes: family, model, MiB, and what the grants of a whole card and of a half have as detail.
+
+    ``resource``: the name by which pods request cards; ``offered``: whether nodes offer it to kubelet.
+    """
+
+    family: str
+    mode: str
+    model: str
+    memory: int
+    whole: str
+    half: str
+    resource: str
+    memory_resource: str
+    offered: bool = False
+
+
+_VGPU = ("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory")
+_CHIP = "huawei.com/Ascend910B3"
+CARD_TYPES = {
+    "hami-core": CardType("vgpu", "hami-core", "NVIDIA-A100", 80_000, "", "", *_VGPU),
+    "mig": CardType("mig", "mig", "NVIDIA-A100", 80_000, "one-0", "two-{}", *_VGPU),
+    "vnpu-hami": CardType(
+        "hami-vnpu", "vnpu", "Ascend910B3", 65_536, "Ascend910B3", "Ascend910B3/half", _CHIP, f"{_CHIP}-memory",
+        offered=True,
+    ),
+}  # fmt: skip
+_SLOTS = 10
+_WHOLE = -1
+"""Not a half of a card."""
+_DEVICES = {
+    "nvidia": {
+        "knownMigGeometries": [
+            {
+                "models": ["NVIDIA-A100"],
+                "allowedGeometries": [
+                    {"group": "one", "geometries": [{"name": "7g.80gb", "memory": 80_000, "count": 1}]},
+                    {"group": "two", "geometries": [{"name": "3g.40gb", "memory": 40_000, "count": 2}]},
+                ],
+            }
+        ]
+    },
+    "vnpus": [
+        {
+            "chipName": "910B3", "commonWord": "Ascend910B3", "resourceName": _CHIP,
+            "resourceMemoryName": f"{_CHIP}-memory", "memoryAllocatable": 65_536, "memoryCapacity": 65_536,
+            "aiCore": 20, "aiCPU": 7,
+            "templates": [{"name": "half", "memory": 32_768, "aiCore": 10, "aiCPU": 3}],
+        }
+    ],
+}  # fmt: skip
 LEVELS = {"lowest": 10, "low": 100, "middle": 1_000}
 """The priorities of the pods that run."""
 ABOVE, BELOW = {"high": 10_000}, {"bottom": 1}
@@ -30,7 +80,14 @@ _CONF = {
     "actions": "enqueue, allocate, preempt, backfill",
     "tiers": [
         {"plugins": [{"name": name} for name in ("priority", "gang", "conformance")]},
-        {"plugins": [{"name": "deviceshare", "arguments": {"deviceshare.VGPUEnable": True}}]},
+        {
+            "plugins": [
+                {
+                    "name": "deviceshare",
+                    "arguments": {"deviceshare.VGPUEnable": True, "deviceshare.AscendHAMiVNPUEnable": True},
+                }
+            ]
+        },
     ],
 }
 
@@ -52,10 +109,12 @@ WAITING = (
 )
 
 
-def facts(nodes: int, cards: int, seed: int) -> Iterator[tuple[str, AnyFact]]:
+def facts(nodes: int, cards: int, seed: int, cards_of: CardType) -> Iterator[tuple[str, AnyFact]]:
     """Yield key and fact of each object of the cluster, the waiting groups last."""
     random = Random(seed)  # noqa: S311 - repeatable, not secret
     yield "config", ConfigFact(name="scheduler", text=json.dumps(_CONF), source="conf")
+    yield "devices", ConfigFact(name="devices", text=json.dumps(_DEVICES), source="devices")
+    offered = {cards_of.resource: _SLOTS * cards} if cards_of.offered else {}
     for name, value in (LEVELS | ABOVE | BELOW).items():
         yield f"class {name}", PriorityClassFact(name=name, value=value)
     for number in range(nodes):
@@ -64,38 +123,38 @@ def facts(nodes: int, cards: int, seed: int) -> Iterator[tuple[str, AnyFact]]:
             f"node {name}",
             NodeFact(
                 name=name,
-                cards=make_cards(name, cards, "NVIDIA-A100", CARD_MEMORY, 10),
-                allocatable={"cpu": 256_000, "memory": 2**41, "pods": 1_000},
+                cards=make_cards(name, cards, cards_of.model, cards_of.memory, _SLOTS, mode=cards_of.mode),
+                allocatable={"cpu": 256_000, "memory": 2**41, "pods": 1_000, **offered},
             ),
         )
-        yield from _pods_of(name, cards, random)
+        yield from _pods_of(name, cards, random, cards_of)
     for each in WAITING:
         yield from _group(each.name, each.level, each.pods)
         for at in range(each.pods):
-            fact = _pod(f"{each.name}-{at}", each.name, each.level, CARD_MEMORY, range(each.cards))
+            fact = _pod(f"{each.name}-{at}", each.name, each.level, cards_of, range(each.cards))
             yield f"pod {fact.uid}", fact
 
 
-def _pods_of(node: str, cards: int, random: Random) -> Iterator[tuple[str, AnyFact]]:
+def _pods_of(node: str, cards: int, random: Random, cards_of: CardType) -> Iterator[tuple[str, AnyFact]]:
     """Yield the pods of a node, one for each card: every fifth node runs a gang, on the others cards are shared."""
     level = random.choice([*LEVELS])
     if random.random() < 0.2:
         yield from _group(f"{node}-gang", level, cards)
         for card in range(cards):
-            fact = _pod(f"{node}-{card}", f"{node}-gang", level, CARD_MEMORY, (card,), node)
+            fact = _pod(f"{node}-{card}", f"{node}-gang", level, cards_of, (card,), node)
             yield f"pod {fact.uid}", fact
         return
     pods, card = 0, 0
     while card < cards:
         # Two cards of one pod and two pods of one card keep the number of pods.
         double = random.random() < 0.2 and card + 1 < cards
-        shapes = [((card, card + 1), CARD_MEMORY)] if double else [((card,), CARD_MEMORY)]
+        shapes: list[tuple[tuple[int, ...], int]] = [((card, card + 1) if double else (card,), _WHOLE)]
         if not double and pods < card:
-            shapes = [((card,), CARD_MEMORY // 2)] * 2
-        for held, memory in shapes:
+            shapes = [((card,), half) for half in range(2)]
+        for held, half in shapes:
             name, level = f"{node}-{card}-{pods}", random.choice([*LEVELS])
             yield from _group(name, level, 1)
-            fact = _pod(name, name, level, memory, held, node)
+            fact = _pod(name, name, level, cards_of, held, node, half)
             yield f"pod {fact.uid}", fact
             pods += 1
         card += len(shapes[0][0])
@@ -109,10 +168,15 @@ def _group(name: str, level: str, minimum: int) -> Iterator[tuple[str, AnyFact]]
     )  # fmt: skip
 
 
-def _pod(name: str, group: str, level: str, memory: int, held: range | tuple[int, ...], node: str = "") -> PodFact:
-    """Return a pod that has these cards of its node, or waits for so many."""
-    devices = tuple(DeviceGrant(f"{node}-{card}", card, memory, 0) for card in held)
-    grants = (ContainerGrant("main", 0, "vgpu", devices),)
+def _pod(
+    name: str, group: str, level: str, cards_of: CardType, held: range | tuple[int, ...], node: str = "",
+    half: int = _WHOLE,
+) -> PodFact:  # fmt: skip
+    """Return a pod that has these cards of its node, or waits for so many; ``half``: which half of each."""
+    memory = cards_of.memory if half == _WHOLE else cards_of.memory // 2
+    detail = cards_of.whole if half == _WHOLE else cards_of.half.format(half)
+    devices = tuple(DeviceGrant(f"{node}-{card}", card, memory, 0, detail) for card in held)
+    grants = (ContainerGrant("main", 0, cards_of.family, devices),)
     return PodFact(
         uid=PodUid(f"uid-{name}"),
         namespace="bench",
@@ -123,7 +187,7 @@ def _pod(name: str, group: str, level: str, memory: int, held: range | tuple[int
         queue="default",
         node=node,
         running=bool(node),
-        ask=make_request({NUMBER: len(held), MEMORY: memory, "cpu": 1_000}),
+        ask=make_request({cards_of.resource: len(held), cards_of.memory_resource: memory, "cpu": 1_000}),
         held=grants if node else (),
         signed=bool(node),
     )

@@ -8,18 +8,19 @@ from deviceshare_cli.output import indented_json, table
 from deviceshare_lab.bench.preemption.measure import Run, measure
 
 
-def bench_preemption(nodes: int, cards: int, decisions: int, *, as_json: bool) -> None:
+def bench_preemption(nodes: int, cards: int, decisions: int, family: str, *, as_json: bool) -> None:
     """Measure and print."""
     load = os.getloadavg()[0]
-    shown = report(measure(nodes, cards, decisions), nodes, cards, load)
+    shown = report(measure(nodes, cards, decisions, family), nodes, cards, family, load)
     print(indented_json(shown) if as_json else as_text(shown))
 
 
-def report(run: Run, nodes: int, cards: int, load: float) -> dict[str, Any]:
+def report(run: Run, nodes: int, cards: int, family: str, load: float) -> dict[str, Any]:
     """Return the measurements by name."""
     return {
         "nodes": nodes,
         "devices_per_node": cards,
+        "family": family,
         "pods": run.pods,
         "setup_seconds": round(run.setup_seconds, 2),
         "load_average": load,

@@ -8,7 +8,7 @@ from deviceshare.model import GroupKey, Now, PodFact
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
 
-from deviceshare_lab.bench.preemption.cluster import WAITING, facts
+from deviceshare_lab.bench.preemption.cluster import CARD_TYPES, WAITING, facts
 
 _NOW = Now(10.0, 1_000_000.0)
 _CHANGED = 50
@@ -33,15 +33,15 @@ class Run(NamedTuple):
     decisions: list[Decisions]
 
 
-def measure(nodes: int, cards: int, decisions: int) -> Run:
-    """Measure so many decisions for each group; none of them is carried out.
+def measure(nodes: int, cards: int, decisions: int, family: str) -> Run:
+    """Measure so many decisions for each group; none of them is carried out. ``family``: a key of ``CARD_TYPES``.
 
     CPU time, since other processes would count in the latency of so short a time; a decision waits for nothing.
     """
     began = time.process_time()
     scheduler = Scheduler("bench")
     running: list[tuple[str, PodFact]] = []
-    for key, fact in facts(nodes, cards, nodes):
+    for key, fact in facts(nodes, cards, nodes, CARD_TYPES[family]):
         scheduler.apply(key, fact, _NOW)
         if isinstance(fact, PodFact) and fact.node:
             running.append((key, fact))
