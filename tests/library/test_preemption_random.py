@@ -1,123 +1,22 @@
 """The victims on random clusters are as few as those of a search that tries every set of pods.
 
-``DEVICESHARE_PREEMPTION_CLUSTERS`` sets how many clusters are tried.
+``deviceshare lab study victims`` tries more of them.
 """
 
-import os
 from random import Random
 
 import pytest
-from deviceshare.model import Gone, GroupKey, NodeFact, PodFact, PodGroupFact, PodRequest, PriorityClassFact
+from deviceshare.model import Gone, GroupKey, NodeFact, PodFact, PodGroupFact, PriorityClassFact
+from deviceshare_lab.clusters.preemption_scene import NOW, PreemptionScene
+from deviceshare_lab.studies.victims import comparison
+from deviceshare_lab.studies.victims.comparison import Compared, Comparison, compare
+from deviceshare_lab.studies.victims.random_cluster import EQUAL, GROUP, KINDS, RECLAIM, made
 from msgspec.structs import replace
-from support.builders import CORES, MEMORY, NUMBER, ask, card, container, node
-from support.plain_preemption import PlainCluster, PlainNode, PlainPod, allowed, best, fit
-from support.preemption_scene import NOW, PRIORITIES, USUAL, PreemptionScene, conf
 
-CLUSTERS = int(os.environ.get("DEVICESHARE_PREEMPTION_CLUSTERS", "60"))
-CARD = 12_000
-"""MiB of each card."""
-LEVELS = ("", "low", "mid")
-RECLAIM = conf("priority", "capacity", actions="enqueue, allocate, reclaim, backfill")
-KEY = GroupKey("ns/new")
-MIN_COUNT, MIN_SUM = 0.99, 0.97
-
-Answer = tuple[int, int] | None
-"""Number of victims, and the sum of their priorities; None: no set is enough."""
-
-
-def request(pod: PlainPod) -> PodRequest:
-    amounts = {"cpu": pod.cpu}
-    if pod.number:
-        amounts |= {NUMBER: pod.number, MEMORY: pod.memory} | ({CORES: pod.cores} if pod.cores else {})
-    return ask(container(**amounts))
-
-
-def shape(random: Random, group: str, level: str, cards: int) -> PlainPod:
-    """Return what the pods of a group ask."""
-    plain = PlainPod("", group, PRIORITIES[level], random.choice((500, 1000, 2000, 3000)))
-    if not cards or random.random() < 0.3:
-        return plain
-    return plain._replace(
-        cpu=random.choice((100, 500)),
-        number=random.choice((1, 1, 1, min(2, cards))),
-        memory=random.choice((2000, 4000, 6000, 8000)),
-        cores=random.choice((0, 0, 30)),
-    )
-
-
-def made(seed: int, *, mixed: bool, reclaim: bool) -> tuple[PreemptionScene, PlainCluster, list[PlainPod]]:
-    """Return a cluster that is nearly full, the same for the plain search, and the pods of a group that waits.
-
-    ``mixed``: they have different requests. ``reclaim``: they are in a queue of their own, and take from others.
-    """
-    random = Random(seed)
-    cards = random.choice((0, 1, 2, 2, 3))
-    nodes = [
-        PlainNode(f"n{at}", random.choice((3000, 4000, 6000)), {f"GPU-n{at}{each}": CARD for each in range(cards)})
-        for at in range(random.choice((1, 2, 2, 3)))
-    ]
-    devices = {each.name: [card(at, node=each.name, memory=CARD) for at in range(cards)] for each in nodes}
-    facts = (node(each.name, devices[each.name], cpu=each.cpu) for each in nodes)
-    scene = PreemptionScene(*facts, conf=RECLAIM if reclaim else USUAL)
-    deserved = {name: random.choice((1000, 2000, 3000)) for name in "abc"} | {"new": 4000} if reclaim else {}
-    for name, amount in deserved.items():
-        scene.queue(name, deserved={"cpu": amount})
-    minimums: dict[str, int] = {}
-    shapes: dict[str, PlainPod] = {}
-    running = 0
-    for at in range(12):
-        level, count = random.choice(LEVELS), random.choice((1, 1, 2, 3))
-        group = f"v{at}"
-        pod = shapes[group] = shape(random, group, level, cards)
-        minimums[group] = random.randint(1, count)
-        labels = (("app", random.choice("ab")),) if random.random() < 0.4 else ()
-        queue = random.choice("abc") if reclaim else "default"
-        shapes[group] = pod._replace(queue=queue)
-        scene.job(group, request(pod), count, level=level, minimum=minimums[group], labels=labels, queue=queue)
-        running += len(scene.bind())
-        if running >= 10:
-            break
-    facts = [record.fact for record in scene.scheduler.pods.values() if record.fact.node]
-    pods = [
-        shapes[fact.group.removeprefix("ns/")]._replace(
-            name=fact.name,
-            node=fact.node,
-            cards=tuple(device.id for grant in fact.held for device in grant.devices),
-        )
-        for fact in facts
-    ]
-    budgets = []
-    if random.random() < 0.4:
-        selected = frozenset(fact.name for fact in facts if ("app", "a") in fact.labels)
-        most = random.randint(0, len(selected))
-        scene.budget("b", labels={"app": "a"}, allowed=most)
-        budgets.append((selected, most))
-    count = random.choice((2, 3) if mixed else (1, 1, 1, 2, 3))
-    pod = shape(random, "new", "high", cards)
-    waiting = [pod._replace(name=f"new-{at}") for at in range(count)]
-    if mixed:
-        waiting[1:] = [shape(random, "new", "high", cards)._replace(name=each.name) for each in waiting[1:]]
-    level = random.choice(LEVELS) if reclaim else "high"
-    queue = "new" if reclaim else "default"
-    waiting = [each._replace(level=PRIORITIES[level], queue=queue) for each in waiting]
-    facts = scene.job("new", request(pod), count, level=level, minimum=count, queue=queue)
-    for fact, each in zip(facts, waiting, strict=True):
-        scene.put(f"pod {fact.uid}", replace(fact, ask=request(each)))
-    return scene, PlainCluster(nodes, pods, minimums, budgets, deserved), waiting
-
-
-def answer(seed: int, *, mixed: bool = False, reclaim: bool = False) -> tuple[Answer, Answer]:
-    """Return our answer and the best one."""
-    scene, cluster, waiting = made(seed, mixed=mixed, reclaim=reclaim)
-    found = scene.preempt("new")
-    expected = best(cluster, waiting)
-    if not found.placed:
-        return None, expected
-    by_name = {pod.name: pod for pod in cluster.pods}
-    gone = [by_name[each.pod.name] for each in found.victims]
-    assert allowed(cluster, gone), (seed, gone)
-    assert fit(cluster, gone, waiting), (seed, gone)
-    return (len(gone), sum(pod.level for pod in gone)), expected
+CLUSTERS = 100
+KEY = GroupKey(f"ns/{GROUP}")
+PACKED = {EQUAL: (1873, 2679), RECLAIM: (1666, 1894, 2699, 3773)}
+"""Clusters in which all pods of the group fit only on cards that are chosen with a view to the others."""
 
 
 def change(scene: PreemptionScene, random: Random) -> None:
@@ -147,11 +46,11 @@ def change(scene: PreemptionScene, random: Random) -> None:
 def test_what_is_kept_between_decisions_is_what_the_facts_say():
     served = 0
     for seed in range(CLUSTERS // 2):
-        scene, _, _ = made(seed, mixed=False, reclaim=seed % 2 == 1)
-        scene.preempt("new")
+        scene, _, _ = made(seed, RECLAIM if seed % 2 == 1 else EQUAL)
+        scene.preempt(GROUP)
         for turn in range(3):
             change(scene, Random(10 * seed + turn))
-            kept, anew = scene.preempt("new"), scene.again().preempt(KEY, NOW)
+            kept, anew = scene.preempt(GROUP), scene.again().preempt(KEY, NOW)
             assert kept == anew, (seed, turn)
             assert not kept.victims or kept.victims == scene.scheduler.preempt(KEY, NOW, explain=False).victims
             served += bool(kept.victims)
@@ -159,15 +58,43 @@ def test_what_is_kept_between_decisions_is_what_the_facts_say():
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("what", [{}, {"mixed": True}, {"reclaim": True}], ids=["equal requests", "mixed", "reclaim"])
-def test_the_fewest_pods_of_the_lowest_priorities_go(what):
-    answers = {seed: answer(seed, **what) for seed in range(CLUSTERS)}
-    missed = {seed: each for seed, each in answers.items() if (each[0] is None) != (each[1] is None)}
-    assert not missed
-    both = {seed: (ours, other) for seed, (ours, other) in answers.items() if ours and other}
-    more = {seed: each for seed, each in both.items() if each[0] != each[1]}
-    assert all(ours[0] <= other[0] + 1 for ours, other in both.values()), more
-    assert sum(ours[0] == other[0] for ours, other in both.values()) >= MIN_COUNT * len(both), more
-    assert sum(ours == other for ours, other in both.values()) >= MIN_SUM * len(both), more
-    assert sum(other[0] > 0 for _, other in both.values()) > CLUSTERS / 3
-    assert sum(other is None for _, other in answers.values()) > CLUSTERS / 30
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_fewest_pods_of_the_lowest_priorities_go(kind):
+    found = Comparison([compare(seed, kind) for seed in range(CLUSTERS)])
+    assert not found.failures, found.differing
+    assert sum(each.best is not None and each.best[0] > 0 for each in found.compared) > CLUSTERS / 3
+    assert sum(each.best is None for each in found.compared) > CLUSTERS / 30
+
+
+@pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in PACKED.items() for seed in seeds])
+def test_the_cards_of_a_gang_are_chosen_so_that_all_its_pods_fit(kind, seed):
+    found = compare(seed, kind)
+    assert found.best is not None
+    assert found.ours == found.best
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Compared(0, EQUAL, None, (1, 10)),
+        Compared(0, EQUAL, (1, 10), None),
+        Compared(0, EQUAL, (3, 10), (1, 10)),
+        Compared(0, EQUAL, (1, 10), (1, 10), "they may not go"),
+    ],
+)
+def test_a_single_wrong_answer_is_a_failure(wrong):
+    right = [Compared(seed, EQUAL, (1, 10), (1, 10)) for seed in range(1, 1000)]
+    assert not Comparison(right).failures
+    assert len(Comparison([*right, wrong]).failures) == 1
+
+
+def test_a_pod_or_a_priority_too_many_is_a_failure_where_it_is_frequent():
+    right = [Compared(seed, EQUAL, (1, 10), (1, 10)) for seed in range(1000)]
+    one_more = Compared(0, EQUAL, (2, 10), (1, 10))
+    higher = Compared(0, EQUAL, (1, 20), (1, 10))
+    assert not Comparison([*right, *[one_more] * 10]).failures
+    assert len(Comparison([*right, *[one_more] * 11]).failures) == 1
+    assert not Comparison([*right, *[higher] * 30]).failures
+    assert len(Comparison([*right, *[higher] * 31]).failures) == 1
+    shown = comparison.report(Comparison([*right, one_more, higher]))
+    assert (shown["kinds"][EQUAL]["one_more"], shown["kinds"][EQUAL]["best"]) == (1, 1000)

@@ -9,7 +9,7 @@ import pytest
 from deviceshare.allocation import NEVER_ENOUGH, Allocator
 from deviceshare.model import PodRequest
 from deviceshare.state import Trial
-from library.test_preemption_random import made
+from deviceshare_lab.studies.victims.random_cluster import made
 from support.builders import card, cluster, node, take, vgpu
 from support.hami_vnpu import B3, allocator, chips, npu, npu_node, shared
 from support.mig import mig_card, mig_cluster
@@ -44,7 +44,7 @@ def bounds(allocator: Allocator, what: PodRequest) -> dict[str, int]:
 def test_it_is_never_more_than_enough():
     equal = several = 0
     for seed in range(CLUSTERS):
-        scene, _, waiting = made(seed, mixed=False, reclaim=False)
+        scene, _, waiting = made(seed)
         allocator = scene.scheduler.cluster.allocator
         ask = next(record.fact.ask for record in scene.scheduler.pods.values() if record.fact.name == waiting[0].name)
         for name, least in bounds(allocator, ask).items():

@@ -200,3 +200,32 @@ def partitions(
     if plots is not None:
         for name, plot in report.plots(results):
             write(plot, plots / f"{name}.svg")
+
+
+@app.command("victims")
+def victims(
+    clusters: Annotated[int, typer.Option(metavar="N", min=1, help="Clusters of each kind.")] = 1000,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Clusters at the same time; by default one for each core.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare the pods that go for a waiting group with the best ones, on small random clusters.
+
+    The best ones are found by trying every set of pods. Kinds: the pods of the group have equal requests; different
+    ones; they are in a queue that takes from others.
+
+    without_answer: no set of pods is enough. missed: only one of both has an answer. wrong: ours may not go, or are not
+    enough. fewest, one_more, several_more: how many pods go compared with the best. best: the sum of priorities is the
+    lowest as well.
+
+    The status is 1 if an answer is missed or wrong, two pods more go than needed, or less than 99 % are the fewest.
+    """
+    from deviceshare_cli.output import indented_json
+
+    from deviceshare_lab.studies.victims import comparison
+
+    found = comparison.compare_all(clusters, jobs)
+    shown = comparison.report(found)
+    print(indented_json(shown) if json else comparison.as_text(shown))
+    raise typer.Exit(1 if found.failures else 0)
