@@ -47,7 +47,7 @@ BUGS: Mapping[str, Bug] = {
     "the free room of a node counts twice": Bug(
         Room, "gain", lambda right: lambda room, node, gone: right(room, node, gone) + (len(gone) > 1)
     ),
-    "queues lose what they deserve": Bug(preempting, "above_deserved", lambda right: lambda queues: lambda pods: True),
+    "queues lose what they deserve": Bug(preempting, "above_deserved", lambda right: lambda *args: lambda pods: True),
     "pods of the own queue are taken back": Bug(
         CandidateTable,
         "able",

@@ -45,6 +45,8 @@ PLUGIN_KEYS = ("name", "arguments", *(f"enable{function}" for function in _FUNCT
 """Keys of a plugin, with one spelling of each switch."""
 SLA, WAITING_TIME = "sla", "sla-waiting-time"
 OVERCOMMIT, OVERCOMMIT_FACTOR = "overcommit", "overcommit-factor"
+ANCESTOR_RECLAIM_LEVEL = "ancestorReclaimLevel"
+"""Of the plugin ``capacity``."""
 
 GPU_SHARE = "deviceshare.GPUSharingEnable"
 GPU_NUMBER = "deviceshare.GPUNumberEnable"
@@ -77,6 +79,7 @@ EXTENSIONS = {
     "deviceshare.ParentShareEnable": "parent_shares",
     "deviceshare.HierarchyIsolationEnable": "hierarchy_isolation",
     "deviceshare.PreemptionGangEnable": "whole_gangs",
+    "deviceshare.PreemptionTierEnable": "all_tiers_protect",
     "deviceshare.SpreadNodesEnable": "spread_nodes",
 }
 """Arguments that disable extensions of Volcano, and their fields in :class:`deviceshare.conf.Extensions`."""

@@ -73,6 +73,9 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
     """A gang of which a pod is evicted keeps its minimum or goes whole, even without the plugin ``gang``; off: as the
     plugin says, which takes only what a gang has above its minimum, or whole gangs by ``gangpreempt`` and
     ``gangreclaim``."""
+    all_tiers_protect: bool = True
+    """A pod is evicted only if all listed plugins allow it; off: as in Volcano, those of the first tier that allows the
+    eviction of some pod of the node."""
     spread_nodes: bool = True
     """The policy ``spread`` prefers the node with the fewest vGPUs; off: it only chooses among the cards of a node."""
 
@@ -100,6 +103,8 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """``sla-waiting-time`` of the plugin ``sla`` in seconds; replaces ``starvation``."""
     overcommit: float = 0.0
     """``overcommit-factor``: the share of the cluster that queues may admit; 0: the plugin is not configured."""
+    ancestor_reclaim_level: int = 0
+    """``ancestorReclaimLevel`` of the plugin ``capacity``: how many ancestors of queues reclaim looks at."""
     predicates: Predicates = ALL_PREDICATES
     nodeorder: NodeOrder | None = None
     binpack: Binpack | None = None

@@ -106,6 +106,7 @@ class _Reader:
             starvation=self.seconds(known.STARVATION_SECONDS, STARVATION),
             waiting_time=self.waiting_time(),
             overcommit=self.overcommit(),
+            ancestor_reclaim_level=self.argument(known.ANCESTOR_RECLAIM_LEVEL).number(default=0),
             predicates=read_predicates(self.of_nodes[PREDICATES], predicates),
             nodeorder=read_nodeorder(self.of_nodes[NODEORDER]) if does(NODEORDER, "NodeOrder") else None,
             binpack=read_binpack(self.of_nodes[BINPACK]) if does(BINPACK, "NodeOrder") else None,
@@ -178,7 +179,7 @@ class _Reader:
                 self.values[key] = argument
             elif plugin == "predicates" and key in known.OLD_FLAGS:
                 self.values.setdefault(known.OLD_FLAGS[key], argument)
-            elif key in (known.WAITING_TIME, known.OVERCOMMIT_FACTOR):
+            elif key in (known.WAITING_TIME, known.OVERCOMMIT_FACTOR, known.ANCESTOR_RECLAIM_LEVEL):
                 self.values[key] = argument
 
     def read_configurations(self, field: ConfField) -> dict[str, dict[str, str]]:

@@ -2,9 +2,10 @@
 
 Read :mod:`.preempting`, which shows what a caller sees. :mod:`.candidates` are the pods that are looked at, and
 :mod:`.candidate_table` keeps them; :mod:`.places` are their nodes, those first where few pods may be enough.
-:mod:`.rules` says who may go at all, :mod:`.gangs`, :mod:`.budgets` and :mod:`.shares` who may go together, and
-:mod:`.victims` puts this together. :mod:`.search` finds the fewest victims among the :mod:`.subsets` of the pods that
-may go, and asks :mod:`.room` what fits without them: the allocator itself, so that all families and constraints count.
+:mod:`.rules` says who may go at all, :mod:`.deciding_tiers` by which plugins, :mod:`.gangs`, :mod:`.budgets` and
+:mod:`.shares` who may go together, and :mod:`.victims` puts this together. :mod:`.search` finds the fewest victims
+among the :mod:`.subsets` of the pods that may go, and asks :mod:`.room` what fits without them: the allocator itself,
+so that all families and constraints count.
 
 Differences from Volcano: all listed plugins have to agree; the fewest pods go, over all nodes and cards; the whole
 placement is decided before anybody goes; gangs keep their minimum or go whole; a queue loses pods only while it has
@@ -16,7 +17,7 @@ from deviceshare.preemption.candidate_table import CandidateTable
 from deviceshare.preemption.candidates import PREEMPT, RECLAIM, Candidate, Preemptor
 from deviceshare.preemption.gangs import Gang
 from deviceshare.preemption.preempting import NO_POD, Cluster, Preemption, may_find, preempt
-from deviceshare.preemption.rules import Rules
+from deviceshare.preemption.rules import rules_of
 
 __all__ = [
     "NO_POD",
@@ -29,7 +30,7 @@ __all__ = [
     "Gang",
     "Preemption",
     "Preemptor",
-    "Rules",
     "may_find",
     "preempt",
+    "rules_of",
 ]

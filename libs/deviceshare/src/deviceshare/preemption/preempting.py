@@ -13,6 +13,7 @@ from deviceshare.model import GroupKey, PodFact
 from deviceshare.preemption.budgets import Budgets
 from deviceshare.preemption.candidate_table import CandidateTable
 from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
+from deviceshare.preemption.deciding_tiers import DecidingTiers
 from deviceshare.preemption.gangs import Gang
 from deviceshare.preemption.places import Places
 from deviceshare.preemption.room import Room
@@ -25,6 +26,10 @@ from deviceshare.queueing import Decision, Queues
 NO_POD = "no pod may go"
 STILL_LACK_ROOM = "still lack room without the pods that may go"
 NOT_TOGETHER = "hold pods that may not go together"
+
+
+ActionRules = tuple[str, Sequence[Rules]]
+"""An action, and the rules of its tiers, at least of one."""
 
 
 class Preemption(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,15 +75,17 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     spared: Sequence[tuple[str, str]] = ()
 
 
-def may_find(table: CandidateTable, preemptor: Preemptor, rules: Iterable[tuple[str, Rules]]) -> bool:
+def may_find(table: CandidateTable, preemptor: Preemptor, rules: Iterable[ActionRules]) -> bool:
     """Return whether :func:`preempt` may find pods that go, or are going, for a group; the candidates are noted."""
     return bool(table.leaving) or any(
-        table.has_any(preemptor, preempts=each.preempts, by_priority=each.by_priority) for _, each in rules
+        table.has_any(preemptor, preempts=each.preempts, by_priority=each.by_priority)
+        for _, of_tiers in rules
+        for each in of_tiers
     )
 
 
 def preempt(
-    cluster: Cluster, preemptor: Preemptor, rules: Sequence[tuple[str, Rules]], order: str, *, explain: bool
+    cluster: Cluster, preemptor: Preemptor, rules: Sequence[ActionRules], order: str, *, explain: bool
 ) -> Preemption:
     """Return the pods that go for a group. The state of the cluster stays the same; all its candidates are put.
 
@@ -87,7 +94,7 @@ def preempt(
     Args:
         cluster: the cluster.
         preemptor: the group.
-        rules: the actions in turn, each with its rules.
+        rules: the actions in turn, each with the rules of its tiers.
         order: which victims are best, :data:`~deviceshare.conf.FEWEST` or :data:`~deviceshare.conf.LOWEST`.
         explain: whether to say of each node why no pod goes, which takes longer than the search.
     """
@@ -98,11 +105,12 @@ def preempt(
             return Preemption(decision=decision, leaving=_leaving(table, decision), nodes=cluster.allocator.nodes)
         obstacle = ""
         attempts: list[_Attempt] = []
-        for action, of_action in rules:
-            if why := of_action.obstacle(preemptor) or _above_deserved(cluster, preemptor, of_action):
+        for action, of_tiers in rules:
+            why = next(filter(None, (each.obstacle(preemptor) for each in of_tiers)), "")
+            if why := why or _obstacle_of_queue(cluster, preemptor, of_tiers[0]):
                 obstacle = why
                 continue
-            attempt = _Attempt(cluster, room, preemptor, action, of_action)
+            attempt = _Attempt(cluster, room, preemptor, action, of_tiers)
             found = attempt.search(order)
             if found is not None:
                 return Preemption(
@@ -124,9 +132,16 @@ def preempt(
     )
 
 
-def _above_deserved(cluster: Cluster, preemptor: Preemptor, rules: Rules) -> str:
-    """Return that a queue may not take back from others, as it would have too much, or ''."""
-    if rules.preempts or within_deserved(cluster.queues, preemptor):
+def _obstacle_of_queue(cluster: Cluster, preemptor: Preemptor, rules: Rules) -> str:
+    """Return why a queue may not take back from others: it is not open, or would have too much; '' if it may.
+
+    Source: Volcano pkg/scheduler/plugins/{capacity,proportion} (PreemptiveFn).
+    """
+    if rules.preempts:
+        return ""
+    if not cluster.queues.account(preemptor.queue).fact.open:
+        return f"queue {preemptor.queue!r} is not open"
+    if within_deserved(cluster.queues, preemptor, rules.ancestors):
         return ""
     return f"queue {preemptor.queue!r} would have more than it deserves"
 
@@ -134,17 +149,17 @@ def _above_deserved(cluster: Cluster, preemptor: Preemptor, rules: Rules) -> str
 class _Attempt:
     """The search for the victims of one action."""
 
-    def __init__(self, cluster: Cluster, room: Room, preemptor: Preemptor, action: str, rules: Rules) -> None:
+    def __init__(
+        self, cluster: Cluster, room: Room, preemptor: Preemptor, action: str, of_tiers: Sequence[Rules]
+    ) -> None:
         self._cluster, self._room, self._preemptor = cluster, room, preemptor
-        self._action, self._rules = action, rules
-        table, queues = cluster.candidates, cluster.queues
-        together: list[Allows] = [within_budgets(cluster.job_budget)] if rules.by_job_budgets else []
-        if rules.by_share:
-            together.append(larger_share(queues, preemptor))
-        if not rules.preempts:
-            together.append(above_deserved(queues))
-        self._allows = all_of(together)
-        self._able = table.able(preemptor, preempts=rules.preempts, by_priority=rules.by_priority)
+        self._action = action
+        table = cluster.candidates
+        self._together = {rules: self._of_several(rules) for rules in of_tiers}
+        self._deciding = DecidingTiers(of_tiers, table, preemptor, self._together, cluster.gang)
+        self._able = table.able(
+            preemptor, preempts=of_tiers[0].preempts, by_priority=all(rules.by_priority for rules in of_tiers)
+        )
         self._least = np.minimum.reduce(
             [
                 cluster.allocator.least_removals(request, table.removals, self._able)
@@ -152,6 +167,16 @@ class _Attempt:
             ]
         )
         self._search: Search | None = None
+
+    def _of_several(self, rules: Rules) -> Allows:
+        """Return what the plugins of a tier say of several pods together."""
+        queues, preemptor = self._cluster.queues, self._preemptor
+        together: list[Allows] = [within_budgets(self._cluster.job_budget)] if rules.by_job_budgets else []
+        if rules.by_share:
+            together.append(larger_share(queues, preemptor))
+        if rules.by_amounts:
+            together.append(above_deserved(queues, preemptor, rules.ancestors))
+        return all_of(together)
 
     def search(self, order: str) -> Found | None:
         """Return the best victims, None if none are enough."""
@@ -162,7 +187,9 @@ class _Attempt:
         for level in levels:
             able = self._able if level is None else self._able & (table.priority <= level)
             several = len(self._preemptor.pods) > 1
-            victims = Victims(partial(self._candidate, level), self._gang, self._cluster.budgets, self._allows)
+            victims = Victims(
+                partial(self._candidate, level), self._deciding.binding, self._cluster.budgets, self._deciding.allow
+            )
             self._search = Search(self._room, victims, Places(table, able, self._least, several=several))
             if (found := self._search.run()) is not None:
                 return found
@@ -177,11 +204,8 @@ class _Attempt:
 
     def _protection(self, candidate: Candidate) -> str | None:
         """Return why a pod may not go, '' if it may; None if the action does not look at it."""
-        concerns = self._rules.concerns(self._preemptor, candidate)
-        return self._rules.protection(self._preemptor, candidate) if concerns else None
-
-    def _gang(self, key: GroupKey) -> Gang | None:
-        return self._rules.binding(self._cluster.gang(key))
+        rules = self._deciding.of(candidate.node)
+        return rules.protection(self._preemptor, candidate) if rules.concerns(self._preemptor, candidate) else None
 
     def reasons(self) -> dict[str, str]:
         """Return for each node why no pod of it goes."""

@@ -188,6 +188,10 @@ class Room:
         """Whether it matters for a pod of the group what is on other nodes than its own."""
         return any(self._allocator.pod_class(pod.ask).constrained for pod in self._preemptor.pods)
 
+    def queue_priority(self, candidate: Candidate) -> int:
+        """Return the priority of the queue of a pod."""
+        return self._queues.account(candidate.queue).fact.priority
+
     def held(self, candidate: Candidate) -> Holding | None:
         """Return what a pod holds on its node."""
         return self._allocator.holding(candidate.node, candidate.uid)

@@ -1,18 +1,19 @@
 """Which pods may go at all: what each listed plugin says of one pod. What they say of several is in the other modules.
 
-All plugins that are listed, and whose function is on, have to agree, whatever their tiers. (In Volcano the first tier
-that leaves some pod decides: pkg/scheduler/framework/session_plugins.go.)
+All plugins that are listed, and whose function is on, have to agree, whatever their tiers: they are one :class:`Rules`.
+In Volcano the first tier that leaves some pod of a node decides (pkg/scheduler/framework/session_plugins.go): with
+``deviceshare.PreemptionTierEnable`` off each tier has its own.
 
 Source: Volcano pkg/scheduler/actions/{preempt,reclaim}, pkg/scheduler/plugins/{priority,conformance,cdp,drf,tdm}.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import QueueFact
-from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
+from deviceshare.preemption.candidates import PREEMPT, RECLAIM, Candidate, Preemptor
 from deviceshare.preemption.gangs import Gang
 
 _DECIDING = {
@@ -20,6 +21,7 @@ _DECIDING = {
     "Reclaimable": frozenset({"gang", "conformance", "drf", "proportion", "capacity", "pdb", "cdp"}),
 }
 """The plugins that have a function. Without any of them no pod goes, as in Volcano."""
+_FUNCTIONS = {PREEMPT: "Preemptable", RECLAIM: "Reclaimable"}
 _SYSTEM_NAMESPACE = "kube-system"
 _HIGHEST_OF_USERS = 1_000_000_000
 """Only system-cluster-critical and system-node-critical are above it: Kubernetes reserves these priorities."""
@@ -28,16 +30,29 @@ NO_LOWER_PRIORITY = "hold no pod of lower priority"
 NO_OTHER_QUEUE = "hold no pod of another queue"
 
 
-class Rules:
-    """What the plugins of a configuration say of single pods for one action.
+def rules_of(
+    conf: SchedulerConf, action: str, queues: Mapping[str, QueueFact], now: float, revocable: Container[str] = ()
+) -> list["Rules"]:
+    """Return the rules of one action: those of all plugins together, or of each tier that has some.
 
     ``now``: unix seconds; ``revocable``: the nodes with a revocable zone.
     """
+    function = _FUNCTIONS[action]
+    tiers = [conf.enabled(function)]
+    if not conf.extensions.all_tiers_protect:
+        of_tiers = [[plugin.name for plugin in tier if function not in plugin.off] for tier in conf.tiers]
+        tiers = [tuple(names) for names in of_tiers if _DECIDING[function] & set(names)] or tiers
+    return [Rules(conf, action, names, queues, now, revocable) for names in tiers]
+
+
+class Rules:
+    """What ``plugins`` say of single pods for one action; the other arguments as for :func:`rules_of`."""
 
     def __init__(
         self,
         conf: SchedulerConf,
         action: str,
+        plugins: Iterable[str],
         queues: Mapping[str, QueueFact],
         now: float,
         revocable: Container[str] = (),
@@ -46,17 +61,25 @@ class Rules:
         """Whether pods of the same queue go, not of others."""
         self._queues, self._revocable = queues, revocable
         self._now = now
-        function = "Preemptable" if action == PREEMPT else "Reclaimable"
-        on = set(conf.enabled(function))
+        function = _FUNCTIONS[action]
+        on = set(plugins)
         self._undecided = "" if on & _DECIDING[function] else f"no plugin is listed with enable{function}"
+        self.ancestors = conf.ancestor_reclaim_level if conf.has_hierarchy("capacity") else 0
+        """How many ancestors of queues reclaim looks at."""
+        self.by_amounts = not self.preempts and (
+            conf.extensions.all_tiers_protect or bool(on & {"proportion", "capacity"})
+        )
+        """Whether queues keep what they deserve."""
         self._gang = "gang" in on
         self._whole_gangs = conf.extensions.whole_gangs or f"gang{action}" in conf.actions
         self._conformance, self._cooldown = "conformance" in on, "cdp" in on
-        self.by_share = self.preempts and "drf" in on and not _is_before(conf, "priority", "drf", function)
+        self.by_share = (
+            self.preempts and "drf" in on and not ("priority" in on and _is_before(conf, "priority", "drf", function))
+        )
         """Whether the plugin ``drf`` decides: where ``priority`` is in an earlier tier, Volcano does not ask it."""
         self.by_job_budgets = self.preempts and "tdm" in on
         """Whether the plugin ``tdm`` is asked, which has budgets of jobs."""
-        self.by_priority = "priority" in on or not self.by_share
+        self.by_priority = "priority" in on or (conf.extensions.all_tiers_protect and not self.by_share)
         """Whether pods go by their priority."""
 
     def binding(self, gang: Gang) -> Gang | None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from deviceshare.preemption.candidates import Candidate
+from deviceshare.preemption.options import NO_PODS, Option, least_weights
 from deviceshare.preemption.places import Places
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.subsets import Prune, Subsets
@@ -38,18 +39,6 @@ class Found(NamedTuple):
     cost: Cost
     decision: Decision
     spared: bool
-
-
-class _Option(NamedTuple):
-    """Pods of one node, and how many more pods of the group fit there without them."""
-
-    weight: int
-    """That of their cost."""
-    gain: int
-    uids: frozenset[str]
-
-
-_NONE = _Option(0, 0, frozenset())
 
 
 class Search:
@@ -95,7 +84,7 @@ class Search:
         if known is None:
             pods = self._places.pods(at)
             alone = self._victims.of(each.uid for each in pods if self._victims.completed({each.uid}) is not None)
-            known = self._known[at] = (pods[0].node, Subsets(alone, self._key))
+            known = self._known[at] = (pods[0].node, Subsets(self._first_to_go(alone), self._key))
         return known
 
     def _begin(self) -> None:
@@ -115,6 +104,17 @@ class Search:
             candidate.node, candidate.priority, candidate.queue, pod.labels, pod.namespace, of_card, shared,
             self._victims.binding(candidate),
         )  # fmt: skip
+
+    def _first_to_go(self, pods: Iterable[Candidate]) -> list[Candidate]:
+        """Return pods in the order in which they go where their number and priorities are equal otherwise.
+
+        Source: Volcano pkg/scheduler/framework (BuildVictimsPriorityQueue): the last queue, job and pod first.
+        """
+
+        def order(each: Candidate) -> tuple[float, ...]:
+            return (each.priority, self._room.queue_priority(each), each.job_priority, -each.pod.created)
+
+        return sorted(sorted(pods, key=lambda each: each.pod.ref, reverse=True), key=order)
 
     @property
     def _exhausted(self) -> bool:
@@ -179,7 +179,7 @@ class Search:
 
     def _combine(self, missing: int) -> None:
         """Find the best victims on several nodes for several pods, on the first nodes if these have plenty of room."""
-        options: dict[int, list[_Option]] = {}
+        options: dict[int, list[Option]] = {}
         most: dict[int, int] = {}
         for at in range(len(self._places)):
             found, gain = self._growing(at, missing)
@@ -195,15 +195,15 @@ class Search:
             self._add_others(at, found, most[at], self._room.work + share)
         self._extend_cheapest(options.values(), missing)
 
-    def _extend_cheapest(self, options: Iterable[Sequence[_Option]], missing: int) -> None:
+    def _extend_cheapest(self, options: Iterable[Sequence[Option]], missing: int) -> None:
         """Find the best of all combinations of sets, those that cost least for a pod first."""
-        of_nodes = (sorted(found, key=_ratio) for found in options if found)
-        ordered = sorted(of_nodes, key=lambda found: _ratio(found[0]))
-        self._extend(ordered, _least(ordered, missing), 0, missing, 0, frozenset())
+        of_nodes = (sorted(found, key=lambda each: each.ratio) for found in options if found)
+        ordered = sorted(of_nodes, key=lambda found: found[0].ratio)
+        self._extend(ordered, least_weights(ordered, missing), 0, missing, 0, frozenset())
 
     def _extend(
         self,
-        options: Sequence[Sequence[_Option]],
+        options: Sequence[Sequence[Option]],
         least: Sequence[Sequence[int | None]],
         at: int,
         missing: int,
@@ -222,12 +222,12 @@ class Search:
         self._room.work += 1
         after = least[at + 1]
         further = [
-            (rest, each) for each in (*options[at], _NONE) if (rest := after[max(0, missing - each.gain)]) is not None
+            (rest, each) for each in (*options[at], NO_PODS) if (rest := after[max(0, missing - each.gain)]) is not None
         ]
         for _, each in sorted(further, key=lambda pair: pair[0] + pair[1].weight):
             self._extend(options, least, at + 1, missing - each.gain, weight + each.weight, uids | each.uids)
 
-    def _growing(self, place: int, missing: int) -> tuple[list[_Option], int]:
+    def _growing(self, place: int, missing: int) -> tuple[list[Option], int]:
         """Return sets of pods of one node that grow, from those on that have most, and the gain if all of them go.
 
         None has pods that could be spared for the same gain. No gain is larger than needed.
@@ -235,7 +235,7 @@ class Search:
         node, pods = self._place(place)
         order = self._in_order(pods.all)
         gains = self._room.gains(node, order)
-        found: list[_Option] = []
+        found: list[Option] = []
         gained, start, useless = 0, 0, set[str]()
         for number, gain in enumerate(gains, start=1):
             if gain == gained:
@@ -246,7 +246,7 @@ class Search:
             uids = frozenset(order[:number]) - useless
             gained, start = gain, number
             if self._victims.completed(uids) is not None and (not useless or self._room.gain(node, uids) >= gain):
-                found.append(_Option(self._victims.cost(uids).weight, min(gain, missing), uids))
+                found.append(Option(self._victims.cost(uids).weight, min(gain, missing), uids))
             if gain >= missing:
                 break
         return found, min(missing, max(gains, default=0))
@@ -276,7 +276,7 @@ class Search:
 
         return [each.uid for each in sorted(pods, key=key)]
 
-    def _add_others(self, place: int, found: list[_Option], most: int, until: int) -> None:
+    def _add_others(self, place: int, found: list[Option], most: int, until: int) -> None:
         """Add other sets of pods of one node, which gain ``most`` if all go; ``until``: the work at which it ends."""
         node, pods = self._place(place)
         if until - self._room.work < len(pods.all) * (1 + most):
@@ -297,7 +297,7 @@ class Search:
                     return
                 gain = min(most, self._room.gain(node, uids))
                 if gain and not any(each.gain >= gain and each.uids <= uids for each in found):
-                    found.append(_Option(self._victims.cost(uids).weight, gain, uids))
+                    found.append(Option(self._victims.cost(uids).weight, gain, uids))
             counts = [self._count(each.uids) for each in found if each.gain >= most]
             if counts and size >= min(counts):
                 break
@@ -324,7 +324,7 @@ class Search:
             self._take_in_order(pods)
         if self._best is None:
             return
-        everything, needed = Subsets(pods, self._key), frozenset[str]()
+        everything, needed = Subsets(self._first_to_go(pods), self._key), frozenset[str]()
         for size in range(1, len(pods) + 1):
             if self._exhausted or size > self._best.cost.pods:
                 return
@@ -333,7 +333,7 @@ class Search:
 
     def _take_in_order(self, pods: Iterable[Candidate]) -> None:
         """Take pods of low priority until the group fits."""
-        names = [each.uid for each in sorted(pods, key=lambda each: (each.priority, -each.pod.created, each.uid))]
+        names = [each.uid for each in self._first_to_go(pods)]
         gone: frozenset[str] = frozenset()
         growing: list[tuple[frozenset[str], list[str]]] = []
         """Pods that may go together, and those that go in addition: ever more at a time, fewer where they may not."""
@@ -360,7 +360,7 @@ class Search:
         if self._best is None or self._best.spared:
             return self._best
         found = self._best
-        for candidate in sorted(self._victims.of(found.victims), key=lambda each: (-each.priority, each.uid)):
+        for candidate in reversed(self._first_to_go(self._victims.of(found.victims))):
             group = {each.uid for each in self._victims.of(found.victims) if each.group == candidate.group}
             for spared in ({candidate.uid}, group):
                 if self._exhausted or candidate.uid not in found.victims:
@@ -372,27 +372,3 @@ class Search:
                 if decision.placed:
                     found = Found(fewer, self._victims.cost(fewer), decision, spared=False)
         return found
-
-
-def _ratio(option: _Option) -> float:
-    """Return what a pod of the group costs."""
-    return option.weight / option.gain
-
-
-def _least(options: Sequence[Sequence[_Option]], missing: int) -> list[list[int | None]]:
-    """Return for each node, and each number of missing pods, the weight of room for them there and after it, at least.
-
-    None where there is not enough room.
-    """
-    least: list[list[int | None]] = [[0, *[None] * missing]]
-    for of_node in reversed(options):
-        after = least[-1]
-        here = list(after)
-        for number in range(1, missing + 1):
-            for weight, gain, *_ in of_node:
-                rest = after[max(0, number - gain)]
-                before = here[number]
-                if rest is not None and (before is None or weight + rest < before):
-                    here[number] = weight + rest
-        least.append(here)
-    return least[::-1]

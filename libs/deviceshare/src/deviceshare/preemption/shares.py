@@ -5,10 +5,11 @@ They hold for every subset of pods for which they hold.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 from deviceshare.model import GroupKey, ResourceAmounts
 from deviceshare.preemption.candidates import Candidate, Preemptor
-from deviceshare.queueing import Queues, add
+from deviceshare.queueing import ROOT, QueueAccount, Queues, add
 from deviceshare.state import PODS
 
 Allows = Callable[[Sequence[Candidate]], bool]
@@ -18,41 +19,74 @@ _ROUNDING = 1e-6
 """Tolerance of amounts that queues deserve, which are fractions, and of shares. Source: shareDelta of plugins/drf."""
 
 
-def above_deserved(queues: Queues) -> Allows:
+def above_deserved(queues: Queues, preemptor: Preemptor, ancestors: int) -> Allows:
     """Return the rule of reclaim: a queue loses a pod only while it has more than it deserves of what the pod has.
 
-    Neither does it lose what it is guaranteed. Volcano's ``proportion`` also counts what the pod does not have.
+    Neither does it lose what it is guaranteed. In a hierarchy the same holds of so many of its ``ancestors``, except
+    the root and those that the waiting group is below as well, at the same distance. Volcano's ``proportion`` also
+    counts what the pod does not have.
+
+    Source: Volcano pkg/scheduler/plugins/capacity (getReclaimeeAncestorToCheck).
     """
+    taker = queues.account(preemptor.queue)
+    shared = {each.fact.name for each in taker.above[:ancestors]} - {ROOT}
+    asked = _counted(queues.asked(preemptor.pods).items(), taker.deserved)
+
+    def checked(name: str) -> list[QueueAccount]:
+        account = queues.account(name)
+        above = zip_longest(account.above[:ancestors], taker.above[:ancestors])
+        return [
+            account,
+            *(each for each, of_taker in above if each and each.fact.name != ROOT and each is not of_taker),
+        ]
 
     def allows(victims: Sequence[Candidate]) -> bool:
-        by_queue: dict[str, list[ResourceAmounts]] = {}
-        for victim in victims:
-            by_queue.setdefault(victim.queue, []).append(queues.amounts(victim.uid))
-        return all(_may_lose(queues, name, amounts) for name, amounts in by_queue.items())
+        by_queue = {name: checked(name) for name in {victim.queue for victim in victims}}
+        if shared and not asked:
+            # Between queues below one parent that says nothing of what they deserve there is nothing to take back.
+            for victim in victims:
+                own = by_queue[victim.queue][0]
+                below = {each.fact.name for each in own.above[:ancestors]} & shared
+                if below and not _counted(queues.amounts(victim.uid), own.deserved):
+                    return False
+        return _may_lose([(by_queue[victim.queue], queues.amounts(victim.uid)) for victim in victims])
 
     return allows
 
 
-def _may_lose(queues: Queues, name: str, amounts: list[ResourceAmounts]) -> bool:
-    """Return whether a queue may lose pods with these amounts in some order, one after the other.
+def _may_lose(victims: Sequence[tuple[Sequence[QueueAccount], ResourceAmounts]]) -> bool:
+    """Return whether queues may lose pods with these amounts in some order, one after the other.
 
-    The last one is found first: with the others gone the queue has to have more than it deserves of something that
-    this one has. Any that may be the last will do, since the others find more when fewer are gone.
+    Each victim with the accounts that have to have too much, its queue first. The last victim is found first: with the
+    others gone the queue has to have more than it deserves of something that this one has. Any that may be the last
+    will do, since the others find more when fewer are gone.
     """
-    account = queues.account(name)
-    fair, kept, left = account.deserved, account.fact.guarantee, Counter(account.used)
-    for each in amounts:
-        add(left, each, -1)
-    if any(left[resource] < kept.get(resource, 0) for each in amounts for resource, amount in each if amount):
-        return False
-    waiting = list(amounts)
+    left: dict[str, Counter[str]] = {}
+    for accounts, amounts in victims:
+        for account in accounts:
+            name = account.fact.name
+            if name not in left:
+                left[name] = Counter(account.used)
+            add(left[name], amounts, -1)
+    for (own, *_), amounts in victims:
+        kept = own.fact.guarantee
+        if any(left[own.fact.name][resource] < kept.get(resource, 0) for resource, amount in amounts if amount):
+            return False
+    waiting = list(victims)
     while waiting:
-        last = next((each for each in waiting if _has_too_much(left, each, fair)), None)
+        last = next((each for each in waiting if _have_too_much(left, *each)), None)
         if last is None:
             return False
-        add(left, last, 1)
+        for account in last[0]:
+            add(left[account.fact.name], last[1], 1)
         waiting.remove(last)
     return True
+
+
+def _have_too_much(
+    left: Mapping[str, Mapping[str, int]], accounts: Iterable[QueueAccount], amounts: ResourceAmounts
+) -> bool:
+    return all(_has_too_much(left[account.fact.name], amounts, account.deserved) for account in accounts)
 
 
 def _has_too_much(left: Mapping[str, int], amounts: ResourceAmounts, fair: Mapping[str, float]) -> bool:
@@ -69,13 +103,23 @@ def _counted(amounts: Iterable[tuple[str, int]], fair: Mapping[str, float]) -> l
     return [(resource, amount) for resource, amount in amounts if amount and resource != PODS and resource in fair]
 
 
-def within_deserved(queues: Queues, preemptor: Preemptor) -> bool:
+def within_deserved(queues: Queues, preemptor: Preemptor, ancestors: int) -> bool:
     """Return whether the queue of a group has no more than it deserves, of all that its pods request, with them.
 
-    In Volcano's ``capacity`` one of the resources is enough, so that a queue with too many cards takes more of them.
+    Or one of so many of its ``ancestors``, except the root. In Volcano's ``capacity`` one of the resources is enough,
+    so that a queue with too many cards takes more of them.
     """
     account = queues.account(preemptor.queue)
-    asked = _counted(queues.asked(preemptor.pods).items(), account.deserved)
+    requested = queues.asked(preemptor.pods)
+    return any(
+        _is_within(each, requested)
+        for each in (account, *account.above[:ancestors])
+        if each is account or each.fact.name != ROOT
+    )
+
+
+def _is_within(account: QueueAccount, requested: Mapping[str, int]) -> bool:
+    asked = _counted(requested.items(), account.deserved)
     return bool(asked) and all(
         account.used[resource] + amount <= account.deserved[resource] + _ROUNDING for resource, amount in asked
     )

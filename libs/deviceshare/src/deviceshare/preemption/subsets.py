@@ -11,14 +11,14 @@ Prune = Callable[[frozenset[str]], bool]
 
 
 class Subsets:
-    """The pods of one place, those that are alike together: of these the newest go first.
+    """The pods of one place, those that are alike together.
 
-    ``key``: pods with equal keys are alike.
+    ``pods``: those first that go first; ``key``: pods with equal keys are alike.
     """
 
     def __init__(self, pods: Iterable[Candidate], key: Callable[[Candidate], Hashable]) -> None:
         alike: dict[Hashable, list[Candidate]] = {}
-        for each in sorted(pods, key=lambda each: (each.priority, -each.pod.created, each.pod.ref)):
+        for each in pods:
             alike.setdefault(key(each), []).append(each)
         self._classes: Sequence[Sequence[str]] = [[each.uid for each in members] for members in alike.values()]
         self.all = frozenset(uid for members in self._classes for uid in members)

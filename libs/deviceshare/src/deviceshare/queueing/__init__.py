@@ -42,7 +42,7 @@ from deviceshare.queueing.hierarchy import ROOT
 from deviceshare.queueing.job_class import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
 from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.policies import OrderKey, QueuePolicy
-from deviceshare.queueing.queue_account import add
+from deviceshare.queueing.queue_account import QueueAccount, add
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.round_result import RoundResult
 from deviceshare.queueing.shortage import DESERVED, LIMIT_OF_CODE, Shortage
@@ -64,6 +64,7 @@ __all__ = [
     "Job",
     "JobClass",
     "OrderKey",
+    "QueueAccount",
     "QueuePolicy",
     "Queues",
     "Reason",

@@ -3,6 +3,8 @@
 from collections import Counter, OrderedDict
 from math import inf
 
+from msgspec.structs import replace
+
 from deviceshare.model import GroupKey, Now, PodFact
 from deviceshare.preemption import (
     NO_POD,
@@ -15,11 +17,11 @@ from deviceshare.preemption import (
     Gang,
     Preemption,
     Preemptor,
-    Rules,
     may_find,
     preempt,
+    rules_of,
 )
-from deviceshare.queueing import Job
+from deviceshare.queueing import Group, Job
 from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.scheduler.readiness import readiness
 from deviceshare.scheduler.records import GroupRecord
@@ -91,11 +93,12 @@ class Preempting:
         if ready.job is None:
             return Preemption(obstacle="; ".join(sorted({obstacle.text for _, obstacle in ready.obstacles})))
         job = ready.job
-        preemptor = Preemptor(group=job.group, queue=job.queue, priority=job.priority)
-        if obstacle := _obstacle(cluster, job):
+        group, obstacle = _group(cluster, record, job)
+        if obstacle:
             return Preemption(obstacle=obstacle)
+        preemptor = Preemptor(group=group, queue=job.queue, priority=job.priority)
         revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
-        rules = [(action, Rules(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
+        rules = [(action, rules_of(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
         table = self._noted(now.monotonic)
         if not (explain or may_find(table, preemptor, rules)):
             return Preemption(obstacle=NO_POD)
@@ -162,13 +165,19 @@ class Preempting:
         table.put(Candidate(pod=fact, node=fact.node, queue=queue, job_priority=priority))
 
 
-def _obstacle(cluster: ClusterState, job: Job) -> str:
-    """Return why no pod goes for a job, whatever pods there are; '' if some may."""
-    if any(pod.never_preempts for pod in job.group.together):
-        return "spec.preemptionPolicy is Never"
-    if job.group.ready and "gang" in _starving(cluster):
-        return "the group has its minimum"
-    return ""
+def _group(cluster: ClusterState, record: GroupRecord, job: Job) -> tuple[Group, str]:
+    """Return the pods of a job for which others may go, and why none goes, whatever pods there are; '' if some may."""
+    group = job.group
+    able = tuple(pod for pod in group.pods if not pod.never_preempts)
+    if len(able) < len(group.pods):
+        group = replace(group, pods=able, best_effort=-1)
+        if group.missing > len(able) or not able or group.short(Counter(pod.task for pod in able)):
+            return group, "spec.preemptionPolicy is Never"
+    # The group's own minimum, which counts as well where no plugin makes it start as a whole.
+    minimum = 1 if record.fact is None else record.fact.min_member
+    if group.placed >= minimum and "gang" in _starving(cluster):
+        return group, "the group has its minimum"
+    return group, ""
 
 
 def _starving(cluster: ClusterState) -> set[str]:
