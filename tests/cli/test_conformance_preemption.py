@@ -11,16 +11,22 @@ from typing import Any
 import pytest
 from deviceshare_cli.errors import CommandError
 from deviceshare_lab.conformance.command import conformance
+from deviceshare_lab.conformance.preemption import unit_tests
 from deviceshare_lab.conformance.preemption.command import summarize
 from deviceshare_lab.conformance.preemption.judge import forbidden
-from deviceshare_lab.conformance.preemption.player import Preempted
+from deviceshare_lab.conformance.preemption.player import Preempted, PreemptingPlayer
 from deviceshare_lab.conformance.preemption.recorded import Case
-from deviceshare_lab.conformance.preemption.replay import ALLOWED, COUNT, FITS, PLACED, SERVED, SUM, replay
+from deviceshare_lab.conformance.preemption.replay import ALLOWED, ALWAYS, COUNT, FITS, PLACED, SERVED, SUM, replay
 from deviceshare_lab.conformance.preemption.report import MAX_MORE, MIN_COUNT, MIN_SUM, PreemptionSummary, as_text
+from deviceshare_lab.conformance.sessions.facts import decode
 from deviceshare_lab.conformance.sessions.player import NOW
+from deviceshare_lab.conformance.sessions.rules import with_arguments
 from msgspec import convert
+from msgspec.structs import replace
 
 DATA = Path(__file__).parents[1] / "data" / "preemption" / "preempt.jsonl.gz"
+UNIT_TESTS = DATA.with_name("preempt-unit.jsonl.gz")
+GROUP = "scheduling.k8s.io/group-name"
 RECLAIM = ("reclaim", "gangreclaim")
 
 RecordedLine = dict[str, Any]
@@ -43,8 +49,7 @@ def case(name: str) -> Case:
 def volcanos(recorded: Case, line: RecordedLine) -> list[Preempted]:
     """Return Volcano's own victims, those of each group together."""
     group_of = {
-        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": "ns/"
-        + pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"]
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": "ns/" + pod["metadata"]["annotations"][GROUP]
         for pod in recorded.pods or ()
     }
     by_group: dict[tuple[str, str], list[str]] = {}
@@ -179,3 +184,52 @@ def test_an_invalid_line_is_named(tmp_path):
     path.write_text(json.dumps(line))
     with pytest.raises(CommandError, match=r"line 1: best.count"):
         conformance([path])
+
+
+# Volcano's tiers, and its unit tests
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "named/critical-by-drf", "named/below-deserved", "named/below-deserved-one-tier", "drf/700001", "drf/700003",
+        "drf/700004", "drf/700005", "drf/700007",
+    ],
+)  # fmt: skip
+def test_by_volcanos_tiers_pods_of_the_same_jobs_go(name):
+    recorded, line = case(name), lines()[name]
+    facts = decode(recorded)
+    off = {"deviceshare.PreemptionTierEnable": False, "deviceshare.PreemptionGangEnable": False}
+    player = PreemptingPlayer(replace(facts, conf=with_arguments(facts.conf, ALWAYS | off)), recorded.pdbs)
+    player.run()
+    group_of = {
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": pod["metadata"]["annotations"][GROUP]
+        for pod in recorded.pods or ()
+    }
+    ours = [group_of[victim] for each in player.preempted for victim in each.victims]
+    assert sorted(ours) == sorted(group_of[each["pod"]] for each in line["volcano"]["evicted"])
+
+
+@pytest.mark.parametrize(
+    ("as_volcano", "rules"),
+    [(True, {"deserved-in-all": 2}), (False, {"deserved-in-all": 2, "gangs": 1})],
+)
+def test_in_volcanos_unit_tests_the_same_pods_are_evicted(as_volcano, rules):
+    summary = unit_tests.summarize([UNIT_TESTS], as_volcano=as_volcano)
+    assert not summary.failures
+    assert dict(summary.rules) == rules
+    assert summary.identical + summary.rules.total() + summary.needs.total() == len(summary.outcomes) == 77
+    assert summary.needs.total() == 5
+
+
+def test_another_victim_than_that_of_a_unit_test_is_a_failure(tmp_path, capsys):
+    tests = list(map(json.loads, gzip.decompress(UNIT_TESTS.read_bytes()).splitlines()))
+    path = tmp_path / "some.jsonl"
+    line = next(test for test in tests if test["name"].startswith("preempt low priority job in same queue but not pod"))
+    path.write_text(json.dumps(line))
+    assert conformance([path]) == 0
+    assert "Evictions of unit tests: 1 identical, 0 by rule, 0 failed" in capsys.readouterr().out
+    path.write_text(json.dumps(line | {"evicts": ["c1/preemptee1"]}))
+    assert conformance([path], json=True) == 1
+    report = json.loads(capsys.readouterr().out)["evictions"]
+    assert (report["identical"], len(report["failures"])) == (0, 1)

@@ -51,6 +51,17 @@ def test_the_config_map_of_the_devices_is_the_one_that_is_named():
     assert conf.geometries_config_map == ("volcano-system", "merged")
 
 
+def test_reclaim_looks_at_so_many_ancestors_as_the_plugin_capacity_says():
+    def level(argument: str) -> SchedulerConf:
+        lines = ["tiers:", "- plugins:", "  - name: capacity", f"    arguments: {{{argument}}}"]
+        return parse_conf("\n".join(lines), "File conf.yaml")
+
+    assert level("").ancestor_reclaim_level == 0
+    assert level("ancestorReclaimLevel: 2").ancestor_reclaim_level == 2
+    with pytest.raises(ConfigError, match="a whole number from 0"):
+        level("ancestorReclaimLevel: -1")
+
+
 def test_mig_cards_are_cut_by_the_best_group_unless_the_first_is_wanted():
     assert deviceshare().mig_geometry == "best-fit"
     assert deviceshare(MIGGeometryPolicy="best-fit").mig_geometry == "best-fit"

@@ -1,5 +1,7 @@
 """Which pods go for a waiting group, and why none goes."""
 
+import json
+
 import pytest
 from deviceshare.model import DisruptionLimit, GroupKey, PodSelection, PodTerm, PodTopology, Requirement
 from msgspec.structs import replace
@@ -349,3 +351,68 @@ def test_best_effort_pods_take_from_best_effort_pods_only():
     scene.job("low", ask(container()), on=["a"])
     scene.job("new", ask(container()), level="high")
     assert scene.victims("new") == ["low-0"]
+
+
+# Hierarchies of queues
+
+
+def hierarchy(level: int) -> str:
+    text = json.loads(conf("priority", "capacity", actions="enqueue, allocate, reclaim, backfill"))
+    text["tiers"][1]["plugins"][0] |= {"enableHierarchy": True, "arguments": {"ancestorReclaimLevel": level}}
+    return json.dumps(text)
+
+
+@pytest.mark.parametrize(("level", "deserves", "victims"), [(0, 1000, 1), (1, 1000, 1), (1, 4000, 0)])
+def test_an_ancestor_keeps_what_it_deserves(level, deserves, victims):
+    scene = PreemptionScene(node("a", cpu=4000), conf=hierarchy(level))
+    scene.queue("top", deserved={"cpu": deserves})
+    scene.queue("leaf", parent="top", deserved={"cpu": 1000})
+    scene.queue("own", deserved={"cpu": 2000})
+    scene.job("low", cpu(1000), on=["a"] * 4, queue="leaf")
+    scene.job("new", cpu(1000), queue="own")
+    assert len(scene.preempt("new").victims) == victims
+
+
+@pytest.mark.parametrize(("level", "victims"), [(0, 0), (1, 1)])
+def test_a_queue_takes_what_its_ancestor_deserves(level, victims):
+    scene = PreemptionScene(node("a", cpu=4000), conf=hierarchy(level))
+    scene.queue("top", deserved={"cpu": 2000})
+    scene.queue("leaf", parent="top")
+    scene.queue("other", deserved={"cpu": 1000})
+    scene.job("low", cpu(1000), on=["a"] * 4, queue="other")
+    scene.job("new", cpu(1000), queue="leaf")
+    assert len(scene.preempt("new").victims) == victims
+
+
+def test_by_queues_below_the_same_ancestor_it_is_not_looked_at():
+    scene = PreemptionScene(node("a", cpu=4000), conf=hierarchy(1))
+    scene.queue("top", deserved={"cpu": 9000})
+    scene.queue("one", parent="top", deserved={"cpu": 1000})
+    scene.queue("two", parent="top", deserved={"cpu": 1000})
+    scene.job("low", cpu(1000), on=["a"] * 4, queue="one")
+    scene.job("new", cpu(1000), queue="two")
+    assert len(scene.victims("new")) == 1
+
+
+def test_with_a_level_above_0_queues_below_one_parent_that_deserve_nothing_take_nothing_from_each_other():
+    scene = PreemptionScene(node("a", cpu=4000), conf=hierarchy(1))
+    scene.queue("top", deserved={"cpu": 9000})
+    scene.queue("one", parent="top")
+    scene.queue("two", parent="top")
+    scene.job("low", cpu(1000), on=["a"] * 4, queue="one")
+    scene.job("new", cpu(1000), queue="two")
+    assert not scene.preempt("new").victims
+
+
+# Pods that never preempt
+
+
+@pytest.mark.parametrize(("minimum", "victims"), [(1, 1), (2, 0)])
+def test_pods_go_for_those_of_a_group_that_may_preempt(minimum, victims):
+    scene = PreemptionScene(node("a", cpu=2000))
+    scene.job("low", cpu(1000), on=["a", "a"])
+    first, _ = scene.job("new", cpu(1000), 2, level="high", minimum=minimum)
+    scene.put(f"pod {first.uid}", replace(first, never_preempts=True))
+    found = scene.preempt("new")
+    assert len(found.victims) == victims
+    assert first not in [fact for fact, _ in found.placed]

@@ -18,7 +18,7 @@ def conformance(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_volcano: Annotated[
-        bool, typer.Option("--as-volcano", help="Replay sessions without any extension of Volcano.")
+        bool, typer.Option("--as-volcano", help="Replay sessions and unit tests without any extension of Volcano.")
     ] = False,
 ) -> None:
     """Compare our answers with those recorded from Volcano's code, and from kube-scheduler's.
@@ -34,7 +34,8 @@ def conformance(
     InterPodAffinity and PodTopologySpread.
 
     A case of preemption is a cluster in which pods wait: who goes for them is compared with the best victims, which an
-    exact search found. The status is 1 if they are not good enough over all cases.
+    exact search found. The status is 1 if they are not good enough over all cases. In Volcano's unit tests of
+    preemption the pods that are evicted are compared.
 
     docs/compatibility.md lists all deviations and rules. The command needs no running system. The status is 1 if a case
     or session failed.

@@ -15,10 +15,12 @@ from deviceshare_lab.conformance.kube_scheduler.command import is_of_kube_schedu
 from deviceshare_lab.conformance.kube_scheduler.command import summarize as summarize_plugins
 from deviceshare_lab.conformance.kube_scheduler.report import as_object as plugins_as_object
 from deviceshare_lab.conformance.kube_scheduler.report import as_text as plugins_as_text
+from deviceshare_lab.conformance.preemption import unit_tests
 from deviceshare_lab.conformance.preemption.command import is_of_preemption
 from deviceshare_lab.conformance.preemption.command import summarize as summarize_preemption
 from deviceshare_lab.conformance.preemption.report import as_object as preemption_as_object
 from deviceshare_lab.conformance.preemption.report import as_text as preemption_as_text
+from deviceshare_lab.conformance.preemption.unit_tests import is_of_evictions
 from deviceshare_lab.conformance.recorded import FORMS
 from deviceshare_lab.conformance.report import Outcome, Summary, as_json, as_text
 from deviceshare_lab.conformance.sessions.command import is_of_sessions, summarize
@@ -29,27 +31,33 @@ from deviceshare_lab.conformance.sessions.report import as_text as sessions_as_t
 def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = False, as_volcano: bool = False) -> int:
     """Replay files, print the comparison, and return the exit status: 1 if a case or session failed."""
     of_preemption = [file for file in files if is_of_preemption(file)]
-    of_sessions = [file for file in files if is_of_sessions(file) and file not in of_preemption]
+    of_evictions = [file for file in files if is_of_evictions(file)]
+    of_sessions = [file for file in files if is_of_sessions(file) and file not in (*of_preemption, *of_evictions)]
     of_plugins = [file for file in files if is_of_kube_scheduler(file)]
-    others = [file for file in files if file not in (*of_sessions, *of_plugins, *of_preemption)]
+    others = [file for file in files if file not in (*of_sessions, *of_plugins, *of_preemption, *of_evictions)]
     cases = Summary([outcome for file in others for outcome in outcomes(file)])
     plugins = summarize_plugins(of_plugins)
     sessions = summarize(of_sessions, as_volcano=as_volcano)
     preemption = summarize_preemption(of_preemption)
+    evictions = unit_tests.summarize(of_evictions, as_volcano=as_volcano)
     if json:
         more = {"sessions": sessions_as_object(sessions)} if of_sessions else {}
         if of_plugins:
             more["kube_scheduler"] = plugins_as_object(plugins)
         if of_preemption:
             more["preemption"] = preemption_as_object(preemption)
+        if of_evictions:
+            more["evictions"] = unit_tests.as_object(evictions)
         print(as_json(cases, more))
     else:
         texts = [as_text(cases, verbose)] if cases.outcomes else []
         texts += [sessions_as_text(sessions, verbose)] if of_sessions else []
         texts += [plugins_as_text(plugins, verbose)] if of_plugins else []
         texts += [preemption_as_text(preemption, verbose)] if of_preemption else []
+        texts += [unit_tests.as_text(evictions, verbose)] if of_evictions else []
         print("\n\n".join(texts))
-    return int(cases.failed > 0 or sessions.failed > 0 or plugins.failed > 0 or preemption.failed)
+    failed = cases.failed + sessions.failed + plugins.failed + len(evictions.failures)
+    return int(failed > 0 or preemption.failed)
 
 
 def outcomes(path: Path) -> Iterator[Outcome]:

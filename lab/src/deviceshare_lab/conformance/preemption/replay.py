@@ -25,7 +25,7 @@ COUNT, SUM = "count", "sum"
 ASPECTS = (PLACED, ALLOWED, FITS, SERVED, COUNT, SUM)
 REQUIRED = (PLACED, ALLOWED, FITS, SERVED)
 
-_ALWAYS: dict[str, Any] = {known.STARVATION_SECONDS: 0, known.NUMBER_ON_SHARED: True}
+ALWAYS: dict[str, Any] = {known.STARVATION_SECONDS: 0, known.NUMBER_ON_SHARED: True}
 """A replay takes no time; and nodes were recorded whose GPU plugin shares memory, though pods ask for whole GPUs."""
 _WITHOUT_WHOLE_GANGS = {"deviceshare.PreemptionGangEnable": False}
 
@@ -41,9 +41,9 @@ class Verdict(msgspec.Struct, frozen=True):
         return not any(difference.aspect in (INPUT, *aspects) for difference in self.differences)
 
 
-def replay(case: Case, arguments: Mapping[str, Any] = _ALWAYS) -> Verdict:
+def replay(case: Case, arguments: Mapping[str, Any] = ALWAYS) -> Verdict:
     """Replay a case under the settings of its configuration, and these ``arguments`` of deviceshare."""
-    arguments = _ALWAYS | dict(arguments) | (_WITHOUT_WHOLE_GANGS if case.without_whole_gangs else {})
+    arguments = ALWAYS | dict(arguments) | (_WITHOUT_WHOLE_GANGS if case.without_whole_gangs else {})
     try:
         facts = decode(case)
         player = PreemptingPlayer(replace(facts, conf=with_arguments(facts.conf, arguments)), case.pdbs)
