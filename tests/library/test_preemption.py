@@ -353,6 +353,32 @@ def test_best_effort_pods_take_from_best_effort_pods_only():
     assert scene.victims("new") == ["low-0"]
 
 
+# Why none goes
+
+
+@pytest.mark.parametrize(
+    ("nodes", "asked", "why"),
+    [
+        ("a", vgpu(1, 10_000), "0/1 nodes are available: 1 still lack 6000 MiB on one card"),
+        ("ab", vgpu(1, 10_000), "0/2 nodes are available: 2 still lack at least 6000 MiB on one card"),
+        ("a", vgpu(2, 10_000), "0/1 nodes are available: 1 still lack 6000 MiB on one of 2 cards"),
+        ("a", vgpu(1, 20_000), "0/1 nodes are available: 1 still lack 16000 MiB on one card"),
+        ("a", cpu(3500), "0/1 nodes are available: 1 still lack 500m of cpu"),
+    ],
+)
+def test_it_is_said_what_nodes_lack_without_the_pods_that_may_go(nodes, asked, why):
+    scene = PreemptionScene()
+    for number, name in enumerate(nodes):
+        scene.put(f"node {name}", node(name, [card(at, node=name, memory=12_000) for at in range(2)], cpu=4000))
+        scene.job(f"top-{number}", cpu(1000), on=[name], level="high")
+        for memory, level in ((8000, "high"), (3000, "low")):
+            for at in range(2):
+                scene.job(f"{level}-{number}-{at}", vgpu(1, memory), level=level)
+                scene.bind()
+    scene.job("new", asked, level="mid")
+    assert str(scene.preempt("new")) == why
+
+
 # Hierarchies of queues
 
 

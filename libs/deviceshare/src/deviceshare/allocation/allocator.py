@@ -7,7 +7,7 @@ kernels (:mod:`deviceshare.kernels`). No code here is specific to a device famil
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 import numpy as np
@@ -270,10 +270,11 @@ class Allocator(NodeTable):
 
     # Diagnosis
 
-    def why_not(self, request: PodRequest) -> Unplaceable:
-        """Return all reasons why nodes are not feasible for a pod, counted over nodes."""
+    def why_not(self, request: PodRequest, nodes: Collection[str] | None = None) -> Unplaceable:
+        """Return all reasons why nodes are not feasible for a pod, counted over these ``nodes``, None: all."""
         pod_class = self._refreshed(request)
-        self.work.explaining += _MIN_DIAGNOSIS + len(self._rows) // _ROWS_PER_DIAGNOSED_UNIT
+        names = self._rows.keys() if nodes is None else self._rows.keys() & set(nodes)
+        self.work.explaining += _MIN_DIAGNOSIS + len(names) // _ROWS_PER_DIAGNOSED_UNIT
         if pod_class.problem is not None:
             return Unplaceable(self.nodes, (), pod_class.problem)
         if pod_class.unschedulable:
@@ -281,7 +282,7 @@ class Allocator(NodeTable):
         if pod_class.inter_pod is not None and (rejection := pod_class.inter_pod.rejection) is not None:
             return Unplaceable(self.nodes, (rejection,))
         # Sorted by name, so that the nearest node does not depend on the order in which nodes were added.
-        rows = np.array([self._rows[name] for name in sorted(self._rows)], dtype=np.int64)
+        rows = np.array([self._rows[name] for name in sorted(names)], dtype=np.int64)
         if not len(rows):
             return Unplaceable(0, ())
         view = self._view(rows) if pod_class.card_requests else None

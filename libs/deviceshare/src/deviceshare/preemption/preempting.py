@@ -1,6 +1,5 @@
 """Which pods have to go so that a waiting group fits, or why none goes."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -16,6 +15,7 @@ from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
 from deviceshare.preemption.deciding_tiers import DecidingTiers
 from deviceshare.preemption.gangs import Gang
 from deviceshare.preemption.places import Places
+from deviceshare.preemption.reasons import NOT_TOGETHER, STILL_LACK_ROOM, ReasonsOfNodes, why_none_goes
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.rules import NO_LOWER_PRIORITY, NO_OTHER_QUEUE, Rules
 from deviceshare.preemption.search import Found, Search
@@ -24,8 +24,6 @@ from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
 
 NO_POD = "no pod may go"
-STILL_LACK_ROOM = "still lack room without the pods that may go"
-NOT_TOGETHER = "hold pods that may not go together"
 
 
 ActionRules = tuple[str, Sequence[Rules]]
@@ -121,10 +119,7 @@ def preempt(
                     nodes=cluster.allocator.nodes,
                 )
             attempts.append(attempt)
-        reasons: dict[str, str] = {}
-        for attempt in attempts if explain else ():
-            reasons |= attempt.reasons()
-    counts = Counter(reasons.values())
+        counts = why_none_goes(room, [attempt.reasons() for attempt in attempts if explain])
     return Preemption(
         obstacle="" if counts else obstacle or NO_POD,
         nodes=cluster.allocator.nodes,
@@ -207,22 +202,23 @@ class _Attempt:
         rules = self._deciding.of(candidate.node)
         return rules.protection(self._preemptor, candidate) if rules.concerns(self._preemptor, candidate) else None
 
-    def reasons(self) -> dict[str, str]:
+    def reasons(self) -> ReasonsOfNodes:
         """Return for each node why no pod of it goes."""
         usual = NO_LOWER_PRIORITY if self._action == PREEMPT else NO_OTHER_QUEUE
         found = dict.fromkeys(self._cluster.allocator.node_names, usual)
-        able = set[str]()
+        able: dict[str, list[Candidate]] = {}
         for candidate in self._cluster.candidates:
             why = self._protection(candidate)
             if why == "":
-                able.add(candidate.node)
+                able.setdefault(candidate.node, []).append(candidate)
             elif why and why != usual and found.get(candidate.node) == usual:
                 found[candidate.node] = why
         for node, why in self._cluster.spared:
             if found.get(node) == usual:
                 found[node] = why
         lacking = set[str]() if self._search is None else self._search.lacking()
-        return found | {node: STILL_LACK_ROOM if node in lacking else NOT_TOGETHER for node in able}
+        found |= {node: STILL_LACK_ROOM if node in lacking else NOT_TOGETHER for node in able}
+        return ReasonsOfNodes(found, able)
 
 
 def _leaving(table: CandidateTable, decision: Decision) -> tuple[str, ...]:

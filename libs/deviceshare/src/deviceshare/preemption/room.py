@@ -9,7 +9,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from deviceshare.allocation import Allocator
-from deviceshare.model import PodFact, PodRequest
+from deviceshare.model import PodFact, PodRequest, Refusal
 from deviceshare.policies import SPREAD
 from deviceshare.preemption.candidates import Candidate, Preemptor
 from deviceshare.queueing import Decision, Group, Queues, decide
@@ -155,6 +155,17 @@ class Room:
                     allocator.take(pod.uid, placement, pod.tenant)
                     fitting += 1
         return fitting - len(here)
+
+    def lacks(self, gone: Iterable[Candidate], nodes: Collection[str]) -> Sequence[Refusal]:
+        """Return what these nodes lack for a further pod of the group if pods were gone, each node counted once."""
+        with self.node_by_node(), Trial(self._allocator.undo_log):
+            for each in gone:
+                self._allocator.release(each.node, each.uid)
+            for request in dict.fromkeys(pod.ask for pod in self._unplaced):
+                refusals = self._allocator.why_not(request, nodes).first_failing
+                if refusals:
+                    return refusals
+        return ()
 
     def gains(self, node: str, order: Sequence[str]) -> list[int]:
         """Return :meth:`gain` for the first pod of a node, the first two, and so on: where it can be in one pass."""
