@@ -17,7 +17,7 @@ def test_pods_go_for_all_groups_but_that_of_the_lowest_priority(family):
         "one card": True,
         "eight cards": True,
         "gang of 64": True,
-        "no pod may go": False,
+        "no pod may be evicted": False,
     }
     assert groups["one card"]["victims"] == 1
     assert groups["eight cards"]["victims"] <= 8

@@ -5,7 +5,7 @@ import json
 import pytest
 from deviceshare_cli.main import app
 from deviceshare_lab.studies.victims import comparison
-from deviceshare_lab.studies.victims.comparison import Compared
+from deviceshare_lab.studies.victims.comparison import ComparedCluster
 from deviceshare_lab.studies.victims.random_cluster import EQUAL, KINDS
 from typer.testing import CliRunner
 
@@ -21,7 +21,7 @@ def test_all_clusters_of_each_kind_are_compared():
 
 
 def test_a_missed_answer_is_shown_and_fails(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(comparison, "compare", lambda seed, kind: Compared(seed, kind, None, (1, 10)))
+    monkeypatch.setattr(comparison, "compare", lambda seed, kind: ComparedCluster(seed, kind, None, (1, 10)))
     done = CliRunner().invoke(app, ARGUMENTS)
     assert done.exit_code == 1
     assert f"{EQUAL} 7: None, but (1, 10)" in done.output

@@ -100,7 +100,7 @@ def test_a_gang_does_not_go_whole_if_one_of_its_pods_may_not_go():
     scene.job("new", cpu(1000), level="high")
     found = scene.preempt("new")
     assert not found.victims
-    why = "1 hold pods that may not go together, 1 protected by volcano.sh/preemptable"
+    why = "1 hold pods that may not be evicted together, 1 protected by volcano.sh/preemptable"
     assert str(found) == f"0/2 nodes are available: {why}"
 
 
@@ -221,7 +221,7 @@ def test_by_tdm_no_pod_goes_for_a_preemptable_one_or_on_a_node_with_a_revocable_
     scene.job("new", cpu(1000), level="high", preemptable=False)
     assert scene.victims("new") == ["mid-0"]
     scene.job("other", cpu(1000), level="high")
-    assert str(scene.preempt("other")).startswith("by the plugin tdm no pod goes for one that is preemptable")
+    assert str(scene.preempt("other")).startswith("by the plugin tdm no pod is evicted for one that is preemptable")
 
 
 # For whom

@@ -9,7 +9,7 @@ import pytest
 from deviceshare.model import Gone, GroupKey, NodeFact, PodFact, PodGroupFact, PriorityClassFact
 from deviceshare_lab.clusters.preemption_scene import NOW, PreemptionScene
 from deviceshare_lab.studies.victims import comparison
-from deviceshare_lab.studies.victims.comparison import Compared, Comparison, compare
+from deviceshare_lab.studies.victims.comparison import ComparedCluster, VictimComparison, compare
 from deviceshare_lab.studies.victims.random_cluster import EQUAL, GROUP, KINDS, RECLAIM, made
 from msgspec.structs import replace
 
@@ -60,7 +60,7 @@ def test_what_is_kept_between_decisions_is_what_the_facts_say():
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fewest_pods_of_the_lowest_priorities_go(kind):
-    found = Comparison([compare(seed, kind) for seed in range(CLUSTERS)])
+    found = VictimComparison([compare(seed, kind) for seed in range(CLUSTERS)])
     assert not found.failures, found.differing
     assert sum(each.best is not None and each.best[0] > 0 for each in found.compared) > CLUSTERS / 3
     assert sum(each.best is None for each in found.compared) > CLUSTERS / 30
@@ -76,25 +76,25 @@ def test_the_cards_of_a_gang_are_chosen_so_that_all_its_pods_fit(kind, seed):
 @pytest.mark.parametrize(
     "wrong",
     [
-        Compared(0, EQUAL, None, (1, 10)),
-        Compared(0, EQUAL, (1, 10), None),
-        Compared(0, EQUAL, (3, 10), (1, 10)),
-        Compared(0, EQUAL, (1, 10), (1, 10), "they may not go"),
+        ComparedCluster(0, EQUAL, None, (1, 10)),
+        ComparedCluster(0, EQUAL, (1, 10), None),
+        ComparedCluster(0, EQUAL, (3, 10), (1, 10)),
+        ComparedCluster(0, EQUAL, (1, 10), (1, 10), "they may not be evicted"),
     ],
 )
 def test_a_single_wrong_answer_is_a_failure(wrong):
-    right = [Compared(seed, EQUAL, (1, 10), (1, 10)) for seed in range(1, 1000)]
-    assert not Comparison(right).failures
-    assert len(Comparison([*right, wrong]).failures) == 1
+    right = [ComparedCluster(seed, EQUAL, (1, 10), (1, 10)) for seed in range(1, 1000)]
+    assert not VictimComparison(right).failures
+    assert len(VictimComparison([*right, wrong]).failures) == 1
 
 
 def test_a_pod_or_a_priority_too_many_is_a_failure_where_it_is_frequent():
-    right = [Compared(seed, EQUAL, (1, 10), (1, 10)) for seed in range(1000)]
-    one_more = Compared(0, EQUAL, (2, 10), (1, 10))
-    higher = Compared(0, EQUAL, (1, 20), (1, 10))
-    assert not Comparison([*right, *[one_more] * 10]).failures
-    assert len(Comparison([*right, *[one_more] * 11]).failures) == 1
-    assert not Comparison([*right, *[higher] * 30]).failures
-    assert len(Comparison([*right, *[higher] * 31]).failures) == 1
-    shown = comparison.report(Comparison([*right, one_more, higher]))
+    right = [ComparedCluster(seed, EQUAL, (1, 10), (1, 10)) for seed in range(1000)]
+    one_more = ComparedCluster(0, EQUAL, (2, 10), (1, 10))
+    higher = ComparedCluster(0, EQUAL, (1, 20), (1, 10))
+    assert not VictimComparison([*right, *[one_more] * 10]).failures
+    assert len(VictimComparison([*right, *[one_more] * 11]).failures) == 1
+    assert not VictimComparison([*right, *[higher] * 30]).failures
+    assert len(VictimComparison([*right, *[higher] * 31]).failures) == 1
+    shown = comparison.report(VictimComparison([*right, one_more, higher]))
     assert (shown["kinds"][EQUAL]["one_more"], shown["kinds"][EQUAL]["best"]) == (1, 1000)

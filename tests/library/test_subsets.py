@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from deviceshare.preemption.candidates import Candidate
+from deviceshare.preemption.candidates import EvictionCandidate
 from deviceshare.preemption.subsets import Subsets
 from support.builders import pod
 
@@ -10,7 +10,7 @@ from support.builders import pod
 def subsets(number: int) -> tuple[Subsets, list[str]]:
     """Return sets of pods that are all different, and their uids."""
     pods = [pod(f"p{at}", priority=at) for at in range(number)]
-    candidates = [Candidate(pod=each, node="a", queue="default", job_priority=each.priority) for each in pods]
+    candidates = [EvictionCandidate(pod=each, node="a", queue="default", job_priority=each.priority) for each in pods]
     return Subsets(candidates, lambda candidate: candidate.uid), [each.uid for each in pods]
 
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from deviceshare.allocation import removals
 from deviceshare.preemption import preempting, search
 from deviceshare.preemption.budgets import Budgets
+from deviceshare.preemption.candidate_nodes import CandidateNodes
 from deviceshare.preemption.candidate_table import CandidateTable
 from deviceshare.preemption.gangs import Gang
-from deviceshare.preemption.places import Places
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.victims import Cost, Victims
 
@@ -39,7 +39,7 @@ BUGS: Mapping[str, Bug] = {
     ),
     "the first victims are good enough": Bug(search.Search, "_cheapest", lambda right: lambda search: None),
     "a node is passed over that needs one pod": Bug(
-        Places, "up_to", lambda right: lambda places, size, cost: right(places, size - 1, cost)
+        CandidateNodes, "up_to", lambda right: lambda places, size, cost: right(places, size - 1, cost)
     ),
     "the bound counts a pod too many": Bug(
         removals, "fewest", lambda right: lambda *args: right(*args) + (right(*args) > 0)

@@ -212,13 +212,13 @@ def preemption(
     ] = "hami-core",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure how long it takes to find the pods that go for a group: one process, no bus, no pod is evicted.
+    """Measure how long it takes to find the pods to evict for a group: one process, no bus, and none is evicted.
 
-    A pod for one card, a pod for eight, a gang of 64, and a pod of the lowest priority, for which none may go, each in
-    a cluster with about one pod a card. Between two decisions 50 pods change.
+    A pod for one card, a pod for eight, a gang of 64, and a pod of the lowest priority, for which none may be evicted,
+    each in a cluster with about one pod a card. Between two decisions 50 pods change.
 
     milliseconds_first: of the first decision for the group; the very first reads all pods. milliseconds_p50,
-    milliseconds_max: of the others. All are CPU time. victims, sum_of_priorities: the pods that would go.
+    milliseconds_max: of the others. All are CPU time. victims, sum_of_priorities: the pods that would be evicted.
     """
     from deviceshare_lab.bench.preemption import command
 

@@ -33,9 +33,9 @@ def conformance(
     A case of kube-scheduler is a cluster and a pod: what each plugin says of every node is compared, and the scores of
     InterPodAffinity and PodTopologySpread.
 
-    A case of preemption is a cluster in which pods wait: who goes for them is compared with the best victims, which an
-    exact search found. The status is 1 if they are not good enough over all cases. In Volcano's unit tests of
-    preemption the pods that are evicted are compared.
+    A case of preemption is a cluster in which pods wait: who is evicted for them is compared with the best
+    victims, which an exact search found. The status is 1 if they are not good enough over all cases. In Volcano's unit
+    tests of preemption the pods that are evicted are compared.
 
     docs/compatibility.md lists all deviations and rules. The command needs no running system. The status is 1 if a case
     or session failed.

@@ -210,14 +210,14 @@ def victims(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare the pods that go for a waiting group with the best ones, on small random clusters.
+    """Compare the pods evicted for a waiting group with the best ones, on small random clusters.
 
     The best ones are found by trying every set of pods. Kinds: the pods of the group have equal requests; different
     ones; they are in a queue that takes from others.
 
-    without_answer: no set of pods is enough. missed: only one of both has an answer. wrong: ours may not go, or are not
-    enough. fewest, one_more, several_more: how many pods go compared with the best. best: the sum of priorities is the
-    lowest as well.
+    without_answer: no set of pods is enough. missed: only one of both has an answer. wrong: ours may not be evicted, or
+    are not enough. fewest, one_more, several_more: the number of pods compared with the best. best: the sum of
+    priorities is the lowest as well.
 
     The status is 1 if an answer is missed or wrong, two pods more go than needed, or less than 99 % are the fewest.
     """

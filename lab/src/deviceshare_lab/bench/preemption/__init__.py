@@ -1,1 +1,1 @@
-"""``deviceshare lab bench preemption``: how long it takes to find the pods that go for a group."""
+"""``deviceshare lab bench preemption``: how long it takes to find the pods that are evicted for a group."""

@@ -105,7 +105,7 @@ WAITING = (
     Waiting("one card", 1, 1, "high"),
     Waiting("eight cards", 1, 8, "high"),
     Waiting("gang of 64", 64, 1, "high"),
-    Waiting("no pod may go", 1, 1, "bottom"),
+    Waiting("no pod may be evicted", 1, 1, "bottom"),
 )
 
 

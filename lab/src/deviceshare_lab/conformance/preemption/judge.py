@@ -24,7 +24,7 @@ Amounts = Counter[str]
 
 
 def forbidden(case: Case, preempted: Sequence[Preempted], now: float) -> list[str]:
-    """Return every victim, or set of victims, that may not go; ``now``: unix seconds."""
+    """Return every victim, or set of victims, that may not be evicted; ``now``: unix seconds."""
     judge = _Judge(case, now)
     return [text for each in preempted for text in judge.of_decision(each)] + list(judge.of_all(preempted))
 
@@ -45,7 +45,7 @@ class _Judge:
         for name in each.victims:
             why = self._protected(self._pods[name], each)
             if why:
-                yield f"{name} may not go for {each.group}: {why}"
+                yield f"{name} may not be evicted for {each.group}: {why}"
         if each.action == "reclaim":
             yield from self._reclaimed(each)
         for name in each.placed:

@@ -18,7 +18,7 @@ Answer = tuple[int, int] | None
 """Number of victims, and the sum of their priorities; None: no set is enough."""
 
 
-class Compared(NamedTuple):
+class ComparedCluster(NamedTuple):
     """One cluster: our answer, the best one, and what is wrong with our victims, '' if they may go and are enough."""
 
     seed: int
@@ -38,35 +38,35 @@ class Compared(NamedTuple):
         return self.ours[0] - self.best[0] if self.ours and self.best else 0
 
 
-def compare(seed: int, kind: str) -> Compared:
+def compare(seed: int, kind: str) -> ComparedCluster:
     """Compare on one cluster."""
     scene, plain, waiting = made(seed, kind)
     found = scene.preempt(GROUP)
     expected = best(plain, waiting)
     if not found.placed:
-        return Compared(seed, kind, None, expected)
+        return ComparedCluster(seed, kind, None, expected)
     by_name = {pod.name: pod for pod in plain.pods}
     gone = [by_name[each.pod.name] for each in found.victims]
     wrong = ""
     if not allowed(plain, gone):
-        wrong = "they may not go"
+        wrong = "they may not be evicted"
     elif not fit(plain, gone, waiting):
         wrong = "they are not enough"
-    return Compared(seed, kind, (len(gone), sum(pod.level for pod in gone)), expected, wrong)
+    return ComparedCluster(seed, kind, (len(gone), sum(pod.level for pod in gone)), expected, wrong)
 
 
-class Comparison(NamedTuple):
+class VictimComparison(NamedTuple):
     """All clusters."""
 
-    compared: Sequence[Compared]
+    compared: Sequence[ComparedCluster]
 
     @property
-    def answered(self) -> list[Compared]:
+    def answered(self) -> list[ComparedCluster]:
         """Those with an answer of both."""
         return [each for each in self.compared if each.ours and each.best]
 
     @property
-    def differing(self) -> list[Compared]:
+    def differing(self) -> list[ComparedCluster]:
         """Those without the best answer."""
         return [each for each in self.compared if each.ours != each.best or each.wrong]
 
@@ -84,20 +84,20 @@ class Comparison(NamedTuple):
         return found
 
 
-def compare_all(clusters: int, jobs: int | None) -> Comparison:
+def compare_all(clusters: int, jobs: int | None) -> VictimComparison:
     """Compare on so many clusters of each kind, ``jobs`` at the same time, None: one for each core."""
-    return Comparison(run_all(_compare, [*product(range(clusters), KINDS)], jobs))
+    return VictimComparison(run_all(_compare, [*product(range(clusters), KINDS)], jobs))
 
 
-def _compare(task: tuple[int, str]) -> Compared:
+def _compare(task: tuple[int, str]) -> ComparedCluster:
     return compare(*task)
 
 
-def report(comparison: Comparison) -> dict[str, Any]:
+def report(comparison: VictimComparison) -> dict[str, Any]:
     """Return numbers by kind, and all differences."""
     kinds = {}
     for kind in KINDS:
-        of_kind = Comparison([each for each in comparison.compared if each.kind == kind])
+        of_kind = VictimComparison([each for each in comparison.compared if each.kind == kind])
         answered = of_kind.answered
         kinds[kind] = {
             "clusters": len(of_kind.compared),

@@ -1,7 +1,7 @@
 """Preemption and reclaim: which pods have to go so that a waiting group fits. Pure; time is an argument.
 
 Read :mod:`.preempting`, which shows what a caller sees. :mod:`.candidates` are the pods that are looked at, and
-:mod:`.candidate_table` keeps them; :mod:`.places` are their nodes, those first where few pods may be enough.
+:mod:`.candidate_table` keeps them; :mod:`.candidate_nodes` are their nodes, those first where few pods may be enough.
 :mod:`.rules` says who may go at all, :mod:`.deciding_tiers` by which plugins, :mod:`.gangs`, :mod:`.budgets` and
 :mod:`.shares` who may go together, and :mod:`.victims` puts this together. :mod:`.search` finds the fewest victims
 among the :mod:`.subsets` of the pods that may go, and asks :mod:`.room` what fits without them: the allocator itself,
@@ -14,9 +14,9 @@ more than it deserves of something that they have, and takes only what it deserv
 
 from deviceshare.preemption.budgets import Budgets
 from deviceshare.preemption.candidate_table import CandidateTable
-from deviceshare.preemption.candidates import PREEMPT, RECLAIM, Candidate, Preemptor
+from deviceshare.preemption.candidates import PREEMPT, RECLAIM, EvictionCandidate, Preemptor
 from deviceshare.preemption.gangs import Gang
-from deviceshare.preemption.preempting import NO_POD, Cluster, Preemption, may_find, preempt
+from deviceshare.preemption.preempting import NO_POD, Preemption, PreemptionInput, may_find, preempt
 from deviceshare.preemption.rules import rules_of
 
 __all__ = [
@@ -24,11 +24,11 @@ __all__ = [
     "PREEMPT",
     "RECLAIM",
     "Budgets",
-    "Candidate",
     "CandidateTable",
-    "Cluster",
+    "EvictionCandidate",
     "Gang",
     "Preemption",
+    "PreemptionInput",
     "Preemptor",
     "may_find",
     "preempt",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from deviceshare.allocation import Allocator
-from deviceshare.preemption.candidates import Candidate, Preemptor
+from deviceshare.preemption.candidates import EvictionCandidate, Preemptor
 from deviceshare.state import Bools, Ints
 
 _FEWEST_SLOTS = 64
@@ -29,7 +29,7 @@ class CandidateTable:
         """What each candidate holds."""
         self._slots: dict[str, int] = {}
         self._unused: list[int] = []
-        self._candidates: list[Candidate | None] = []
+        self._candidates: list[EvictionCandidate | None] = []
         self.priority, self._job_priority, self._queue, self._group = (np.zeros(0, dtype=np.int64) for _ in range(4))
         """int64[slots] each; queue and group by the hash of their name: equal hashes are looked at again."""
         self._preemptable: Bools = np.zeros(0, dtype=np.bool_)
@@ -39,15 +39,15 @@ class CandidateTable:
         """For each queue the priorities of the jobs of its preemptable candidates, with their number."""
         self.leaving: dict[str, str] = {}
 
-    def __iter__(self) -> Iterator[Candidate]:
+    def __iter__(self) -> Iterator[EvictionCandidate]:
         return (candidate for candidate in self._candidates if candidate is not None)
 
-    def get(self, uid: str) -> Candidate | None:
+    def get(self, uid: str) -> EvictionCandidate | None:
         """Return a candidate by its uid, None if there is none."""
         slot = self._slots.get(uid)
         return None if slot is None else self._candidates[slot]
 
-    def at(self, slots: Ints) -> list[Candidate]:
+    def at(self, slots: Ints) -> list[EvictionCandidate]:
         """Return the candidates in these slots."""
         found = (self._candidates[slot] for slot in slots.tolist())
         return [candidate for candidate in found if candidate is not None]
@@ -74,7 +74,7 @@ class CandidateTable:
         """Return what is noted of a pod."""
         return self._noted.get(uid)
 
-    def put(self, candidate: Candidate) -> None:
+    def put(self, candidate: EvictionCandidate) -> None:
         """Add or update a candidate that is noted."""
         pod = candidate.pod
         self._clear(pod.uid)

@@ -10,7 +10,7 @@ PREEMPT, RECLAIM = "preempt", "reclaim"
 
 
 # Excluded from garbage collection: there is one for each pod, and none can be part of a reference cycle.
-class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class EvictionCandidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod on a node.
 
     ``job_priority``: the priority of its PodGroup, or its own without one.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from deviceshare.model import GroupKey
 from deviceshare.preemption.candidate_table import CandidateTable
-from deviceshare.preemption.candidates import Candidate, Preemptor
+from deviceshare.preemption.candidates import EvictionCandidate, Preemptor
 from deviceshare.preemption.gangs import Gang
 from deviceshare.preemption.rules import Rules
 from deviceshare.preemption.shares import Allows
@@ -37,16 +37,16 @@ class DecidingTiers:
         self._together, self._gang = together, gang
         self._of_node: dict[str, Rules] = {}
         if len(tiers) > 1:
-            by_node: dict[str, list[Candidate]] = {}
+            by_node: dict[str, list[EvictionCandidate]] = {}
             for candidate in table:
                 by_node.setdefault(candidate.node, []).append(candidate)
             self._of_node = {node: self._first(pods) for node, pods in by_node.items()}
 
-    def _first(self, pods: Sequence[Candidate]) -> Rules:
+    def _first(self, pods: Sequence[EvictionCandidate]) -> Rules:
         """Return the first tier that lets one of the pods of a node go, else the last one."""
         return next((rules for rules in self._tiers if any(self._lets_go(rules, pod) for pod in pods)), self._tiers[-1])
 
-    def _lets_go(self, rules: Rules, candidate: Candidate) -> bool:
+    def _lets_go(self, rules: Rules, candidate: EvictionCandidate) -> bool:
         if not rules.concerns(self._preemptor, candidate) or rules.protection(self._preemptor, candidate):
             return False
         gang = rules.binding(self._gang(candidate.group))
@@ -57,7 +57,7 @@ class DecidingTiers:
         """Return the rules that decide about the pods of a node."""
         return self._of_node.get(node, self._tiers[0])
 
-    def allow(self, victims: Sequence[Candidate]) -> bool:
+    def allow(self, victims: Sequence[EvictionCandidate]) -> bool:
         """Return whether pods may go together: those of each node by what its tier says."""
         if len(self._tiers) == 1:
             return self._together[self._tiers[0]](victims)

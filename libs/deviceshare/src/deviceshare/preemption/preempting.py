@@ -10,20 +10,20 @@ from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import FEWEST
 from deviceshare.model import GroupKey, PodFact
 from deviceshare.preemption.budgets import Budgets
+from deviceshare.preemption.candidate_nodes import CandidateNodes
 from deviceshare.preemption.candidate_table import CandidateTable
-from deviceshare.preemption.candidates import PREEMPT, Candidate, Preemptor
+from deviceshare.preemption.candidates import PREEMPT, EvictionCandidate, Preemptor
 from deviceshare.preemption.deciding_tiers import DecidingTiers
 from deviceshare.preemption.gangs import Gang
-from deviceshare.preemption.places import Places
 from deviceshare.preemption.reasons import NOT_TOGETHER, STILL_LACK_ROOM, ReasonsOfNodes, why_none_goes
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.rules import NO_LOWER_PRIORITY, NO_OTHER_QUEUE, Rules
-from deviceshare.preemption.search import Found, Search
+from deviceshare.preemption.search import FoundVictims, Search
 from deviceshare.preemption.shares import Allows, above_deserved, all_of, larger_share, within_budgets, within_deserved
 from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
 
-NO_POD = "no pod may go"
+NO_POD = "no pod may be evicted"
 
 
 ActionRules = tuple[str, Sequence[Rules]]
@@ -39,7 +39,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     action: str = ""
-    victims: tuple[Candidate, ...] = ()
+    victims: tuple[EvictionCandidate, ...] = ()
     decision: Decision | None = None
     leaving: tuple[str, ...] = ()
     obstacle: str = ""
@@ -59,7 +59,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
         return f"0/{self.nodes} nodes are available: {reasons}"
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+class PreemptionInput(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the cluster; ``gang`` returns a group as a gang, ``job_budget`` how many of its pods the plugin
     ``tdm`` lets go. ``spared``: the nodes of pods that are no candidates for a time, and why.
     """
@@ -83,7 +83,7 @@ def may_find(table: CandidateTable, preemptor: Preemptor, rules: Iterable[Action
 
 
 def preempt(
-    cluster: Cluster, preemptor: Preemptor, rules: Sequence[ActionRules], order: str, *, explain: bool
+    cluster: PreemptionInput, preemptor: Preemptor, rules: Sequence[ActionRules], order: str, *, explain: bool
 ) -> Preemption:
     """Return the pods that go for a group. The state of the cluster stays the same; all its candidates are put.
 
@@ -127,7 +127,7 @@ def preempt(
     )
 
 
-def _obstacle_of_queue(cluster: Cluster, preemptor: Preemptor, rules: Rules) -> str:
+def _obstacle_of_queue(cluster: PreemptionInput, preemptor: Preemptor, rules: Rules) -> str:
     """Return why a queue may not take back from others: it is not open, or would have too much; '' if it may.
 
     Source: Volcano pkg/scheduler/plugins/{capacity,proportion} (PreemptiveFn).
@@ -145,7 +145,7 @@ class _Attempt:
     """The search for the victims of one action."""
 
     def __init__(
-        self, cluster: Cluster, room: Room, preemptor: Preemptor, action: str, of_tiers: Sequence[Rules]
+        self, cluster: PreemptionInput, room: Room, preemptor: Preemptor, action: str, of_tiers: Sequence[Rules]
     ) -> None:
         self._cluster, self._room, self._preemptor = cluster, room, preemptor
         self._action = action
@@ -173,7 +173,7 @@ class _Attempt:
             together.append(above_deserved(queues, preemptor, rules.ancestors))
         return all_of(together)
 
-    def search(self, order: str) -> Found | None:
+    def search(self, order: str) -> FoundVictims | None:
         """Return the best victims, None if none are enough."""
         table = self._cluster.candidates
         levels: list[int | None] = [None]
@@ -185,19 +185,19 @@ class _Attempt:
             victims = Victims(
                 partial(self._candidate, level), self._deciding.binding, self._cluster.budgets, self._deciding.allow
             )
-            self._search = Search(self._room, victims, Places(table, able, self._least, several=several))
+            self._search = Search(self._room, victims, CandidateNodes(table, able, self._least, several=several))
             if (found := self._search.run()) is not None:
                 return found
         return None
 
-    def _candidate(self, level: int | None, uid: str) -> Candidate | None:
+    def _candidate(self, level: int | None, uid: str) -> EvictionCandidate | None:
         """Return a candidate if it may go, and its priority is not above this level."""
         candidate = self._cluster.candidates.get(uid)
         if candidate is None or (level is not None and candidate.priority > level):
             return None
         return None if self._protection(candidate) else candidate
 
-    def _protection(self, candidate: Candidate) -> str | None:
+    def _protection(self, candidate: EvictionCandidate) -> str | None:
         """Return why a pod may not go, '' if it may; None if the action does not look at it."""
         rules = self._deciding.of(candidate.node)
         return rules.protection(self._preemptor, candidate) if rules.concerns(self._preemptor, candidate) else None
@@ -206,7 +206,7 @@ class _Attempt:
         """Return for each node why no pod of it goes."""
         usual = NO_LOWER_PRIORITY if self._action == PREEMPT else NO_OTHER_QUEUE
         found = dict.fromkeys(self._cluster.allocator.node_names, usual)
-        able: dict[str, list[Candidate]] = {}
+        able: dict[str, list[EvictionCandidate]] = {}
         for candidate in self._cluster.candidates:
             why = self._protection(candidate)
             if why == "":

@@ -5,24 +5,24 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from deviceshare.model import Refusal, shown
-from deviceshare.preemption.candidates import Candidate
+from deviceshare.preemption.candidates import EvictionCandidate
 from deviceshare.preemption.room import Room
 
-STILL_LACK_ROOM = "still lack room without the pods that may go"
-NOT_TOGETHER = "hold pods that may not go together"
+STILL_LACK_ROOM = "still lack room without the pods that may be evicted"
+NOT_TOGETHER = "hold pods that may not be evicted together"
 
 
 class ReasonsOfNodes(NamedTuple):
     """What one action says: why no pod of each node goes, and the pods that may go, by node."""
 
     why: Mapping[str, str]
-    able: Mapping[str, Sequence[Candidate]]
+    able: Mapping[str, Sequence[EvictionCandidate]]
 
 
 def why_none_goes(room: Room, of_actions: Sequence[ReasonsOfNodes]) -> Counter[str]:
     """Return the reasons with the number of nodes; of several actions the last one counts."""
     why: dict[str, str] = {}
-    able: dict[str, Sequence[Candidate]] = {}
+    able: dict[str, Sequence[EvictionCandidate]] = {}
     for reasons in of_actions:
         why.update(reasons.why)
         able.update(reasons.able)

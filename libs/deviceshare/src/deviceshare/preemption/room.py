@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from deviceshare.allocation import Allocator
 from deviceshare.model import PodFact, PodRequest, Refusal
 from deviceshare.policies import SPREAD
-from deviceshare.preemption.candidates import Candidate, Preemptor
+from deviceshare.preemption.candidates import EvictionCandidate, Preemptor
 from deviceshare.queueing import Decision, Group, Queues, decide
 from deviceshare.state import Holding, Trial
 
@@ -75,7 +75,7 @@ class Room:
         within = self.decide(())
         return within if within.placed else None
 
-    def decide(self, gone: Collection[Candidate]) -> Decision:
+    def decide(self, gone: Collection[EvictionCandidate]) -> Decision:
         """Return the decision about the group if pods were gone; its queue may have more than it deserves."""
         self.work += len(self._preemptor.pods) + len(gone)
         with Trial(self._allocator.undo_log, self._queues.undo_log):
@@ -156,7 +156,7 @@ class Room:
                     fitting += 1
         return fitting - len(here)
 
-    def lacks(self, gone: Iterable[Candidate], nodes: Collection[str]) -> Sequence[Refusal]:
+    def lacks(self, gone: Iterable[EvictionCandidate], nodes: Collection[str]) -> Sequence[Refusal]:
         """Return what these nodes lack for a further pod of the group if pods were gone, each node counted once."""
         with self.node_by_node(), Trial(self._allocator.undo_log):
             for each in gone:
@@ -199,11 +199,11 @@ class Room:
         """Whether it matters for a pod of the group what is on other nodes than its own."""
         return any(self._allocator.pod_class(pod.ask).constrained for pod in self._preemptor.pods)
 
-    def queue_priority(self, candidate: Candidate) -> int:
+    def queue_priority(self, candidate: EvictionCandidate) -> int:
         """Return the priority of the queue of a pod."""
         return self._queues.account(candidate.queue).fact.priority
 
-    def held(self, candidate: Candidate) -> Holding | None:
+    def held(self, candidate: EvictionCandidate) -> Holding | None:
         """Return what a pod holds on its node."""
         return self._allocator.holding(candidate.node, candidate.uid)
 

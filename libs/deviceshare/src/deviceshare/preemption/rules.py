@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import QueueFact
-from deviceshare.preemption.candidates import PREEMPT, RECLAIM, Candidate, Preemptor
+from deviceshare.preemption.candidates import PREEMPT, RECLAIM, EvictionCandidate, Preemptor
 from deviceshare.preemption.gangs import Gang
 
 _DECIDING = {
@@ -91,14 +91,14 @@ class Rules:
     def obstacle(self, preemptor: Preemptor) -> str:
         """Return why no pod goes for a group, whatever pods there are; '' if some may."""
         if self.by_job_budgets and any(pod.preemptable for pod in preemptor.pods):
-            return "by the plugin tdm no pod goes for one that is preemptable itself (volcano.sh/preemptable)"
+            return "by the plugin tdm no pod is evicted for one that is preemptable itself (volcano.sh/preemptable)"
         return self._undecided
 
-    def concerns(self, preemptor: Preemptor, candidate: Candidate) -> bool:
+    def concerns(self, preemptor: Preemptor, candidate: EvictionCandidate) -> bool:
         """Return whether a pod is one of those that the action looks at: of the queue, or of the others."""
         return (candidate.queue == preemptor.queue) == self.preempts
 
-    def protection(self, preemptor: Preemptor, candidate: Candidate) -> str:
+    def protection(self, preemptor: Preemptor, candidate: EvictionCandidate) -> str:
         """Return why a pod that the action looks at may not go for a group, '' if it may."""
         pod = candidate.pod
         if self.preempts and self.by_priority and not _is_lower(preemptor, candidate):
@@ -119,7 +119,7 @@ class Rules:
         return ""
 
 
-def _is_lower(preemptor: Preemptor, candidate: Candidate) -> bool:
+def _is_lower(preemptor: Preemptor, candidate: EvictionCandidate) -> bool:
     """Return whether a pod has a lower priority: that of the PodGroups counts, within one group that of the pods."""
     if candidate.group == preemptor.group.key:
         return candidate.priority < min(pod.priority for pod in preemptor.pods)

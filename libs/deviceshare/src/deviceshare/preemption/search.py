@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from deviceshare.preemption.candidates import Candidate
+from deviceshare.preemption.candidate_nodes import CandidateNodes
+from deviceshare.preemption.candidates import EvictionCandidate
 from deviceshare.preemption.options import NO_PODS, Option, least_weights
-from deviceshare.preemption.places import Places
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.subsets import Prune, Subsets
 from deviceshare.preemption.victims import Cost, Victims
@@ -32,7 +32,7 @@ MAX_PODS = 1_000
 """Pods that are tried without regard to their nodes, where more than the room on nodes is in the way."""
 
 
-class Found(NamedTuple):
+class FoundVictims(NamedTuple):
     """Victims, and the decision about the group without them; ``spared``: whether none of them can be spared."""
 
     victims: frozenset[str]
@@ -44,17 +44,17 @@ class Found(NamedTuple):
 class Search:
     """The search for the victims of one group, on ``places`` in turn."""
 
-    def __init__(self, room: Room, victims: Victims, places: Places) -> None:
+    def __init__(self, room: Room, victims: Victims, places: CandidateNodes) -> None:
         self._room = room
         self._victims = victims
         self._places = places
-        self._best: Found | None = None
+        self._best: FoundVictims | None = None
         self._checks = 0
         """How many sets of pods were looked at."""
         self._known: dict[int, tuple[str, Subsets]] = {}
         """Those places that were looked at: node, and sets of its pods."""
 
-    def run(self) -> Found | None:
+    def run(self) -> FoundVictims | None:
         """Return the best victims, None if no pods that may go are enough."""
         if not self._places.every:
             return None
@@ -95,7 +95,7 @@ class Search:
                 break
         self._best = self._spared()
 
-    def _key(self, candidate: Candidate) -> Hashable:
+    def _key(self, candidate: EvictionCandidate) -> Hashable:
         held = self._room.held(candidate)
         pod = candidate.pod
         of_card = None if held is None else (held.grants, held.resources, held.ports, held.tenant.topology)
@@ -105,13 +105,13 @@ class Search:
             self._victims.binding(candidate),
         )  # fmt: skip
 
-    def _first_to_go(self, pods: Iterable[Candidate]) -> list[Candidate]:
+    def _first_to_go(self, pods: Iterable[EvictionCandidate]) -> list[EvictionCandidate]:
         """Return pods in the order in which they go where their number and priorities are equal otherwise.
 
         Source: Volcano pkg/scheduler/framework (BuildVictimsPriorityQueue): the last queue, job and pod first.
         """
 
-        def order(each: Candidate) -> tuple[float, ...]:
+        def order(each: EvictionCandidate) -> tuple[float, ...]:
             return (each.priority, self._room.queue_priority(each), each.job_priority, -each.pod.created)
 
         return sorted(sorted(pods, key=lambda each: each.pod.ref, reverse=True), key=order)
@@ -141,7 +141,7 @@ class Search:
             return False
         decision = self._room.decide(self._victims.of(completed))
         if decision.placed:
-            self._best = Found(completed, cost, decision, spared and completed == uids)
+            self._best = FoundVictims(completed, cost, decision, spared and completed == uids)
         return bool(decision.placed)
 
     def _cheapest(self) -> None:
@@ -265,7 +265,7 @@ class Search:
             for card in cards[each.uid][:1]:
                 on_card.setdefault(card, []).append(each.priority)
 
-        def key(candidate: Candidate) -> tuple[object, ...]:
+        def key(candidate: EvictionCandidate) -> tuple[object, ...]:
             of_pod = cards[candidate.uid]
             first = of_pod[0] if of_pod else ""
             together = on_card.get(first, [candidate.priority])
@@ -310,7 +310,7 @@ class Search:
 
     def _of_all(self) -> None:
         """Find victims among the pods of many nodes by decisions about the whole group."""
-        pods: list[Candidate] = []
+        pods: list[EvictionCandidate] = []
         for at in range(self._places.every):
             if len(pods) >= MAX_PODS:
                 break
@@ -331,7 +331,7 @@ class Search:
             needed = everything.needed(self._or_exhausted(enough)) if size == 2 else needed
             self._try_all(everything, size, enough, needed)
 
-    def _take_in_order(self, pods: Iterable[Candidate]) -> None:
+    def _take_in_order(self, pods: Iterable[EvictionCandidate]) -> None:
         """Take pods of low priority until the group fits."""
         names = [each.uid for each in self._first_to_go(pods)]
         gone: frozenset[str] = frozenset()
@@ -355,7 +355,7 @@ class Search:
         bisect_left(range(len(more)), True, key=lambda number: self._confirm(before.union(more[:number])))
         self._best = self._spared()
 
-    def _spared(self) -> Found | None:
+    def _spared(self) -> FoundVictims | None:
         """Return the best victims without those that can be spared, alone or with their gang, important ones first."""
         if self._best is None or self._best.spared:
             return self._best
@@ -370,5 +370,5 @@ class Search:
                     continue
                 decision = self._room.decide(self._victims.of(fewer))
                 if decision.placed:
-                    found = Found(fewer, self._victims.cost(fewer), decision, spared=False)
+                    found = FoundVictims(fewer, self._victims.cost(fewer), decision, spared=False)
         return found

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 
 from deviceshare.model import GroupKey, ResourceAmounts
-from deviceshare.preemption.candidates import Candidate, Preemptor
+from deviceshare.preemption.candidates import EvictionCandidate, Preemptor
 from deviceshare.queueing import ROOT, QueueAccount, Queues, add
 from deviceshare.state import PODS
 
-Allows = Callable[[Sequence[Candidate]], bool]
+Allows = Callable[[Sequence[EvictionCandidate]], bool]
 """Returns whether pods may go together."""
 
 _ROUNDING = 1e-6
@@ -40,7 +40,7 @@ def above_deserved(queues: Queues, preemptor: Preemptor, ancestors: int) -> Allo
             *(each for each, of_taker in above if each and each.fact.name != ROOT and each is not of_taker),
         ]
 
-    def allows(victims: Sequence[Candidate]) -> bool:
+    def allows(victims: Sequence[EvictionCandidate]) -> bool:
         by_queue = {name: checked(name) for name in {victim.queue for victim in victims}}
         if shared and not asked:
             # Between queues below one parent that says nothing of what they deserve there is nothing to take back.
@@ -134,7 +134,7 @@ def larger_share(queues: Queues, preemptor: Preemptor) -> Allows:
     after.update(queues.asked(preemptor.pods))
     wanted = queues.share(after)
 
-    def allows(victims: Sequence[Candidate]) -> bool:
+    def allows(victims: Sequence[EvictionCandidate]) -> bool:
         left: dict[str, Counter[str]] = {}
         for victim in victims:
             if victim.group not in left:
@@ -151,7 +151,7 @@ def within_budgets(budget: Callable[[GroupKey], int]) -> Allows:
     Source: Volcano pkg/scheduler/plugins/tdm (maxVictims).
     """
 
-    def allows(victims: Sequence[Candidate]) -> bool:
+    def allows(victims: Sequence[EvictionCandidate]) -> bool:
         return all(number <= budget(group) for group, number in Counter(each.group for each in victims).items())
 
     return allows

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 
-from deviceshare.preemption.candidates import Candidate
+from deviceshare.preemption.candidates import EvictionCandidate
 
 Prune = Callable[[frozenset[str]], bool]
 """Returns something that is true or false of a set of pods."""
@@ -16,8 +16,8 @@ class Subsets:
     ``pods``: those first that go first; ``key``: pods with equal keys are alike.
     """
 
-    def __init__(self, pods: Iterable[Candidate], key: Callable[[Candidate], Hashable]) -> None:
-        alike: dict[Hashable, list[Candidate]] = {}
+    def __init__(self, pods: Iterable[EvictionCandidate], key: Callable[[EvictionCandidate], Hashable]) -> None:
+        alike: dict[Hashable, list[EvictionCandidate]] = {}
         for each in pods:
             alike.setdefault(key(each), []).append(each)
         self._classes: Sequence[Sequence[str]] = [[each.uid for each in members] for members in alike.values()]

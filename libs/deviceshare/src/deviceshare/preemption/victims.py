@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from deviceshare.model import GroupKey
 from deviceshare.preemption.budgets import Budgets
-from deviceshare.preemption.candidates import Candidate
+from deviceshare.preemption.candidates import EvictionCandidate
 from deviceshare.preemption.gangs import Gang
 from deviceshare.preemption.shares import Allows
 
@@ -34,7 +34,7 @@ class Victims:
 
     def __init__(
         self,
-        candidate: Callable[[str], Candidate | None],
+        candidate: Callable[[str], EvictionCandidate | None],
         gang: Callable[[GroupKey], Gang | None],
         budgets: Budgets,
         allows: Allows,
@@ -42,7 +42,7 @@ class Victims:
         self._candidate, self._gang = cache(candidate), cache(gang)
         self._budgets, self._allows = budgets, allows
 
-    def of(self, uids: Iterable[str]) -> list[Candidate]:
+    def of(self, uids: Iterable[str]) -> list[EvictionCandidate]:
         """Return candidates by their uid."""
         return [candidate for uid in uids if (candidate := self._candidate(uid)) is not None]
 
@@ -68,7 +68,7 @@ class Victims:
         priorities = [each.priority for each in self.of(uids)]
         return Cost(len(priorities), sum(priorities))
 
-    def binding(self, candidate: Candidate) -> tuple[str, str]:
+    def binding(self, candidate: EvictionCandidate) -> tuple[str, str]:
         """Return what it depends on who goes along with a pod: its gang and task, or nothing."""
         gang = self._gang(candidate.group)
         return (candidate.group, candidate.pod.task) if gang is not None and gang.bound_together else ("", "")

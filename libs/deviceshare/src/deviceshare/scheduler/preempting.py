@@ -11,11 +11,11 @@ from deviceshare.preemption import (
     PREEMPT,
     RECLAIM,
     Budgets,
-    Candidate,
     CandidateTable,
-    Cluster,
+    EvictionCandidate,
     Gang,
     Preemption,
+    PreemptionInput,
     Preemptor,
     may_find,
     preempt,
@@ -105,7 +105,7 @@ class Preempting:
         for uid in sorted(self._outdated):
             self._put(table, uid)
         self._outdated.clear()
-        known = Cluster(
+        known = PreemptionInput(
             allocator=cluster.allocator,
             queues=cluster.accounts,
             candidates=table,
@@ -162,7 +162,7 @@ class Preempting:
     def _put(self, table: CandidateTable, uid: str) -> None:
         fact = self._cluster.pods[uid].fact
         queue, priority = table.noted(uid) or self._level(fact)
-        table.put(Candidate(pod=fact, node=fact.node, queue=queue, job_priority=priority))
+        table.put(EvictionCandidate(pod=fact, node=fact.node, queue=queue, job_priority=priority))
 
 
 def _group(cluster: ClusterState, record: GroupRecord, job: Job) -> tuple[Group, str]:

@@ -4,12 +4,12 @@ import numpy as np
 
 from deviceshare.allocation import NEVER_ENOUGH
 from deviceshare.preemption.candidate_table import CandidateTable
-from deviceshare.preemption.candidates import Candidate
+from deviceshare.preemption.candidates import EvictionCandidate
 from deviceshare.preemption.victims import Cost
 from deviceshare.state import Bools, Ints
 
 
-class Places:
+class CandidateNodes:
     """The nodes with candidates that may go, those first where the fewest of the lowest priorities may be enough.
 
     Args:
@@ -59,7 +59,7 @@ class Places:
         """Return what so many pods of a place cost at least."""
         return Cost(size, size * int(self.lowest[place]))
 
-    def pods(self, place: int) -> list[Candidate]:
+    def pods(self, place: int) -> list[EvictionCandidate]:
         """Return the candidates of one place that may go."""
         at = self._order[place]
         return self._table.at(self._slots[self._first[at] : self._ends[at]])
