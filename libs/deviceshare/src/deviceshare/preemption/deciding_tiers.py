@@ -35,12 +35,10 @@ class DecidingTiers:
     ) -> None:
         self._tiers, self._table, self._preemptor = tiers, table, preemptor
         self._together, self._gang = together, gang
+        self._on_node: dict[str, list[EvictionCandidate]] = {}
+        for candidate in table if len(tiers) > 1 else ():
+            self._on_node.setdefault(candidate.node, []).append(candidate)
         self._of_node: dict[str, Rules] = {}
-        if len(tiers) > 1:
-            by_node: dict[str, list[EvictionCandidate]] = {}
-            for candidate in table:
-                by_node.setdefault(candidate.node, []).append(candidate)
-            self._of_node = {node: self._first(pods) for node, pods in by_node.items()}
 
     def _first(self, pods: Sequence[EvictionCandidate]) -> Rules:
         """Return the first tier that lets one of the pods of a node go, else the last one."""
@@ -55,7 +53,12 @@ class DecidingTiers:
 
     def of(self, node: str) -> Rules:
         """Return the rules that decide about the pods of a node."""
-        return self._of_node.get(node, self._tiers[0])
+        if len(self._tiers) == 1:
+            return self._tiers[0]
+        rules = self._of_node.get(node)
+        if rules is None:
+            rules = self._of_node[node] = self._first(self._on_node.get(node, ()))
+        return rules
 
     def allow(self, victims: Sequence[EvictionCandidate]) -> bool:
         """Return whether pods may go together: those of each node by what its tier says."""
