@@ -54,6 +54,17 @@ def test_a_claim_takes_its_card_and_its_resources_before_the_pod_is_bound():
     assert (shown.state, shown.node, shown.devices[0].memory) == ("Claimed", "n1", 1024)
 
 
+def test_a_nominated_claim_takes_nothing_and_its_pod_waits():
+    victim = pod("b", node="n1", held=grants())
+    core = read(node(), pod(), victim, ledger(claim(waits_for=(victim[1].uid,))))
+    snapshot = snapshot_of(core)
+    assert only(snapshot.devices).memory_used == 1024
+    assert {each.name: each.state for each in snapshot.pods} == {"a": "Pending", "b": "Bound"}
+    assert snapshot.claims == ()
+    read(ledger(claim()), into=core)
+    assert {each.name: each.state for each in snapshot_of(core).pods} == {"a": "Claimed", "b": "Bound"}
+
+
 def test_a_bound_pod_with_a_claim_counts_once():
     snapshot = snapshot_of(read(node(), pod(node="n1", held=grants()), ledger(claim()), outcome("bound")))
     assert only(snapshot.devices).memory_used == 1024

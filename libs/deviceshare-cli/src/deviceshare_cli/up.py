@@ -219,7 +219,7 @@ async def list_pods(cluster: Cluster) -> list[Object]:
 
 
 async def read_claims(bus: Connection) -> dict[str, Claim]:
-    """Return the claims of the ledger by the uid of their pod, without claims that are being withdrawn."""
+    """Return the claims of the ledger by the uid of their pod, without those that are withdrawn or nominated."""
     messages = await Follower(bus, Stream.LEDGER).read_to_end()
     # The stream also has leases.
     ledgers = [
@@ -227,7 +227,8 @@ async def read_claims(bus: Connection) -> dict[str, Claim]:
         for message in messages
         if (where := address(message.subject)) is not None and where.kind == "ledger"
     ]
-    return {claim.uid: claim for ledger in ledgers for claim in ledger.claims if not claim.withdraw}
+    claims = (claim for ledger in ledgers for claim in ledger.claims)
+    return {claim.uid: claim for claim in claims if not (claim.withdraw or claim.waits_for)}
 
 
 def addresses(system: System) -> list[tuple[str, str]]:
