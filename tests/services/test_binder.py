@@ -10,6 +10,7 @@ from deviceshare.model import (
     ContainerGrant,
     ContainerRequest,
     DeviceGrant,
+    Eviction,
     Explanation,
     NodeFact,
     NodeLedger,
@@ -249,3 +250,53 @@ async def test_an_unexpected_error_of_a_write_or_a_call_ends_the_service(nats_ur
         async with scene.binder():
             # The service ends and writes its core log.
             await until(lambda: asyncio.sleep(0, any(tmp_path.iterdir())))
+
+
+async def test_pods_go_for_a_nominated_claim_whatever_is_killed(nats_server):
+    async with Scene(nats_server.url) as scene:
+        for name in ("small", "large"):
+            await scene.pod(name)
+        await scene.cluster.bind("default", "small", scene.pods["small"], "n1", {})
+        victim = Eviction(
+            uid=scene.pods["small"], namespace="default", name="small", claim="claim-large",
+            preemptor="default/large", action="preempt",
+        )  # fmt: skip
+        nominated = scene.claim("large", waits_for=(victim.uid,))
+
+        async def ledger_is(claim, *evictions):
+            await scene.publish(ledger("n1"), NodeLedger(node="n1", claims=(claim,), evictions=evictions))
+
+        async def asked():
+            return await scene.outcomes() == {"claim-large": "may go"}
+
+        async def nominated_node():
+            found = await scene.cluster.get("Pod", "default", "large")
+            return found["status"].get("nominatedNodeName") == "n1"
+
+        async def gone():
+            return await scene.cluster.get("Pod", "default", "small") is None
+
+        async def bound():
+            return (await scene.cluster.get("Pod", "default", "large"))["spec"].get("nodeName") == "n1"
+
+        await ledger_is(nominated, victim)
+        async with scene.binder():
+            await until(asked)
+            await until(nominated_node)
+        assert not await gone(), "only the question was permitted"
+        async with scene.binder():
+            await ledger_is(nominated, msgspec.structs.replace(victim, go=True))
+            await until(gone)
+        assert not await bound(), "the claim has not opened"
+        async with scene.binder():
+            await ledger_is(msgspec.structs.replace(nominated, waits_for=()))
+            await until(bound)
+            await until(lambda: scene_has(scene, "Preempted"))
+        said = {
+            (one["reason"], one["involvedObject"]["name"], one["count"]) for one in await scene.cluster.list("Event")
+        }
+        assert said >= {("Nominated", "large", 1), ("Preempted", "small", 1)}
+
+
+async def scene_has(scene, reason):
+    return any(one["reason"] == reason for one in await scene.cluster.list("Event"))

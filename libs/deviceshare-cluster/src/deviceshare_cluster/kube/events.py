@@ -9,6 +9,9 @@ from deviceshare_cluster.kube.kinds import KINDS
 LONGEST_NOTE = 1024
 """Maximum size of a note in bytes, by the API server."""
 
+_OF_PREEMPTION = frozenset({"Nominated", "Preempted", "PreemptionBlocked"})
+"""The reasons of Events of preemption, whose action is that of kube-scheduler's."""
+
 
 def new_event(event_record: EventRecord, component: str, instance: str) -> Object:
     """Return an Event. Its name is a hash of its content, so repeated events need no memory of recorded ones."""
@@ -23,7 +26,7 @@ def new_event(event_record: EventRecord, component: str, instance: str) -> Objec
         "regarding": {field: value for field, value in regarding.items() if value},
         "type": "Warning" if warning else "Normal",
         "reason": reason,
-        "action": "Scheduling" if warning else "Binding",
+        "action": "Preempting" if reason in _OF_PREEMPTION else "Scheduling" if warning else "Binding",
         "note": _cut(event_record.note),
         "reportingController": component,
         "reportingInstance": instance,
