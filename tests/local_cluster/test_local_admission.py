@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from deviceshare.model import RequestError
-from deviceshare_localcluster.admission import Admitted, Priorities, admit
+from deviceshare_localcluster.admission import Admitted, Priorities, admit, priorities_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -335,6 +335,29 @@ def test_queues_groups_and_classes() -> None:
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
     assert admitted(priority | {"value": 9}).object["value"] == 9
     assert refusal(priority)[1] == "value"
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "expected"),
+    [
+        ("never", None, "Never"),
+        ("high", None, None),
+        ("never", "PreemptLowerPriority", "PreemptLowerPriority"),
+        (None, None, "Never"),
+    ],
+)
+def test_a_pod_has_the_preemption_policy_of_its_class(name: str | None, own: str | None, expected: str | None) -> None:
+    def of(name: str, value: int, **fields: Any) -> dict[str, Any]:
+        return {"metadata": {"name": name}, "value": value, **fields}
+
+    never = {"preemptionPolicy": "Never"}
+    priorities = priorities_of([of("high", 9), of("never", 7, **never), of("usual", 1, **never, globalDefault=True)])
+    fields = {"priorityClassName": name, "preemptionPolicy": own}
+    spec = {"containers": [{"name": "c", "image": "i"}]} | {key: value for key, value in fields.items() if value}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
+    found = admit(manifest, uid="u", now="2026-01-01T00:00:00Z", priorities=priorities).object["spec"]
+    assert found.get("preemptionPolicy") == expected
+    assert found["priority"] == {"never": 7, "high": 9, None: 1}[name]
 
 
 _json = st.recursive(

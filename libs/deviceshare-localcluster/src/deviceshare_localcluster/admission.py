@@ -6,7 +6,7 @@ field, value and expected value; valid input that is probably unintended becomes
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -25,14 +25,30 @@ SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label with its name that the API server gives each namespace."""
 _HIGHEST_USER_PRIORITY = 1_000_000_000
+_NEVER = "Never"
 _PERCENT = re.compile(r"[0-9]{1,3}%")
 
 
 class Priorities(NamedTuple):
-    """The cluster's PriorityClasses: values by name, and the value of pods that name none."""
+    """The cluster's PriorityClasses: values by name, and the value of pods that name none.
+
+    ``never``: the names of those for whose pods no others are evicted, '' for pods that name none.
+    """
 
     values: Mapping[str, int] = SYSTEM_PRIORITIES
     otherwise: int = 0
+    never: frozenset[str] = frozenset()
+
+
+def priorities_of(classes: Iterable[Object]) -> Priorities:
+    """Return the priorities of PriorityClasses; of several default ones the highest counts."""
+    known = {one["metadata"]["name"]: one for one in classes if isinstance(one.get("value"), int)}
+    values = {name: one["value"] for name, one in known.items()}
+    default = max((name for name, one in known.items() if one.get("globalDefault")), key=values.__getitem__, default="")
+    never = {name for name, one in known.items() if one.get("preemptionPolicy") == _NEVER}
+    if default in never:
+        never.add("")
+    return Priorities(SYSTEM_PRIORITIES | values, values.get(default, 0), frozenset(never))
 
 
 class Admitted(NamedTuple):
@@ -187,6 +203,8 @@ def _set_priority(spec: ManifestField, priorities: Priorities) -> None:
     if spec["priority"].value not in (None, priority):
         raise spec["priority"].error(f"nothing: it comes from the PriorityClass, which gives {priority}")
     spec.value["priority"] = priority
+    if (name or "") in priorities.never:
+        spec.value.setdefault("preemptionPolicy", _NEVER)
 
 
 def _admit_node(node: ManifestField) -> None:

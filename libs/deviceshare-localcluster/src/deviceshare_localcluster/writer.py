@@ -12,7 +12,7 @@ from deviceshare.model import DEFAULT_QUEUE, FieldWarning, InputError, Problem, 
 from deviceshare_cluster.conflicts import VersionConflict
 from deviceshare_cluster.interface import ClusterError, Object
 
-from deviceshare_localcluster.admission import SYSTEM_PRIORITIES, Admitted, Priorities, admit, identify
+from deviceshare_localcluster.admission import Admitted, Priorities, admit, identify, priorities_of
 from deviceshare_localcluster.checks import manifest_root
 from deviceshare_localcluster.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, named_key, order_of
 from deviceshare_localcluster.names import generated_name
@@ -218,11 +218,7 @@ class Writer:
         known = name is None or (isinstance(name, str) and name in self._priorities.values)
         if known and now - self._priorities_read < _FRESH_SECONDS:
             return
-        classes = await self._store.list_kind("PriorityClass")
-        values = {one["metadata"]["name"]: one["value"] for one in classes if isinstance(one.get("value"), int)}
-        defaults = (one["metadata"]["name"] for one in classes if one.get("globalDefault"))
-        otherwise = max((values[name] for name in defaults if name in values), default=0)
-        self._priorities = Priorities(SYSTEM_PRIORITIES | values, otherwise)
+        self._priorities = priorities_of(await self._store.list_kind("PriorityClass"))
         self._priorities_read = now
 
     async def _create(self, obj: Object) -> bool:

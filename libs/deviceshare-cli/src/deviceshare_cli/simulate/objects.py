@@ -9,7 +9,7 @@ from typing import Any
 from deviceshare.model import DEFAULT_QUEUE, InputError, Problem
 from deviceshare_cluster.interface import Object
 from deviceshare_localcluster import Manifest, Manifests
-from deviceshare_localcluster.admission import SYSTEM_PRIORITIES, Priorities, admit, identify
+from deviceshare_localcluster.admission import Priorities, admit, identify, priorities_of
 from deviceshare_localcluster.jobs import GROUP_ANNOTATION
 from deviceshare_localcluster.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, known_kind
 from deviceshare_localcluster.workloads import WORKLOADS, all_objects, pod_template_paths
@@ -110,9 +110,7 @@ class ObjectMaker:
 
     @property
     def _priorities(self) -> Priorities:
-        values = {name: each["value"] for name, each in self._classes.items()}
-        default = max((each["value"] for each in self._classes.values() if each.get("globalDefault")), default=0)
-        return Priorities(SYSTEM_PRIORITIES | values, default)
+        return priorities_of(self._classes.values())
 
     def _uid(self) -> str:
         self._made += 1

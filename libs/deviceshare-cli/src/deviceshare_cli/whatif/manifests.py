@@ -10,7 +10,7 @@ from deviceshare.model import DeviceshareError, GroupKey, InputError, PodFact, P
 from deviceshare.objects import decode_pod, decode_podgroup
 from deviceshare_cluster.interface import Object
 from deviceshare_localcluster import Manifest
-from deviceshare_localcluster.admission import SYSTEM_PRIORITIES, Priorities, admit
+from deviceshare_localcluster.admission import Priorities, admit, priorities_of
 from deviceshare_localcluster.jobs import GROUP_ANNOTATION
 from deviceshare_localcluster.kinds import KINDS
 from deviceshare_localcluster.workloads import WORKLOADS, all_objects, pod_template_paths
@@ -55,9 +55,7 @@ def candidates(paths: Sequence[str], classes: Sequence[Object], served: Sequence
     manifests, problems = read(paths)
     if problems:
         raise CommandError("; ".join(map(str, problems)))
-    values = {each["metadata"]["name"]: each["value"] for each in classes}
-    default = max((each["value"] for each in classes if each.get("globalDefault")), default=0)
-    priorities = Priorities(SYSTEM_PRIORITIES | values, default)
+    priorities = priorities_of(classes)
     found = []
     for manifest in manifests:
         kind = manifest.object.get("kind")
