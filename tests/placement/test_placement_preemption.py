@@ -481,3 +481,20 @@ def test_a_pod_with_a_claim_that_is_bound_is_a_victim_as_well():
     core.settled()
     assert core.places() == {"new": "a"}
     assert core.waiting() == {"new": []}
+
+
+def test_a_pod_that_is_terminating_for_ever_is_not_waited_for():
+    core = full()
+    core.terminates("two")
+    core.waits("new")
+    core.settled()
+    assert core.due is not None
+    assert 320.0 < core.due <= 330.0
+    core.settled(after=core.due)
+    core.settled(after=5.0)
+    assert core.evictions() == {"one": False}
+    core.ends("two")
+    core.settled()
+    core.waits("other")
+    core.settled()
+    assert core.places() == {"new": "a", "other": "a"}

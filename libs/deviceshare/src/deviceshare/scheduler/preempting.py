@@ -30,6 +30,7 @@ _REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 """Label of nodes."""
 MAX_SPARED = 10_000
 """Pods that are spared at the same time; the one that was spared first may go again."""
+_NOT_GONE = "hold a pod that is terminating and has not gone"
 _ACTIONS = {"preempt": PREEMPT, "gangpreempt": PREEMPT, "reclaim": RECLAIM, "gangreclaim": RECLAIM}
 
 
@@ -46,6 +47,8 @@ class Preempting:
         """The candidates that are noted in the table, and have to be put."""
         self._spared: OrderedDict[str, tuple[float, str]] = OrderedDict()
         """Pods that do not go, until when, monotonic, and why."""
+        self._late_at: dict[str, float] = {}
+        """When the pods that are terminating should have gone, monotonic; bounded by the pods."""
 
     @property
     def actions(self) -> list[str]:
@@ -62,6 +65,9 @@ class Preempting:
 
     def end_sparing(self, now: float) -> None:
         """Let the pods go again that were spared until now."""
+        for uid in [uid for uid, at in self._late_at.items() if at <= now] if self._late_at else ():
+            del self._late_at[uid]
+            self.spare(uid, inf, _NOT_GONE)
         if self._spared and (over := [uid for uid, (until, _) in self._spared.items() if until <= now]):
             for uid in over:
                 del self._spared[uid]
@@ -69,8 +75,8 @@ class Preempting:
 
     @property
     def spared_until(self) -> float:
-        """When the first pod may go again, monotonic; ``inf`` if none is spared."""
-        return min((until for until, _ in self._spared.values()), default=inf)
+        """When the first pod may go again, or one that is terminating is late, monotonic; ``inf`` for none."""
+        return min((*(until for until, _ in self._spared.values()), *self._late_at.values()), default=inf)
 
     def preempt(self, key: GroupKey, now: Now, *, explain: bool) -> Preemption:
         """Return which pods go for a waiting group by the configured actions.
@@ -142,11 +148,15 @@ class Preempting:
             if fact is None or not fact.node or fact.ended:
                 table.drop(uid)
                 self._outdated.discard(uid)
+                self._late_at.pop(uid, None)
+                if record is None:
+                    self._spared.pop(uid, None)
             elif fact.terminating or fact.scheduler not in schedulers or uid in cluster.going:
                 table.drop(uid)
                 self._outdated.discard(uid)
                 if fact.terminating:
                     table.leaving[uid] = fact.node
+                    self._late_at.setdefault(uid, now + fact.grace + cluster.allocator.conf.preemption_timeout)
             else:
                 table.leaving.pop(uid, None)
                 table.note(uid, self._level(fact) if fact.preemptable else None)
