@@ -24,7 +24,9 @@ from support.builders import card, node, pod, vgpu
 from support.bus_simulation import Binder, Bus, Cluster, Replica, overdrawn
 from support.preemption_scene import conf
 
-CONF = conf("priority gang conformance", off=["gang.enablePreemptable"], StarvationSeconds=0)
+CONF = conf(
+    "priority gang conformance", off=["gang.enablePreemptable"], StarvationSeconds=0, PreemptionTimeoutSeconds=20
+)
 SIZES = (30, 50, 100)
 PRIORITIES = (0, 10, 100)
 STREAMS = ("CLUSTER", "LEDGER", "OUTCOME")
