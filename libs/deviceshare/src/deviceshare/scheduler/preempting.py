@@ -142,7 +142,7 @@ class Preempting:
         table, moved, cluster.moved = self._table, cluster.moved, set()
         self._outdated |= moved
         pods, schedulers = cluster.pods, cluster.schedulers
-        for uid in moved:
+        for uid in sorted(moved):
             record = pods.get(uid)
             fact = None if record is None or uid in self._spared else record.fact
             if fact is None or not fact.node or fact.ended:
