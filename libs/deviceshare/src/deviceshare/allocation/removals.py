@@ -61,7 +61,8 @@ class Removals:
         row = self._rows.get(node, _GONE)
         self._held[slot] = holding
         self.row[slot] = row
-        own = dict(holding.resources)
+        # At first no resource was asked for but the number of pods.
+        own = dict(holding.resources) if len(self._amounts) > 1 else {}
         for name, amounts in self._amounts.items():
             amounts[slot] = 1 if name == PODS else own.get(name, 0)
         shares = self._shares_of(row, holding) if row >= 0 else []

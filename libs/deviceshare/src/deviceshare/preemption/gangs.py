@@ -29,7 +29,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_all_that_go(self, gone: Set[str]) -> Collection[str] | None:
         """Return which of its pods go if these do: these, or all; None if these may not."""
-        if self._keeps_minimum(gone):
+        whole = self.goes_whole and len(gone) == len(self.placed)
+        if whole or self._keeps_minimum(gone):
             return gone
         return self.placed.keys() if self.goes_whole else None
 
