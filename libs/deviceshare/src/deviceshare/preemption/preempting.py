@@ -97,7 +97,7 @@ def preempt(
         explain: whether to say of each node why no pod goes, which takes longer than the search.
     """
     table = cluster.candidates
-    with Room(cluster.allocator, cluster.queues, preemptor, table.leaving.items()) as room:
+    with Room(cluster.allocator, cluster.queues, preemptor, sorted(table.leaving.items())) as room:
         decision = room.fits()
         if decision is not None:
             return Preemption(decision=decision, leaving=_leaving(table, decision), nodes=cluster.allocator.nodes)
