@@ -4,8 +4,8 @@ Read :mod:`.preempting`, which shows what a caller sees. :mod:`.candidates` are 
 :mod:`.candidate_table` keeps them; :mod:`.candidate_nodes` are their nodes, those first where few pods may be enough.
 :mod:`.rules` says who may go at all, :mod:`.deciding_tiers` by which plugins, :mod:`.gangs`, :mod:`.budgets` and
 :mod:`.shares` who may go together, and :mod:`.victims` puts this together. :mod:`.search` finds the fewest victims
-among the :mod:`.subsets` of the pods that may go, and asks :mod:`.room` what fits without them: the allocator itself,
-so that all families and constraints count.
+among the :mod:`.subsets` of the pods that may go, and on several nodes among :mod:`.options`; it asks :mod:`.room` what
+fits without them: the allocator itself, so that all families and constraints count. :mod:`.reasons` says why none goes.
 
 Differences from Volcano: all listed plugins have to agree; the fewest pods go, over all nodes and cards; the whole
 placement is decided before anybody goes; gangs keep their minimum or go whole; a queue loses pods only while it has

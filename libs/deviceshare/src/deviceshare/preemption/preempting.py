@@ -104,11 +104,12 @@ def preempt(
         obstacle = ""
         attempts: list[_Attempt] = []
         for action, of_tiers in rules:
-            why = next(filter(None, (each.obstacle(preemptor) for each in of_tiers)), "")
+            able = [each for each in of_tiers if not each.obstacle(preemptor)]
+            why = "" if able else of_tiers[0].obstacle(preemptor)
             if why := why or _obstacle_of_queue(cluster, preemptor, of_tiers[0]):
                 obstacle = why
                 continue
-            attempt = _Attempt(cluster, room, preemptor, action, of_tiers)
+            attempt = _Attempt(cluster, room, preemptor, action, able)
             found = attempt.search(order)
             if found is not None:
                 return Preemption(
