@@ -156,6 +156,9 @@ def test_trials_leave_nothing_behind_and_order_does_not_matter(seed: int) -> Non
     requests = [ask_of(rng, None) for _ in range(3)]
     for request in requests:
         allocator.place(request)  # which keeps what it has read
+        if (placement := scene.empty().place(request)) is not None:
+            allocator.take("first", placement)  # which adds the columns of its resources
+            allocator.release("n", "first")
     before = whole_state(allocator)
     holdings = dict(allocator.holdings_on("n"))
     with Trial(allocator.undo_log):
