@@ -41,10 +41,9 @@ def _last_decision(
     """Return why a pod is where it is, from its claim, or why it waits, from EXPLAIN.
 
     On EXPLAIN a pod that was placed may have a message that says why it waited before. Placement publishes there why it
-    was placed when it has ended and its claim is removed, and for which pods a nominated one waits; earlier versions
-    did so when they placed it.
+    was placed when it has ended and its claim is removed; earlier versions did so when they placed it.
     """
-    if pod is None or pod.node is None or (claim is not None and claim.waits_for):
+    if pod is None or pod.node is None:
         return published
     placed = published if published is not None and published.decision == PLACED else None
     if claim is None or (claim.choice is None and placed is not None and placed.node == pod.node):

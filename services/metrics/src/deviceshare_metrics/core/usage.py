@@ -63,8 +63,6 @@ def holdings(store: StateStore) -> Iterator[Holding]:
     for ledger in store.ledgers.values():
         here = bound.get(ledger.node, {})
         for claim in ledger.claims:
-            if claim.waits_for:
-                continue  # the pods that go still hold its room
             pod_here = here.get(claim.uid)
             grants = with_made(claim.grants, pod_here.held) if pod_here is not None else claim.grants
             yield Holding(ledger.node, claim.uid, claim.namespace, claim.name, grants, claim.resources)
