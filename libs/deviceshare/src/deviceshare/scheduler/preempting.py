@@ -158,7 +158,8 @@ class Preempting:
                     table.leaving[uid] = fact.node
                     self._late_at.setdefault(uid, now + fact.grace + cluster.allocator.conf.preemption_timeout)
             else:
-                table.leaving.pop(uid, None)
+                if table.leaving:
+                    table.leaving.pop(uid, None)
                 table.note(uid, self._level(fact) if fact.preemptable else None)
         return table
 
