@@ -335,6 +335,25 @@ def test_a_pod_that_does_not_go_in_time_is_spared_and_another_one_goes(terminati
     assert core.evictions() == {"two": False}
 
 
+@pytest.mark.parametrize("behind", [-86_400.0, 86_400.0])
+def test_the_clock_of_the_replica_that_decided_does_not_count(behind):
+    core = full()
+    core.waits("new")
+    (write,) = core.tick().writes
+    core.conflict(write)
+    ledger = write.writes[0].message
+    (eviction,), (claim,) = ledger.evictions, ledger.claims
+    at = claim.decided_at - behind
+    core.others_write(
+        replace(ledger, claims=(replace(claim, decided_at=at),), evictions=(replace(eviction, decided_at=at),))
+    )
+    core.read_back("a", core.sequence)
+    core.settled(after=20.0)
+    assert core.evictions() == {"one": False}
+    core.settled(after=310.0)
+    assert core.evictions() == {"two": False}, "by the clock of this replica it has not gone in time"
+
+
 def test_pods_go_only_after_the_configured_delay():
     core = full(conf=conf("priority gang conformance", PreemptionDelaySeconds=60))
     core.waits("new")

@@ -1,9 +1,9 @@
 """A scheduler whose pods may have to go, as :mod:`deviceshare_lab.clusters.preemption_scene` makes it."""
 
 from deviceshare_lab.clusters import preemption_scene
-from deviceshare_lab.clusters.preemption_scene import NOW, conf, cpu
+from deviceshare_lab.clusters.preemption_scene import NOW, USUAL, conf, cpu
 
-__all__ = ["NOW", "PreemptionScene", "conf", "cpu"]
+__all__ = ["NOW", "USUAL", "PreemptionScene", "conf", "cpu"]
 
 
 class PreemptionScene(preemption_scene.PreemptionScene):

@@ -80,8 +80,8 @@ class Nominations:
         self._outcome = outcome
         self._is_gone = is_gone
         self._owns = owns
-        self._nodes: set[str] = set()
-        """The nodes with claims that wait, or evictions."""
+        self._nodes: dict[str, dict[str, float]] = {}
+        """The nodes with claims that wait, or evictions: since when, monotonic, each claim or pod is known here."""
         self._unclaimed: dict[tuple[str, str], float] = {}
         """Evictions whose claim is not known, by node and uid, and since when; likewise of pods without eviction."""
         self._blocked: OrderedDict[str, int] = OrderedDict()
@@ -97,26 +97,26 @@ class Nominations:
     def enter(self, node: str, before: dict[str, Eviction], now: Now) -> None:
         """Apply a new version of a ledger, which had these evictions before: spare those that have not gone."""
         record = self._scheduler.ledger(node)
-        if record.evictions or any(claim.waits_for for claim in record.claims.values()):
-            self._nodes.add(node)
-        else:
-            self._nodes.discard(node)
+        since = self._nodes.pop(node, {})
+        waiting = [claim.id for claim in record.claims.values() if claim.waits_for]
+        if waiting or record.evictions:
+            self._nodes[node] = {key: since.get(key, now.monotonic) for key in (*waiting, *record.evictions)}
         for uid, eviction in before.items():
             pod = self._scheduler.pods.get(uid)
             if uid not in record.evictions and pod is not None and not pod.fact.ended:
-                self._spare(pod, eviction, node, now)
+                self._spare(pod, eviction, node, since.get(uid, now.monotonic), now.monotonic)
 
-    def _spare(self, pod: PodRecord, eviction: Eviction, node: str, now: Now) -> None:
+    def _spare(self, pod: PodRecord, eviction: Eviction, node: str, since: float, now: float) -> None:
         uid, outcome = pod.fact.uid, self._outcome(node, eviction)
         why = outcome.reason if outcome is not None and outcome.state == BLOCKED else ""
-        if self._due(eviction, pod) <= now.wall or (eviction.go and self._blocks(pod, eviction, node)):
-            self._scheduler.spare(uid, now.monotonic + self._scheduler.conf.preemption_timeout, why or _NOT_GONE)
+        if self._due(since, pod) <= now or (eviction.go and self._blocks(pod, eviction, node)):
+            self._scheduler.spare(uid, now + self._scheduler.conf.preemption_timeout, why or _NOT_GONE)
         elif self._blocks(pod, eviction, node):
             times = self._blocked.pop(uid, 0)
             self._blocked[uid] = times + 1
             if len(self._blocked) > MAX_BLOCKED:
                 self._blocked.popitem(last=False)
-            self._scheduler.spare(uid, now.monotonic + SPARED.delay(times), why or _MAY_NOT_GO)
+            self._scheduler.spare(uid, now + SPARED.delay(times), why or _MAY_NOT_GO)
 
     def all(self) -> list[Nomination]:
         """Return the nominations, in the order of their first claims."""
@@ -153,7 +153,7 @@ class Nominations:
         for nomination in nominations:
             if not self._owns(nomination.owner) or not all(map(may_write, nomination.nodes)):
                 continue
-            if changes := self._change(nomination, self.state(nomination, now)):
+            if changes := self._change(nomination, self.state(nomination, now.monotonic)):
                 found.append(changes)
         for (node, uid), since in self._unclaimed.items():
             late = now.monotonic >= since + GRACE and uid in self._scheduler.ledger(node).evictions
@@ -178,8 +178,8 @@ class Nominations:
         pod = self._scheduler.pods.get(uid)
         return None if pod is None or pod.fact.ended else pod
 
-    def state(self, nomination: Nomination, now: Now) -> str:
-        """Return the state of a nomination, as in the table of this module."""
+    def state(self, nomination: Nomination, now: float) -> str:
+        """Return the state of a nomination at a monotonic time, as in the table of this module."""
         if any(claim in self._scheduler.ledger(node).remove for claim, (_, node) in nomination.claims.items()):
             return BROKEN
         unread = {uid for uid in nomination.waits_for if uid not in self._scheduler.pods and not self._is_gone(uid)}
@@ -192,15 +192,13 @@ class Nominations:
         for pod in staying:
             eviction, node = nomination.evictions.get(pod.fact.uid, (None, ""))
             if eviction is None:
-                claim, _ = nomination.claims[min(nomination.claims)]
-                if pod.fact.terminating and self._due(claim, pod) <= now.wall:
+                if pod.fact.terminating and self._due(self._since(nomination, pod), pod) <= now:
                     return LATE
                 if not pod.fact.terminating:
                     known = False
-                    since = self._unclaimed.get((pod.fact.node, pod.fact.uid), now.monotonic)
-                    if now.monotonic >= since + GRACE:
+                    if now >= self._unclaimed.get((pod.fact.node, pod.fact.uid), now) + GRACE:
                         return LATE
-            elif self._due(eviction, pod) <= now.wall or self._blocks(pod, eviction, node):
+            elif self._due(self._since(nomination, pod), pod) <= now or self._blocks(pod, eviction, node):
                 return LATE
             elif not (pod.fact.terminating or eviction.go):
                 outcome = self._outcome(node, eviction)
@@ -209,9 +207,20 @@ class Nominations:
             return UNKNOWN
         return FREE if free and not all(each.go for each, _ in nomination.evictions.values()) else WAITING
 
-    def _due(self, decided: Eviction | Claim, pod: PodRecord) -> float:
-        """Return the unix time at which a pod should have gone."""
-        return decided.decided_at + pod.fact.grace + self._scheduler.conf.preemption_timeout
+    def _since(self, nomination: Nomination, pod: PodRecord) -> float:
+        """Return since when it is known here that a pod has to go, or that claims wait for one without an eviction."""
+        uid = pod.fact.uid
+        if uid in nomination.evictions:
+            return self._nodes[nomination.evictions[uid][1]][uid]
+        claim = min(nomination.claims)
+        return self._nodes[nomination.claims[claim][1]][claim]
+
+    def _due(self, since: float, pod: PodRecord) -> float:
+        """Return when a pod should have gone.
+
+        A clock of this process says it, not the time of the decision: clocks of replicas differ, and may be set.
+        """
+        return since + pod.fact.grace + self._scheduler.conf.preemption_timeout
 
     def _blocks(self, pod: PodRecord, eviction: Eviction, node: str) -> bool:
         """Return whether a pod may not go, and is not going all the same."""
@@ -229,7 +238,7 @@ class Nominations:
             (changes[node].going if state == FREE else changes[node].dropped).add(uid)
         return {} if state in (UNKNOWN, WAITING) else changes
 
-    def due(self, now: Now, readable: Callable[[str], bool]) -> Iterator[float]:
+    def due(self, readable: Callable[[str], bool]) -> Iterator[float]:
         """Yield the monotonic times at which nominations of this replica change without further events.
 
         ``readable``: whether all messages about a node are valid.
@@ -243,8 +252,6 @@ class Nominations:
             if not self._owns(nomination.owner) or not all(map(readable, nomination.nodes)):
                 continue
             may_write = max(self._scheduler.ledger(node).retry_at for node in nomination.nodes)
-            claim, _ = nomination.claims[min(nomination.claims)]
             for uid in nomination.waits_for:
                 if (pod := self._stays(uid)) is not None:
-                    eviction, _ = nomination.evictions.get(uid, (claim, ""))
-                    yield max(now.monotonic + self._due(eviction, pod) - now.wall, may_write)
+                    yield max(self._due(self._since(nomination, pod), pod), may_write)

@@ -186,7 +186,7 @@ class PlacementCore:
             *self.scheduler.rounds_due(now),
             *self._borrowing.due(),
             *self._ledgers.orphans_due(),
-            *self._ledgers.nominations.due(now, self._facts.readable),
+            *self._ledgers.nominations.due(self._facts.readable),
             *(since + BOUND_GRACE for _, since in islice(self._ledgers.unconfirmed.values(), 1)),
             *(
                 due
