@@ -267,6 +267,55 @@ def test_an_eviction_without_a_claim_is_removed_after_a_time():
     assert core.evictions() == {}
 
 
+def test_an_eviction_that_is_read_before_its_claim_is_kept_long_after_another_one_was_dropped():
+    core = full()
+    core.waits("new")
+    core.settled()
+    ledger = core.ledger_events()[0].ledger
+    core.others_write(replace(ledger, claims=()))
+    core.ends("new")
+    core.settled()
+    core.settled(after=10.0)
+    assert core.evictions() == {}
+    core.now += 3600.0
+    core.others_write(replace(ledger, claims=()))  # the eviction is read before its claim
+    assert not core.tick().writes
+
+
+def test_no_pod_goes_for_a_pod_that_is_bound_already():
+    core = full()
+    new = core.waits("new")
+    core.settled()
+    core.put(replace(new, node="a"))
+    core.answers()
+    core.settled()
+    assert core.evictions() == {}
+    assert core.claims() == []
+
+
+def test_a_ledger_that_cannot_be_read_is_not_replaced_by_a_nomination():
+    core = PreemptionPlay(*(node(name, cpu=2000) for name in "ab"), facts=[replace(GANG, priority_class="")])
+    for name in "ab":
+        core.runs(f"low-{name}", name, gang="g")
+        core.runs(f"high-{name}", name, priority=200)
+    core.settled()
+    core.unreadable("b", 500)
+    core.waits("new")
+    for _ in range(5):
+        assert not core.tick().writes
+    assert core.claims() == []
+
+
+def test_a_pod_whose_fact_is_not_readable_is_not_asked_for_again_at_once():
+    core = at("all gone").restarted()
+    (first, *_) = asked = sorted(core.tick().pods_read)
+    for uid in asked:
+        core.pod_read(uid, sequence=7)
+    assert not core.tick().pods_read
+    core.now += 10.0
+    assert first in core.tick().pods_read
+
+
 def test_a_claim_that_waits_for_a_pod_without_an_eviction_is_removed_after_a_time():
     core = full()
     core.waits("new")

@@ -77,18 +77,20 @@ class LedgerChange:
         )
 
 
-def nominated(preemption: Preemption, claims: Iterable[NewClaim], at: float) -> dict[str, LedgerChange]:
-    """Return how the ledgers change if these claims of a decision wait for the pods that go for it.
+def nominated(
+    preemption: Preemption, claims: Iterable[NewClaim], at: float, nodes: Iterable[str]
+) -> dict[str, LedgerChange]:
+    """Return how the ledgers of these nodes change if claims of a decision wait for the pods that go for it.
 
     ``at``: unix seconds.
     """
     uids = tuple(sorted({*(victim.uid for victim in preemption.victims), *preemption.leaving}))
     new = [NewClaim(node, replace(claim, waits_for=uids)) for node, claim in claims]
-    changes: dict[str, LedgerChange] = {}
+    changes = {node: LedgerChange() for node in nodes}
     for each in new:
-        changes.setdefault(each.node, LedgerChange()).added.append(each)
+        changes[each.node].added.append(each)
     for victim in preemption.victims:
-        change = changes.setdefault(victim.node, LedgerChange())
+        change = changes[victim.node]
         claim = (change.added or new)[0].claim
         change.evictions.append(
             Eviction(

@@ -133,13 +133,13 @@ class LedgerWrites:
         """
         chosen, together, put_back = select(decided)
         for decision in put_back:
-            self._put_back(decision, now)
+            self._put_back(decision, now, len(nodes_of(decision)))
         changes: defaultdict[str, LedgerChange] = defaultdict(LedgerChange)
         for pod, placement, decision in chosen:
             changes[placement.node].added.append(self._new_claim(pod, placement, decision, now))
-        for nodes, change in self._of_nominations(preemption, nominations, now):
-            if len(together | nodes) <= MAX_WRITES:
-                together |= nodes
+        for change in (*nominations, self._nominate(preemption, len(together), now)):
+            if len(together | change.keys()) <= MAX_WRITES:  # else it is due in the next round as well
+                together |= change.keys()
                 for node, each in change.items():
                     changes[node].merge(each)
         # Another replica may have written meanwhile what was due. What is not readable becomes due again when it is.
@@ -158,19 +158,22 @@ class LedgerWrites:
         claim_id = f"{self._division.member or self._claim_prefix}-{self._claims}"
         return NewClaim(placement.node, self._scheduler.new_claim(claim_id, pod, placement, decision, now))
 
-    def _of_nominations(
-        self, preemption: Preemption | None, nominations: Sequence[dict[str, LedgerChange]], now: Now
-    ) -> Iterator[tuple[set[str], dict[str, LedgerChange]]]:
-        """Yield the changes by nominations that are written together, each with all nodes that they concern."""
-        yield from ((set(changes), changes) for changes in nominations)
+    def may_write(self, now: float) -> Callable[[str], bool]:
+        """Return whether the ledger of a node may be written now: it is valid, and was not refused a moment ago."""
+        return lambda node: self._readable(node) and self._scheduler.ledger(node).retry_at <= now
+
+    def _nominate(self, preemption: Preemption | None, others: int, now: Now) -> dict[str, LedgerChange]:
+        """Return how the ledgers change by a decision for which pods go, if they can be written beside ``others``."""
         if preemption is None or preemption.decision is None:
-            return
+            return {}
         nodes = nodes_to_nominate(preemption, preemption.decision)
-        if len(nodes) > MAX_WRITES:
-            self._put_back(preemption.decision, now)
-            return
+        if others + len(nodes) > MAX_WRITES or not all(map(self.may_write(now.monotonic), nodes)):
+            self._put_back(preemption.decision, now, len(nodes))
+            for pod, _ in preemption.placed:
+                self._scheduler.retry_at(pod.uid, now.monotonic + RETRY.delay(0))
+            return {}
         claims = [self._new_claim(pod, place, preemption.decision, now) for pod, place in preemption.placed]
-        yield nodes, nominated(preemption, claims, now.wall)
+        return nominated(preemption, claims, now.wall, nodes)
 
     def _keep_reasons(self, node: str) -> Iterator[Command]:
         """Publish why pods were placed that have ended on a node: the claims that say so are removed."""
@@ -196,10 +199,10 @@ class LedgerWrites:
             messages.append((subject_of(node), change.of(self._scheduler.ledger(node))))
         return self._writer.write(messages, added_here, guard=self._division.guard)
 
-    def _put_back(self, decision: Decision, now: Now) -> None:
+    def _put_back(self, decision: Decision, now: Now, nodes: int) -> None:
         """Put back a gang that spans more nodes than can be written together: with others of this round, or at all."""
         why = ""
-        if len(nodes_of(decision)) > MAX_WRITES:
+        if nodes > MAX_WRITES:
             spans = f"pod group {decision.group.key} would span more than {MAX_WRITES} nodes"
             why = f"{spans}, which cannot be claimed together"
         self._scheduler.put_back(decision, now, why)

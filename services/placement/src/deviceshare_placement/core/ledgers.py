@@ -45,6 +45,8 @@ class Ledgers:
         self.idle: set[str] = set()
         """Nodes whose ledger has become empty, or that were deleted: the ledgers of those that are gone expire."""
         self.nominations = Nominations(scheduler, self._of_eviction, self._is_gone, owns)
+        self._read_again: dict[str, float] = {}
+        """When CLUSTER is asked again for pods that nominations wait for; bounded by these."""
         self._gone: dict[str, float] = OrderedDict()
         """Deleted pods and when the deletion was received, the oldest first; kept for :data:`REMEMBER_GONE`."""
 
@@ -280,20 +282,26 @@ class Ledgers:
                 due.append(uid)
         return due
 
-    def take_unread(self) -> list[str]:
+    def take_unread(self, now: float) -> list[str]:
         """Return the uids of unknown pods that nominations wait for: CLUSTER is to be asked for them."""
-        unread = sorted(self.nominations.unread - self.asked)
-        self.asked.update(unread)
-        return unread
+        unread = self.nominations.unread
+        self._read_again = {uid: at for uid, at in self._read_again.items() if uid in unread}
+        due = sorted(uid for uid in unread - self.asked if now >= self._read_again.get(uid, now))
+        self.asked.update(due)
+        return due
 
     def pod_read(self, uid: str, now: float, *, exists: bool) -> None:
-        """Note that CLUSTER does not hold a pod that a nomination waits for: it is gone."""
-        if uid in self.nominations.unread and not exists:
-            self._gone[uid] = now
+        """Note whether CLUSTER holds a pod that a nomination waits for; if so, its fact is not readable."""
+        if uid in self.nominations.unread:
+            if exists:
+                self._read_again[uid] = now + ORPHAN_GRACE
+            else:
+                self._gone[uid] = now
 
     def orphans_due(self) -> Iterator[float]:
-        """Yield when the orphans become due for which CLUSTER is not being asked."""
-        return (since + ORPHAN_GRACE for uid, (_, since) in self.orphans.items() if uid not in self.asked)
+        """Yield when CLUSTER is to be asked for a pod."""
+        yield from (since + ORPHAN_GRACE for uid, (_, since) in self.orphans.items() if uid not in self.asked)
+        yield from (at for uid, at in self._read_again.items() if uid not in self.asked)
 
     def orphan_read(self, uid: str, now: float, *, exists: bool) -> str:
         """Remove the claims of an unknown pod that CLUSTER does not hold; return their node, '' for none.

@@ -6,7 +6,7 @@ replica goes on where another one has stopped. All claims of a nomination have t
 ============  ==================================================================  ===================================
 state         when (the first one that holds)                                     what is written, in one batch
 ============  ==================================================================  ===================================
-``broken``    a claim cannot stay: its pod is gone, its node takes no pods, …     claims and evictions are removed
+``broken``    a claim cannot stay: its pod is gone or bound, its node is lost …   claims and evictions are removed
 ``open``      all pods that it waits for are gone                                 claims wait no more, and evictions
                                                                                   are removed
 ``blocked``   a pod may not go, or has not gone in time                           claims and evictions are removed
@@ -18,7 +18,7 @@ state         when (the first one that holds)                                   
 A pod that is blocked or late is spared for a time: it is neither evicted for others, nor is its end counted on.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -83,7 +83,9 @@ class Nominations:
         self._nodes: dict[str, dict[str, float]] = {}
         """The nodes with claims that wait, or evictions: since when, monotonic, each claim or pod is known here."""
         self._unclaimed: dict[tuple[str, str], float] = {}
-        """Evictions whose claim is not known, by node and uid, and since when; likewise of pods without eviction."""
+        """Evictions whose claim is not known, by node and uid, and since when."""
+        self._unasked: dict[str, float] = {}
+        """Pods that claims wait for and that have no eviction, and since when."""
         self._blocked: OrderedDict[str, int] = OrderedDict()
         """How often pods were blocked in a row; the latest last."""
         self.unread: set[str] = set()
@@ -139,39 +141,37 @@ class Nominations:
         """Return those that this replica carries on."""
         return [each for each in self.all() if self._owns(each.owner)] if self._nodes else []
 
-    def changes(self, now: Now, may_write: Callable[[str], bool]) -> list[dict[str, LedgerChange]]:
+    def changes(self, now: float, may_write: Callable[[str], bool]) -> list[dict[str, LedgerChange]]:
         """Return for each nomination that goes on how the ledgers of its nodes change, all of them together.
 
         ``may_write``: whether the ledger of a node may be written now.
         """
-        if not self._nodes:
-            return []
-        found = []
-        nominations = self.all()
-        self._note_unclaimed(nominations, now.monotonic)
         self.unread.clear()
+        nominations = self.all()
+        self._note_alone(nominations, now)
+        changes = []
         for nomination in nominations:
-            if not self._owns(nomination.owner) or not all(map(may_write, nomination.nodes)):
-                continue
-            if changes := self._change(nomination, self.state(nomination, now.monotonic)):
-                found.append(changes)
+            if self._owns(nomination.owner) and all(map(may_write, nomination.nodes)):
+                change = self._change(nomination, self.state(nomination, now))
+                if change:
+                    changes.append(change)
         for (node, uid), since in self._unclaimed.items():
-            late = now.monotonic >= since + GRACE and uid in self._scheduler.ledger(node).evictions
-            if late and self._owns(node) and may_write(node):
-                found.append({node: LedgerChange(dropped={uid})})
-        return found
+            if now >= since + GRACE and self._owns(node) and may_write(node):
+                changes.append({node: LedgerChange(dropped={uid})})
+        return changes
 
-    def _note_unclaimed(self, nominations: list[Nomination], now: float) -> None:
+    def _note_alone(self, nominations: list[Nomination], now: float) -> None:
         """Remember since when evictions have no claims, and pods that claims wait for no eviction."""
         claimed = {(node, uid) for each in nominations for uid, (_, node) in each.evictions.items()}
         unclaimed = {(node, uid) for node in self._nodes for uid in self._scheduler.ledger(node).evictions} - claimed
-        unclaimed |= {
-            (pod.fact.node, uid)
-            for each in nominations
-            for uid in each.waits_for
-            if uid not in each.evictions and (pod := self._stays(uid)) is not None and not pod.fact.terminating
-        }
         self._unclaimed = {each: self._unclaimed.get(each, now) for each in sorted(unclaimed)}
+        unasked = {uid for each in nominations for uid in each.waits_for if self._is_unasked(each, uid)}
+        self._unasked = {uid: self._unasked.get(uid, now) for uid in sorted(unasked)}
+
+    def _is_unasked(self, nomination: Nomination, uid: str) -> bool:
+        """Return whether a pod that stays has no eviction, and is not going by itself."""
+        pod = self._stays(uid)
+        return uid not in nomination.evictions and pod is not None and not pod.fact.terminating
 
     def _stays(self, uid: str) -> PodRecord | None:
         """Return a pod that is known and has not ended, or None."""
@@ -180,7 +180,7 @@ class Nominations:
 
     def state(self, nomination: Nomination, now: float) -> str:
         """Return the state of a nomination at a monotonic time, as in the table of this module."""
-        if any(claim in self._scheduler.ledger(node).remove for claim, (_, node) in nomination.claims.items()):
+        if any(self._cannot_stay(claim, node) for claim, node in nomination.claims.values()):
             return BROKEN
         unread = {uid for uid in nomination.waits_for if uid not in self._scheduler.pods and not self._is_gone(uid)}
         self.unread |= unread
@@ -196,7 +196,7 @@ class Nominations:
                     return LATE
                 if not pod.fact.terminating:
                     known = False
-                    if now >= self._unclaimed.get((pod.fact.node, pod.fact.uid), now) + GRACE:
+                    if now >= self._unasked.get(pod.fact.uid, now) + GRACE:
                         return LATE
             elif self._due(self._since(nomination, pod), pod) <= now or self._blocks(pod, eviction, node):
                 return LATE
@@ -206,6 +206,11 @@ class Nominations:
         if unread or not known:
             return UNKNOWN
         return FREE if free and not all(each.go for each, _ in nomination.evictions.values()) else WAITING
+
+    def _cannot_stay(self, claim: Claim, node: str) -> bool:
+        """Return whether a claim is to be removed, or is of a pod that is bound already."""
+        pod = self._scheduler.pods.get(claim.uid)
+        return claim.id in self._scheduler.ledger(node).remove or (pod is not None and bool(pod.fact.node))
 
     def _since(self, nomination: Nomination, pod: PodRecord) -> float:
         """Return since when it is known here that a pod has to go, or that claims wait for one without an eviction."""
@@ -228,15 +233,17 @@ class Nominations:
         return outcome is not None and outcome.state == BLOCKED and not pod.fact.terminating
 
     def _change(self, nomination: Nomination, state: str) -> dict[str, LedgerChange]:
-        changes = {node: LedgerChange() for node in nomination.nodes}
-        for claim, (_, node) in nomination.claims.items():
-            if state == OPEN:
-                changes[node].opened.add(claim)
-            elif state in (BROKEN, LATE):
-                changes[node].removed.add(claim)
-        for uid, (_, node) in nomination.evictions.items():
-            (changes[node].going if state == FREE else changes[node].dropped).add(uid)
-        return {} if state in (UNKNOWN, WAITING) else changes
+        """Return the changes of a state, of the ledgers in which something changes."""
+        changes: defaultdict[str, LedgerChange] = defaultdict(LedgerChange)
+        if state in (OPEN, BROKEN, LATE):
+            for claim, (_, node) in nomination.claims.items():
+                (changes[node].opened if state == OPEN else changes[node].removed).add(claim)
+            for uid, (_, node) in nomination.evictions.items():
+                changes[node].dropped.add(uid)
+        elif state == FREE:
+            for uid, (_, node) in nomination.evictions.items():
+                changes[node].going.add(uid)
+        return changes
 
     def due(self, readable: Callable[[str], bool]) -> Iterator[float]:
         """Yield the monotonic times at which nominations of this replica change without further events.
@@ -253,5 +260,7 @@ class Nominations:
                 continue
             may_write = max(self._scheduler.ledger(node).retry_at for node in nomination.nodes)
             for uid in nomination.waits_for:
-                if (pod := self._stays(uid)) is not None:
+                if uid in self._unasked:
+                    yield max(self._unasked[uid] + GRACE, may_write)
+                elif (pod := self._stays(uid)) is not None:
                     yield max(self._due(self._since(nomination, pod), pod), may_write)

@@ -6,7 +6,7 @@ and the next decision waits until the result of every write is known. A pod that
 an event may have made room for it, never by polling.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import islice
 from math import inf
 
@@ -282,8 +282,8 @@ class PlacementCore:
             self._explanations_expire = True
             commands.append(publishing.expire_others(self.scheduler))
         commands += self._reconcile(now.monotonic)
-        nominations = self._ledgers.nominations.changes(now, self._may_write(now.monotonic))
-        commands += (Read(Stream.CLUSTER, fact_subject("pod", uid)) for uid in self._ledgers.take_unread())
+        nominations = self._ledgers.nominations.changes(now.monotonic, self._writes.may_write(now.monotonic))
+        commands += (Read(Stream.CLUSTER, fact_subject("pod", uid)) for uid in self._ledgers.take_unread(now.monotonic))
         commands += self._nomination_reports.take(now)
         self._borrowing.update(now.monotonic, shared=self._work.others > 0)
         decided = self.scheduler.round(now, self._work, self._contention.paused(now.monotonic))
@@ -294,10 +294,6 @@ class PlacementCore:
         commands += map(publishing.publish, decided.of_groups)
         self._undecided = bool(decided.order) or preemption is not None  # there may be more to place
         return commands
-
-    def _may_write(self, now: float) -> Callable[[str], bool]:
-        """Return whether a ledger may be written now: it is valid, and was not refused a moment ago."""
-        return lambda node: self._facts.readable(node) and self.scheduler.ledger(node).retry_at <= now
 
     def _shards_changed(self) -> None:
         """Decide what belongs to this replica now, and nothing else."""
