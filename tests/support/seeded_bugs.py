@@ -23,7 +23,7 @@ from deviceshare_lab.chaos.simulation import draw, play
 from deviceshare_lab.checker import Violation
 from deviceshare_lab.world.kube_client import SimulatedKubeClient
 from deviceshare_lab.world.link import resolve
-from deviceshare_placement.core import ledger_writes
+from deviceshare_placement.core import ledger_writes, nominations
 from deviceshare_placement.core.ledgers import Ledgers
 from msgspec.structs import replace
 
@@ -121,6 +121,20 @@ def trust_the_mark_of_a_plugin():
     return patch.object(unserved, "is_admitted", lambda status: True)
 
 
+def open_before_others_have_gone():
+    original = nominations.Nominations.state
+
+    def state(self, nomination, now):
+        found = original(self, nomination, now)
+        return nominations.OPEN if found == nominations.WAITING else found
+
+    return patch.object(nominations.Nominations, "state", state)
+
+
+def charge_nominated_pods_nothing():
+    return patch("deviceshare.allocation.node_charges.nominated_room", lambda holdings, cards, counted: None)
+
+
 def requests_of_a_lost_node(seed):
     """Return a history in which a node vanishes while the request to bind a pod there is under way."""
     steps = (
@@ -138,6 +152,16 @@ def drawn(faults, replicas):
     return lambda seed: draw(seed, replicas, faults)
 
 
+def preempting(faults, replicas):
+    """Return a function that draws the history of a seed in which pods go for others."""
+
+    def drawn_for(seed):
+        numbers = (draw(f"{seed}.{number}", replicas, faults) for number in count())
+        return next(scenario for scenario in numbers if scenario.preempts)
+
+    return drawn_for
+
+
 BUGS = {
     skip_expected_sequence: drawn(("cut", "lost-deliveries", "silent-consumers"), {"placement": 3}),
     reuse_an_id: drawn((), {}),
@@ -150,6 +174,8 @@ BUGS = {
     retry_without_read_back: drawn(("lost-acks", "late-acks"), {"placement": 3}),
     forget_a_tombstone: drawn((), {}),
     trust_the_mark_of_a_plugin: drawn(("ending-kubelets",), {}),
+    open_before_others_have_gone: preempting((), {}),
+    charge_nominated_pods_nothing: preempting((), {"placement": 1}),
 }
 
 
