@@ -66,7 +66,8 @@ def test_named_ports_exist():
 
 
 def test_every_object_is_in_one_of_the_directories():
-    listed = {(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace")) for obj in OBJECTS}
+    objects = (*OBJECTS, *deploy.read(deploy.KUBERNETES / "preemption"))
+    listed = {(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace")) for obj in objects}
     for path in deploy.KUBERNETES.rglob("*.yaml"):
         for obj in yaml.safe_load_all(path.read_text()):
             if obj["kind"] not in ("Kustomization", "Component"):

@@ -99,7 +99,7 @@ def add_component(objects: list[Object], path: Path) -> None:
 def everything() -> list[Object]:
     """Return all objects, each once: those for clusters with Volcano, trusting the device plugins of all vendors."""
     found: dict[Any, Object] = {}
-    for name in ("with-volcano", "without-volcano", "mindcluster", "preemption"):
+    for name in ("with-volcano", "without-volcano", "mindcluster"):
         for obj in read(KUBERNETES / name):
             metadata = obj["metadata"]
             found.setdefault((obj["kind"], metadata.get("namespace", ""), metadata["name"]), obj)
