@@ -74,7 +74,7 @@ class ClusterState(WaitingGroups):
         return ledger
 
     def set_claims(self, node: str, claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim], list[Claim]]:
-        """Make these the claims on a node; return those that are gone, the new ones, and those that wait no more.
+        """Make these the claims on a node; return those that are gone, the new ones, and those that wait for others.
 
         Their pods are to be charged.
         """
@@ -89,20 +89,21 @@ class ClusterState(WaitingGroups):
                 del self.claims[claim.uid]
         for claim in new:
             self.claims[claim.uid][claim.id] = node
-        opened = [
+        changed = [
             claim
             for claim in before.values()
-            if claim.waits_for and (now := record.claims.get(claim.id)) is not None and not now.waits_for
+            if (now := record.claims.get(claim.id)) is not None and now.waits_for != claim.waits_for
         ]
         moved = set[str]()
-        for claim in (*gone, *new, *opened):
-            if claim.waits_for:
-                moved ^= self.going.change(before.get(claim.id), record.claims.get(claim.id))
+        for claim in (*gone, *new, *changed):
+            there = record.claims.get(claim.id)
+            if claim.waits_for or (there is not None and there.waits_for):
+                moved ^= self.going.change(claim.id, there.waits_for if there is not None else ())
         for uid in moved:
             self.mark_moved((uid,))
             if (pod := self.pods.get(uid)) is not None:
                 self.account(pod)
-        return gone, new, opened
+        return gone, new, changed
 
     def claim_on(self, node: str, uid: str) -> Claim | None:
         """Return a pod's claim on a node, or None."""

@@ -1,8 +1,6 @@
 """The pods in whose place nominated pods come, and the claims that wait for them."""
 
-from collections.abc import Iterator
-
-from deviceshare.model import Claim
+from collections.abc import Iterable, Iterator
 
 
 class GoingPods:
@@ -10,6 +8,9 @@ class GoingPods:
 
     def __init__(self) -> None:
         self._claims: dict[str, set[str]] = {}
+        """By the uid of a pod, the ids of the claims that wait for it."""
+        self._waits_for: dict[str, frozenset[str]] = {}
+        """By the id of a claim that waits, the uids of the pods."""
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._claims
@@ -20,18 +21,20 @@ class GoingPods:
     def __iter__(self) -> Iterator[str]:
         return iter(self._claims)
 
-    def change(self, before: Claim | None, after: Claim | None) -> set[str]:
-        """Apply that a claim is another one now, None for none; return the pods that go since then, or no more."""
+    def change(self, claim: str, waits_for: Iterable[str]) -> set[str]:
+        """Apply that a claim waits for other pods, or for none; return the pods that go since then, or no more."""
+        before, after = self._waits_for.pop(claim, frozenset()), frozenset(waits_for)
         changed = set[str]()
-        if before is not None:
-            for uid in before.waits_for:
-                self._claims[uid].discard(before.id)
-                if not self._claims[uid]:
-                    del self._claims[uid]
-                    changed.add(uid)
-        if after is not None:
-            for uid in after.waits_for:
-                if uid not in self._claims:
-                    changed ^= {uid}
-                self._claims.setdefault(uid, set()).add(after.id)
+        for uid in before - after:
+            self._claims[uid].discard(claim)
+            if not self._claims[uid]:
+                del self._claims[uid]
+                changed.add(uid)
+        for uid in after - before:
+            if uid not in self._claims:
+                self._claims[uid] = set()
+                changed.add(uid)
+            self._claims[uid].add(claim)
+        if after:
+            self._waits_for[claim] = after
         return changed
