@@ -34,8 +34,9 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for a waiting group.
 
     ``action``: the one that found the victims, '' if none goes. ``decision``: where the pods of the group go then,
-    None if nowhere. ``leaving``: pods that are terminating on these nodes, for which it waits as well. ``obstacle``:
-    why nothing was tried. ``reasons``: why no more pods go, with the number of nodes, each node counted once.
+    None if nowhere. ``leaving``: pods that are terminating and whose room it needs, so that it waits for them as well.
+    ``obstacle``: why nothing was tried; ``of_group``: whether it is the group's own, and not that of all alike.
+    ``reasons``: why no more pods go, with the number of nodes, each node counted once.
     """
 
     action: str = ""
@@ -43,6 +44,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
     leaving: tuple[str, ...] = ()
     obstacle: str = ""
+    of_group: bool = False
     nodes: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
 

@@ -91,17 +91,18 @@ class Preempting:
             return Preemption(obstacle="neither the action preempt nor reclaim is configured")
         record = cluster.groups.get(key)
         if record is None:
-            return Preemption(obstacle="there is no such group")
+            return Preemption(obstacle="there is no such group", of_group=True)
         if record.applies:
-            return Preemption(obstacle="the group is not admitted to its queue")
+            return Preemption(obstacle="the group is not admitted to its queue", of_group=True)
         cluster.accounts.refresh()
         ready = readiness(cluster, record, {}, now.monotonic)
         if ready.job is None:
-            return Preemption(obstacle="; ".join(sorted({obstacle.text for _, obstacle in ready.obstacles})))
+            why = "; ".join(sorted({obstacle.text for _, obstacle in ready.obstacles}))
+            return Preemption(obstacle=why, of_group=True)
         job = ready.job
         group, obstacle = _group(cluster, record, job)
         if obstacle:
-            return Preemption(obstacle=obstacle)
+            return Preemption(obstacle=obstacle, of_group=True)
         preemptor = Preemptor(group=group, queue=job.queue, priority=job.priority)
         revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
         rules = [(action, rules_of(conf, action, cluster.queues, now.wall, revocable)) for action in actions]

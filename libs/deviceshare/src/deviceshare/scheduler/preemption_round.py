@@ -6,6 +6,7 @@ is looked at again when something has changed, after a pause that grows.
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -18,12 +19,24 @@ from deviceshare.scheduler.preempting import Preempting
 
 PAUSE = Backoff(1.0, 5.0)
 """Seconds until it is looked again whether pods may go for jobs that are alike; doubles with each refusal."""
+BLOCKED = Backoff(1.0, 30.0)
+"""Seconds until pods go for a group again if those that should have gone did not, twice in a row; doubles each time."""
+FORGET_BLOCKED = 300.0
+"""Seconds after which it counts as the first time again."""
 MAX_SEARCHES = 4
 """Searches in one round, each for another queue."""
+MAX_ALIKE = 100
+"""Jobs of one class that are looked at in turn while each of them has an obstacle of its own, which costs no search."""
+MAX_SHARES = 4
+"""The same while the answer depends on what a job has already: each of them is searched for."""
 MAX_REFUSED = 10_000
 """Classes of jobs, and groups that wait for the configured delay, that are remembered."""
 EXPLAIN_INTERVAL = 10.0
 """Seconds between two diagnoses why no pod goes for jobs that are alike: a diagnosis looks at all pods."""
+
+
+_BY_SHARE = frozenset({"drf", "tdm"})
+"""Plugins by which it depends on a job, and not only on its class and priority, which pods may go for it."""
 
 
 class _Refusal(NamedTuple):
@@ -32,6 +45,8 @@ class _Refusal(NamedTuple):
     at: float
     times: int
     explained_at: float
+    asked: frozenset[GroupKey]
+    """The jobs if each of them had an obstacle of its own: another one may not have it. Else empty."""
 
 
 class PreemptionRound:
@@ -43,6 +58,8 @@ class PreemptionRound:
         self._refused: OrderedDict[Hashable, _Refusal] = OrderedDict()
         self._waits_since: OrderedDict[GroupKey, float] = OrderedDict()
         """When groups were first seen without room, if pods go only after a delay."""
+        self._blocked: OrderedDict[GroupKey, tuple[int, float]] = OrderedDict()
+        """How often in a row the pods that should have gone for a group did not, and when it is looked at again."""
         self._seen = -1
         """:attr:`.ClusterState.changes` when all that is due had been looked at."""
         self._due = inf
@@ -54,6 +71,14 @@ class PreemptionRound:
         due = min(self._due, self._preempting.spared_until)
         if due < inf and self._preempting.actions:
             yield due
+
+    def blocked(self, key: GroupKey, now: float) -> None:
+        """Note that a pod that should have gone for a group did not: what blocks it may block every pod."""
+        times, until = self._blocked.pop(key, (0, now))
+        times = 0 if now > until + FORGET_BLOCKED else times
+        self._blocked[key] = times + 1, now + (BLOCKED.delay(times - 1) if times else 0.0)
+        if len(self._blocked) > MAX_REFUSED:
+            self._blocked.popitem(last=False)
 
     def decide(self, now: Now, ownership: Ownership) -> Preemption | None:
         """Return the first answer by which a group gets room, None if no group does."""
@@ -67,7 +92,7 @@ class PreemptionRound:
         self._seen, self._due = cluster.changes, inf
         first: dict[str, tuple[OrderKey, Job, JobClass]] = {}
         for job_class in cluster.dispatcher.parked:
-            job = _most_important(job_class)
+            job = next(_by_importance(job_class), None)
             if job is None or not self._is_due(job_class, job, now.monotonic):
                 continue
             order, _ = job_class.first() or ((), job)
@@ -80,27 +105,19 @@ class PreemptionRound:
             if number == MAX_SEARCHES:
                 self._due = now.monotonic
                 break
-            record = cluster.groups.get(job.key)
-            if record is None or not ownership.owns(record):
-                continue
-            found = self._search(job_class, job, now)
+            found = self._search(job_class, job, now, ownership)
             if found is not None:
                 self._due = now.monotonic
                 return found
         return None
 
     def _is_due(self, job_class: JobClass, job: Job, now: float) -> bool:
-        if delay := self._cluster.allocator.conf.preemption_delay:
-            since = self._waits_since.setdefault(job.key, now)
-            if len(self._waits_since) > MAX_REFUSED:
-                self._waits_since.popitem(last=False)
-            if now < since + delay:
-                self._due = min(self._due, since + delay)
-                return False
+        if not self._has_waited(job, now):
+            return False
         refusal = self._refused.get((job_class.name, job.priority))
         if refusal is None:
             return True
-        if refusal.changes == self._cluster.changes:
+        if refusal.changes == self._cluster.changes and not (refusal.asked and job_class.jobs.keys() - refusal.asked):
             return False
         again = refusal.at + PAUSE.delay(refusal.times)
         if now < again:
@@ -108,25 +125,52 @@ class PreemptionRound:
             return False
         return True
 
-    def _search(self, job_class: JobClass, job: Job, now: Now) -> Preemption | None:
+    def _has_waited(self, job: Job, now: float) -> bool:
+        """Return whether a job has waited for as long as is configured, or since pods did not go for it."""
+        _, until = self._blocked.get(job.key, (0, now))
+        if delay := self._cluster.allocator.conf.preemption_delay:
+            until = max(until, self._waits_since.setdefault(job.key, now) + delay)
+            if len(self._waits_since) > MAX_REFUSED:
+                self._waits_since.popitem(last=False)
+        if now < until:
+            self._due = min(self._due, until)
+        return now >= until
+
+    def _search(self, job_class: JobClass, job: Job, now: Now, ownership: Ownership) -> Preemption | None:
+        """Return the answer by which the most important ``job`` of a class gets room, or another one of the class.
+
+        If no pod goes for a job none goes for the others, unless an obstacle is its own, or its share counts.
+        """
         name = (job_class.name, job.priority)
         before = self._refused.pop(name, None)
         explained_at = before.explained_at if before is not None and job_class.preemption else -inf
         explain = now.monotonic >= explained_at + EXPLAIN_INTERVAL
-        found = self._preempting.preempt(job.key, now, explain=explain)
-        if found.decision is not None and (found.victims or not found.leaving):
-            self._waits_since.pop(job.key, None)
-            return found
+        shares = not _BY_SHARE.isdisjoint(self._cluster.allocator.conf.plugins)
+        why, searches = "", 0
+        asked = set[GroupKey]()
+        for each in islice(_by_importance(job_class), MAX_ALIKE):
+            record = self._cluster.groups.get(each.key)
+            if record is None or not (ownership.owns(record) and self._has_waited(each, now.monotonic)):
+                continue
+            found = self._preempting.preempt(each.key, now, explain=explain and not why)
+            if found.decision is not None and (found.victims or not found.leaving):
+                self._waits_since.pop(each.key, None)
+                return found
+            if not why and (explain or found.leaving):
+                why = self._waits_for(found) if found.leaving else str(found)
+            asked.add(each.key)
+            searches += not found.of_group
+            if searches >= (MAX_SHARES if shares else 1):
+                break
         times = 0 if before is None else before.times + 1
         at = now.monotonic if explain else explained_at
-        self._refused[name] = _Refusal(self._cluster.changes, now.monotonic, times, at)
+        of_them = frozenset() if searches else frozenset(asked)
+        self._refused[name] = _Refusal(self._cluster.changes, now.monotonic, times, at, of_them)
         if len(self._refused) > MAX_REFUSED:
             self._refused.popitem(last=False)
-        if explain or found.leaving:
-            why = self._waits_for(found) if found.leaving else str(found)
-            if why != job_class.preemption:
-                job_class.preemption = why
-                self.explained.append(job_class)
+        if why and why != job_class.preemption:
+            job_class.preemption = why
+            self.explained.append(job_class)
         return None
 
     def _waits_for(self, found: Preemption) -> str:
@@ -140,13 +184,19 @@ def shortened(names: list[str], most: int = 3) -> str:
     return ", ".join(sorted(names)[:most]) + more
 
 
-def _most_important(job_class: JobClass) -> Job | None:
-    """Return the job of a class for which most pods may go: if none go for it, none go for the others."""
-    first = job_class.first()
-    able = [job for job in job_class.jobs.values() if not any(pod.never_preempts for pod in job.group.together)]
-    if first is None or not able:
-        return None
+def _by_importance(job_class: JobClass) -> Iterator[Job]:
+    """Yield the jobs of a class: first that for which most pods may go, of the highest priority, then the next ones."""
+    able = [job for job in job_class.jobs.values() if not all(pod.never_preempts for pod in job.group.together)]
+    entry = job_class.first()
+    if entry is None or not able:
+        return
+    first = entry[1]
     highest = max(job.priority for job in able)
-    if first[1].priority == highest and first[1] in able:
-        return first[1]
-    return min((job for job in able if job.priority == highest), key=lambda job: (job.created, job.key))
+    if first.priority != highest or first not in able:
+        first = min((job for job in able if job.priority == highest), key=_age)
+    yield first
+    yield from (job for job in sorted(able, key=lambda job: (-job.priority, *_age(job))) if job is not first)
+
+
+def _age(job: Job) -> tuple[float, GroupKey]:
+    return job.created, job.key

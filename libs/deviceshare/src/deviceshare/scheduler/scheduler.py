@@ -102,8 +102,8 @@ class Scheduler(Known):
 
     def claim(self, node: str, claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim]]:
         """Make these the claims on a node, of all replicas; return those that are gone, and the new ones."""
-        gone, new, opened = self.cluster.set_claims(node, claims)
-        for claim in (*gone, *new, *opened):
+        gone, new, changed = self.cluster.set_claims(node, claims)
+        for claim in (*gone, *new, *changed):
             self.cluster.charge(node, claim.uid)
             if (pod := self.cluster.pods.get(claim.uid)) is not None:
                 self.cluster.changed(pod)
@@ -230,6 +230,10 @@ class Scheduler(Known):
     def spare(self, uid: str, until: float, why: str) -> None:
         """Neither let a pod go for others nor count on its end until a monotonic time; ``why``: said of its node."""
         self._preempting.spare(uid, until, why)
+
+    def blocked(self, uid: str, now: float) -> None:
+        """Note that a pod that should have gone for this one did not: the next search waits, longer each time."""
+        self._preemption_round.blocked(self.cluster.pods[uid].fact.group, now)
 
     def nominated(self, uid: str, message: str, now: Now) -> Explanation:
         """Return the explanation of a nominated pod, which is to be published."""

@@ -86,6 +86,8 @@ class Nominations:
         """Evictions whose claim is not known, by node and uid, and since when."""
         self._unasked: dict[str, float] = {}
         """Pods that claims wait for and that have no eviction, and since when."""
+        self._preemptors: OrderedDict[str, str] = OrderedDict()
+        """The uids of the pods of claims that waited, by the id of the claim: the claim may be removed first."""
         self._blocked: OrderedDict[str, int] = OrderedDict()
         """How often pods were blocked in a row; the latest last."""
         self.unread: set[str] = set()
@@ -100,7 +102,10 @@ class Nominations:
         """Apply a new version of a ledger, which had these evictions before: spare those that have not gone."""
         record = self._scheduler.ledger(node)
         since = self._nodes.pop(node, {})
-        waiting = [claim.id for claim in record.claims.values() if claim.waits_for]
+        waiting = {claim.id: claim.uid for claim in record.claims.values() if claim.waits_for}
+        self._preemptors |= waiting
+        while len(self._preemptors) > MAX_BLOCKED:
+            self._preemptors.popitem(last=False)
         if waiting or record.evictions:
             self._nodes[node] = {key: since.get(key, now.monotonic) for key in (*waiting, *record.evictions)}
         for uid, eviction in before.items():
@@ -111,7 +116,11 @@ class Nominations:
     def _spare(self, pod: PodRecord, eviction: Eviction, node: str, since: float, now: float) -> None:
         uid, outcome = pod.fact.uid, self._outcome(node, eviction)
         why = outcome.reason if outcome is not None and outcome.state == BLOCKED else ""
-        if self._due(since, pod) <= now or (eviction.go and self._blocks(pod, eviction, node)):
+        late = self._due(since, pod) <= now
+        preemptor = self._preemptors.pop(eviction.claim, "")
+        if preemptor in self._scheduler.pods and (late or self._blocks(pod, eviction, node)):
+            self._scheduler.blocked(preemptor, now)
+        if late or (eviction.go and self._blocks(pod, eviction, node)):
             self._scheduler.spare(uid, now + self._scheduler.conf.preemption_timeout, why or _NOT_GONE)
         elif self._blocks(pod, eviction, node):
             times = self._blocked.pop(uid, 0)
