@@ -5,6 +5,7 @@ from functools import partial
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import FEWEST
@@ -23,6 +24,8 @@ from deviceshare.preemption.shares import Allows, above_deserved, all_of, larger
 from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
 
+MAX_LEAVING = 20
+"""Pods that are terminating on the nodes of a group of which it is looked whether it needs their room."""
 NO_POD = "no pod may be evicted"
 
 
@@ -98,6 +101,32 @@ def preempt(
         order: which victims are best, :data:`~deviceshare.conf.FEWEST` or :data:`~deviceshare.conf.LOWEST`.
         explain: whether to say of each node why no pod goes, which takes longer than the search.
     """
+    found = _answer(cluster, preemptor, rules, order, explain=explain)
+    return _without_idle(cluster, preemptor, found) if found.leaving else found
+
+
+def _without_idle(cluster: PreemptionInput, preemptor: Preemptor, found: Preemption) -> Preemption:
+    """Return an answer whose group does not wait for pods that are terminating and whose room it does not need."""
+    decision, needed = found.decision, found.leaving
+    one_by_one = ((uid,) for uid in found.leaving[:MAX_LEAVING])
+    for dropped in (found.leaving, *one_by_one):
+        rest = tuple(uid for uid in needed if uid not in dropped)
+        if rest == needed:
+            continue
+        leaving = [(uid, cluster.candidates.leaving[uid]) for uid in rest]
+        with Room(cluster.allocator, cluster.queues, preemptor, leaving) as room:
+            tried = room.fits()
+            if tried is None and found.victims:
+                tried = room.decide(found.victims)
+        if tried is not None and tried.placed:
+            decision, needed = tried, rest
+    return replace(found, decision=decision, leaving=needed)
+
+
+def _answer(
+    cluster: PreemptionInput, preemptor: Preemptor, rules: Sequence[ActionRules], order: str, *, explain: bool
+) -> Preemption:
+    """Return the pods that go for a group, which waits for all pods that are terminating on its nodes."""
     table = cluster.candidates
     with Room(cluster.allocator, cluster.queues, preemptor, sorted(table.leaving.items())) as room:
         decision = room.fits()

@@ -1,0 +1,121 @@
+"""Pods that go for others: jobs that are alike, what blocks every pod, and ledgers that contradict earlier ones."""
+
+import pytest
+from deviceshare.model import GroupKey, NodeLedger, PodGroupFact, PriorityClassFact
+from msgspec.structs import replace
+from support.builders import node
+from support.preemption_play import BLOCKED, PreemptionPlay
+from support.preemption_scene import cpu
+
+HIGH = PriorityClassFact(name="high", value=100)
+ELASTIC = PodGroupFact(
+    key=GroupKey("ns/g"), uid="pg", min_member=1, queue="default", priority_class="high", admitted=True, phase="Running"
+)
+
+
+def full() -> PreemptionPlay:
+    """Return a core with one full node and a pod that waits for one of its pods to go."""
+    core = PreemptionPlay(node("a", cpu=2000))
+    core.runs("one", "a")
+    core.runs("two", "a", priority=10)
+    core.waits("new")
+    core.settled()
+    assert core.evictions() == {"one": False}
+    return core
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_gang_at_its_minimum_does_not_hide_the_jobs_that_ask_for_the_same(first):
+    core = PreemptionPlay(node("a", cpu=2000), facts=[HIGH, ELASTIC])
+    core.runs("g-0", "a", gang="g", priority=100)
+    core.runs("low", "a")
+    if first:
+        core.waits("g-1", gang="g")
+        core.settled()
+        assert core.evictions() == {}, "it has its minimum"
+    core.waits("single", priority=50)
+    if not first:
+        core.waits("g-1", gang="g")
+    core.settled()
+    core.settled(after=10.0)
+    assert core.evictions() == {"low": False}
+
+
+def test_what_blocks_every_pod_is_not_tried_with_one_pod_after_the_other():
+    """Such as a cluster that does not permit evictions at all."""
+    core = PreemptionPlay(node("a", cpu=50_000, pods=60))
+    for number in range(50):
+        core.runs(f"low-{number}", "a")
+    core.waits("new")
+    nominations = 0
+    for _ in range(60):
+        core.settled()
+        while core.evictions():
+            nominations += 1
+            core.answers(BLOCKED, reason="forbidden")
+            core.settled()
+        core.now += 1.0
+    assert 2 <= nominations <= 8, nominations
+
+
+def test_a_pod_does_not_wait_for_a_terminating_one_whose_room_it_does_not_need():
+    core = PreemptionPlay(node("a", cpu=2001))
+    core.runs("one", "a")
+    core.runs("two", "a", priority=200)
+    core.runs("tiny", "a", cpu(1), priority=200, grace=7200)
+    core.terminates("tiny")
+    core.waits("new")
+    core.settled()
+    assert core.waiting() == {"new": ["one"]}
+
+
+def test_a_pod_waits_for_a_terminating_one_whose_room_it_needs_beside_that_of_its_victim():
+    core = PreemptionPlay(node("a", cpu=2000))
+    core.runs("one", "a", priority=10)
+    core.runs("half", "a", cpu(500), priority=200)
+    core.runs("ends", "a", cpu(500), priority=200)
+    core.terminates("ends")
+    core.waits("new", cpu(1500))
+    core.settled()
+    assert core.waiting() == {"new": ["ends", "one"]}
+
+
+def test_a_claim_that_was_open_may_wait_again_after_a_roll_back():
+    core = full()
+    before = core.ledger_events()[0].ledger
+    core.answers()
+    core.settled()
+    core.ends("one")
+    core.settled()
+    assert core.waiting() == {"new": []}
+    core.others_write(before)
+    core.settled()
+    assert core.waiting() == {"new": []}, "the pod has gone: it is opened again"
+    core.others_write(NodeLedger(node="a"))
+    core.settled()
+
+
+@pytest.mark.parametrize("waits_for", [("uid-one", "uid-one"), ("uid-two",), ("unknown",), ("uid-new",)])
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_claim_may_wait_for_other_pods_than_before(waits_for, removed):
+    core = full()
+    before = core.ledger_events()[0].ledger
+    (claim,) = before.claims
+    core.others_write(replace(before, claims=(replace(claim, waits_for=waits_for),)))
+    core.settled()
+    core.others_write(NodeLedger(node="a", claims=() if removed else (replace(claim, waits_for=()),)))
+    core.settled()
+    going = core.core.scheduler.cluster.going
+    assert set(going) == {uid for _, each in core.claims() for uid in each.waits_for}
+
+
+def test_one_id_of_claims_of_two_pods_on_two_nodes_ends_nothing():
+    core = full()
+    core.put(node("b", cpu=1000))
+    ledger = core.ledger_events()[0].ledger
+    (claim,) = ledger.claims
+    core.others_write(NodeLedger(node="b", claims=(replace(claim, uid="uid-other", name="other"),)))
+    core.settled()
+    core.others_write(NodeLedger(node="b"))
+    core.others_write(NodeLedger(node="a"))
+    core.settled()
