@@ -2,7 +2,17 @@
 
 import msgspec
 import pytest
-from deviceshare.model import Claim, Gone, NodeFact, NodeLedger, NodeOutcomes, PodFact, PodGroupFact
+from deviceshare.model import (
+    WAITING_VERSION,
+    Claim,
+    Eviction,
+    Gone,
+    NodeFact,
+    NodeLedger,
+    NodeOutcomes,
+    PodFact,
+    PodGroupFact,
+)
 from deviceshare_binder.service import decoder as binder_decoder
 from deviceshare_bus.cores.core import Event
 from deviceshare_bus.messages.codec import encode
@@ -25,6 +35,7 @@ from deviceshare_metrics.service import decode as decode_for_metrics
 from deviceshare_placement.service import decode as decode_for_placement
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from support.hostile import BASES, SUBJECTS, contents, message
 
 DECODERS = {
@@ -57,9 +68,10 @@ def reasons(subject: str, data: bytes) -> set[str]:
         (fact("node", "n1"), NodeFact(name="n2"), "name: 'n2' is not 'n1', as in its subject"),
         (fact("pod", "u1"), PodFact(uid="u2", namespace="a", name="b"), "uid: 'u2' is not 'u1', as in its subject"),
         (fact("podgroup", "a/b"), PodGroupFact(key="a/c"), "key: 'a/c' is not 'a/b', as in its subject"),
-        (ledger("n1"), {"v": 2, "node": 5}, "v: its version is 2, expected 1"),
-        (ledger("n1"), {"v": 2, "node": "n1", "claims": []}, "v: its version is 2, expected 1"),
-        (ledger("n1"), {"v": 0, "node": "n1"}, "v: its version is 0, expected 1"),
+        (ledger("n1"), {"v": 3, "node": 5}, "v: its version is 3, expected 1 to 2"),
+        (ledger("n1"), {"v": 3, "node": "n1", "claims": []}, "v: its version is 3, expected 1 to 2"),
+        (ledger("n1"), {"v": 0, "node": "n1"}, "v: its version is 0, expected 1 to 2"),
+        (outcome("n1"), {"v": 2, "node": "n1"}, "v: its version is 2, expected 1"),
         (fact("pod", "u1"), {"v": 3, "kind": "other"}, "v: its version is 3, expected 1"),
         (fact("pod", "u1"), {"v": 2, "kind": "gone"}, "v: its version is 2, expected 1"),
         (
@@ -78,6 +90,36 @@ def test_invalid_messages(subject, content, reason):
             DECODERS[service](message(subject, msgspec.msgpack.encode(content)))
         assert str(error.value) == reason
         assert error.value.newer is ("version is 2" in reason or "version is 3" in reason)
+
+
+CLAIM = Claim(id="c1", uid="u1", namespace="a", name="b")
+WAITING = NodeLedger(node="n1", claims=(structs.replace(CLAIM, waits_for=("u2",)),))
+EVICTING = NodeLedger(
+    node="n1", evictions=(Eviction(uid="u2", namespace="a", name="c", claim="c1", preemptor="a/b", action="preempt"),)
+)
+
+
+@pytest.mark.parametrize("content", [WAITING, EVICTING])
+def test_a_service_that_knows_no_waiting_claims_pauses_the_node_and_replaces_nothing(content, monkeypatch):
+    """The rule of the earlier version: a message of another version than 1 is invalid, and newer if it is later."""
+    data = message(ledger("n1"), encode(content.sent(5.0)))
+    for service in ("placement", "binder", "metrics"):
+        assert DECODERS[service](data) is not None
+    monkeypatch.setattr("deviceshare_bus.messages.validation.LATER_VERSIONS", {})
+    for service in ("placement", "binder", "metrics"):
+        with pytest.raises(InvalidMessageError, match="its version is 2, expected 1") as error:
+            DECODERS[service](data)
+        assert error.value.newer
+
+
+@pytest.mark.parametrize("content", [WAITING, EVICTING])
+def test_a_ledger_without_waiting_claims_and_evictions_is_of_the_earlier_version(content, monkeypatch):
+    assert msgspec.msgpack.decode(encode(content))["v"] == WAITING_VERSION == 2
+    ended = structs.replace(content, claims=(CLAIM,), evictions=())
+    monkeypatch.setattr("deviceshare_bus.messages.validation.LATER_VERSIONS", {})
+    assert "v" not in msgspec.msgpack.decode(encode(ended))
+    for service in ("placement", "binder", "metrics"):
+        assert DECODERS[service](message(ledger("n1"), encode(ended))) is not None
 
 
 @pytest.mark.parametrize("subject", [each for each in BASES if each != "cluster.pod.u3"])

@@ -49,7 +49,7 @@ def hostile(names: list[str], uids: list[str]) -> list[tuple[str, bytes]]:
         (f"ledger.{wrong}.{first}", encode(NodeLedger(node=first))),
         (subjects.ledger(first), foreign),
         (subjects.ledger(first), huge),
-        (subjects.ledger(second), msgspec.msgpack.encode({"v": 2, "node": second, "claims": "later"})),
+        (subjects.ledger(second), msgspec.msgpack.encode({"v": 3, "node": second, "claims": "later"})),
         (subjects.outcome(second), deep),
         (subjects.outcome(second), msgspec.msgpack.encode({"v": 2, "node": second})),
         (subjects.fact("pod", uids[0]), encode(PodFact(uid=uids[1], namespace="default", name="x"))),

@@ -1,7 +1,7 @@
 """Validation of messages, in one place for all services: no core sees a message that contradicts its subject. Pure.
 
 A message is invalid if its subject is none that a service writes (such as a wrong partition), if it cannot be decoded,
-if its version ``v`` is not the one that this program knows, or if it names another object than its subject. The shell
+if its version ``v`` is not one that this program knows, or if it names another object than its subject. The shell
 puts invalid messages in quarantine.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from deviceshare.model import WAITING_VERSION
 
 from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.known_items import ReaderDecoder
@@ -16,7 +17,9 @@ from deviceshare_bus.messages.sharing import SharedValues
 from deviceshare_bus.messages.subjects import NAMED_BY, Address, address
 
 VERSION = 1
-"""The version ``v`` of all messages."""
+"""The version ``v`` of messages."""
+LATER_VERSIONS = {"ledger": WAITING_VERSION}
+"""By kind of subject, the latest version of messages that have several; all from :data:`VERSION` on are read."""
 
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
 """What decoders raise: invalid UTF-8 and deep nesting raise no ``MsgspecError``."""
@@ -90,15 +93,15 @@ def validated(decoders: Decoders, event: ToEvent[E]) -> Callable[[Message], E | 
         except InvalidMessageError:
             raise
         except UNDECODABLE as error:
-            raise _invalid(message.data, error) from error
+            raise _invalid(where.kind, message.data, error) from error
 
     return decode
 
 
 def _check(where: Address, content: Any) -> None:
     """Check the version and the name of a decoded message."""
-    if content.v != VERSION:
-        raise _other_version(content.v)
+    if not VERSION <= content.v <= _latest(where.kind):
+        raise _other_version(where.kind, content.v)
     tag = content.__struct_config__.tag
     if tag == _GONE and where.kind != "synced":
         return
@@ -119,16 +122,22 @@ def _check_empty(data: bytes) -> None:
         raise InvalidMessageError("it is a message of another kind")
 
 
-def _invalid(data: bytes, error: Exception) -> InvalidMessageError:
+def _invalid(kind: str, data: bytes, error: Exception) -> InvalidMessageError:
     """Return why a message cannot be decoded: because of its version, if it has another one."""
     try:
         version = _version(data).v
     except UNDECODABLE:
         version = VERSION
-    return InvalidMessageError(str(error)) if version == VERSION else _other_version(version)
+    return InvalidMessageError(str(error)) if VERSION <= version <= _latest(kind) else _other_version(kind, version)
 
 
-def _other_version(version: int) -> InvalidMessageError:
-    error = InvalidMessageError(f"v: its version is {version}, expected {VERSION}")
-    error.newer = version > VERSION
+def _latest(kind: str) -> int:
+    return LATER_VERSIONS.get(kind, VERSION)
+
+
+def _other_version(kind: str, version: int) -> InvalidMessageError:
+    latest = _latest(kind)
+    expected = f"{VERSION}" if latest == VERSION else f"{VERSION} to {latest}"
+    error = InvalidMessageError(f"v: its version is {version}, expected {expected}")
+    error.newer = version > latest
     return error

@@ -7,7 +7,7 @@ A claim names devices, not annotations: the annotations are a pure function of t
 from collections.abc import Sequence
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from deviceshare.model.bounded import Amount, Real
 from deviceshare.model.pod_topology import PodTopology
@@ -203,16 +203,27 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     cluster whether this one may."""
 
 
+WAITING_VERSION = 2
+"""The version of a ledger with evictions or with claims that wait. A service that knows none would bind such a claim at
+once, or drop what it does not know when it rewrites the ledger; a message of a later version pauses the node."""
+
+
 class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """All claims on one node: the message under the node's subject in LEDGER."""
 
     v: int = 1
+    """Always :data:`WAITING_VERSION` with evictions or claims that wait, else 1, whatever it is given of these two."""
     node: str
     claims: tuple[Claim, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     """Pods on this node that have to go, each for one claim. Each stays until it is gone or placement withdraws it."""
     gone: bool = False
     """Whether the node is gone: the message has no claims and no evictions, and expires."""
+
+    def __post_init__(self) -> None:
+        if self.v in (1, WAITING_VERSION):
+            waiting = self.evictions or any(claim.waits_for for claim in self.claims)
+            force_setattr(self, "v", WAITING_VERSION if waiting else 1)
 
     def sent(self, at: float) -> "NodeLedger":
         """Return the ledger whose new claims are sent ``at`` (unix seconds)."""
