@@ -265,6 +265,25 @@ def test_an_eviction_that_leaves_the_ledger_is_not_requested_any_more():
     assert core.open_work == 0
 
 
+def test_a_pod_that_was_evicted_counts_though_its_eviction_has_left_the_ledger():
+    core = scene(eviction(go=True), pods=[victim()])
+    request = asked(core, 0.0)
+    core.ledger("n1", [])
+    core.evict_answered(request, EvictState.DONE, 0.0)
+    core.take(0.0)
+    assert core.notes.count(Count("preemption_victims:preempt")) == 1
+    assert [(each.reason, each.uid) for each in events(core)][-1] == ("Preempted", "v1")
+
+
+def test_a_pod_counts_though_its_fact_comes_before_the_answer():
+    core = scene(eviction(go=True), pods=[victim()])
+    request = asked(core, 0.0)
+    core.pod("v1", victim(terminating=True))
+    core.evict_answered(request, EvictState.DONE, 0.0)
+    assert outcomes(core.take(0.0)) == {("c1", "v1"): (MAY_GO, "")}
+    assert core.notes.count(Count("preemption_victims:preempt")) == 1
+
+
 def test_outcomes_are_kept_as_long_as_the_evictions():
     core = scene(eviction("v1"), eviction("v2"), pods=[victim("v1"), victim("v2")])
     for request in of(EvictPod, core.take(0.0)):

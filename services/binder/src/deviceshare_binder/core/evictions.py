@@ -224,15 +224,16 @@ class Evictions:
 
     def answered(self, command: EvictPod, state: EvictState, reason: str, now: Now) -> None:
         """Apply the answer to a request."""
+        asked = self._in_flight[command.token]
+        if state is EvictState.DONE:
+            # Also if the eviction has left the ledger, or a fact has shown before the answer that the pod terminates.
+            self._happened.append(Preempted(asked.eviction, asked.node.name))
         task = self._answered(command)
-        if task is None:
-            return
         match state:
-            case EvictState.DONE:
-                self._happened.append(Preempted(task.eviction, task.node.name))
-        if task.eviction.go and command.dry_run:
-            return  # queued: now it is evicted
-        match state:
+            case _ if task is None:
+                return
+            case _ if task.eviction.go and command.dry_run:
+                return  # queued: now it is evicted
             case EvictState.MAY_GO | EvictState.DONE | EvictState.GONE:
                 task.tries, task.accepted = 0, not command.dry_run
                 self._finish(task, MAY_GO, "", now)
