@@ -51,6 +51,20 @@ def test_a_pod_of_lower_priority_is_asked_goes_and_makes_room():
     assert core.evictions() == {}
 
 
+def test_a_nomination_is_open_work_until_the_pods_have_gone():
+    core = full()
+    core.waits("new")
+    core.settled()
+    core.answers()
+    core.settled()
+    core.terminates("one")
+    core.settled()
+    assert core.core.open_work == 1
+    core.ends("one")
+    core.settled()
+    assert core.core.open_work == 0
+
+
 def test_a_nomination_is_withdrawn_if_a_pod_may_not_go():
     core = full()
     core.waits("new")

@@ -142,7 +142,8 @@ class PlacementCore:
 
     @property
     def open_work(self) -> int:
-        """How much is pending or could be done now: decisions, writes, retries, unpublished explanations.
+        """How much is pending or could be done now: decisions, writes, retries, unpublished explanations,
+        nominations, which end when their pods have gone or are late.
 
         At least 1 before the cluster is known.
         """
@@ -151,6 +152,7 @@ class PlacementCore:
             + self._writes.open
             + sum(map(self._work.owns_node, self._ledgers.due))
             + len(self._ledgers.orphans)
+            + len(self._ledgers.nominations.own())
             + self.scheduler.open_work
         )
 
