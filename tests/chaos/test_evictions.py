@@ -6,7 +6,7 @@ import pytest
 from deviceshare_cluster.interface import EvictAnswer, EvictState
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_lab.world.apiserver import ApiServer
-from deviceshare_lab.world.budgets import Budgets
+from deviceshare_lab.world.budgets import SimulatedBudgets
 from deviceshare_lab.world.rest import serve
 from deviceshare_lab.world.virtual_time import WALL
 
@@ -17,7 +17,7 @@ class Direct(KubeCluster):
     def __init__(self) -> None:
         super().__init__()
         self.server = ApiServer(lambda: WALL)
-        self.budgets = Budgets(self.server)
+        self.budgets = SimulatedBudgets(self.server)
         self._api = self  # type: ignore[assignment]
 
     async def request(

@@ -11,7 +11,7 @@ from deviceshare_lab.chaos.knowledge import Knowledge
 from deviceshare_lab.checker import Violation
 from deviceshare_lab.checker.cards import Parts, devices_of, names_of
 from deviceshare_lab.checker.claims import Claim, Eviction, parse_evictions, parse_ledger, parse_outcomes
-from deviceshare_lab.checker.evictions import Evictions
+from deviceshare_lab.checker.evictions import CheckedEvictions
 from deviceshare_lab.checker.ledgers import Ledgers
 from deviceshare_lab.checker.pods import BoundPods
 from deviceshare_lab.checker.settled import Settled
@@ -35,7 +35,7 @@ class Checkers:
         self.pods = BoundPods(self.report, lambda node: api.peek("Node", "", node), parts)
         self._knowledge = Knowledge(api, bus)
         self._settled = Settled(api, self.ledgers, SCHEDULER, parts, preempts=preempts)
-        self.evictions = Evictions(self.ledgers, self.report)
+        self.evictions = CheckedEvictions(self.ledgers, self.report)
         self._damaged = False
         """Whether a fault changed LEDGER: a claim may wait again whose pod is being bound."""
         self._outcomes: dict[tuple[str, str], tuple[float, str]] = {}

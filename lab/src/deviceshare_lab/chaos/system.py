@@ -14,7 +14,7 @@ from deviceshare_lab.chaos.history import History
 from deviceshare_lab.chaos.processes import Process
 from deviceshare_lab.clusters import manifests
 from deviceshare_lab.world.apiserver import ApiServer, Seen
-from deviceshare_lab.world.budgets import Budgets
+from deviceshare_lab.world.budgets import SimulatedBudgets
 from deviceshare_lab.world.jetstream import Stored, Stream
 from deviceshare_lab.world.kube_client import Frontend
 from deviceshare_lab.world.nats_client import SimulatedConnection
@@ -45,7 +45,7 @@ class System:
         self.frontend.on_bind = self.checkers.bind_requested
         self.frontend.on_evict = self.checkers.evict_requested
         self.agents = NodeAgents(self.api, self.chance("agents"))
-        self.budgets = Budgets(self.api)
+        self.budgets = SimulatedBudgets(self.api)
         self.agents.excused = self.checkers.pods.exempt
         self._actions = ("enqueue", "allocate", *(["preempt"] if preempts else []), "backfill")
         self.families = dict(nodes)

@@ -11,7 +11,7 @@ SYSTEM = "kube-system"
 """The namespace whose pods the plugin ``conformance`` protects."""
 
 
-class Evictions:
+class CheckedEvictions:
     """The pods that have to go, by LEDGER."""
 
     def __init__(self, ledgers: Ledgers, report: Report) -> None:

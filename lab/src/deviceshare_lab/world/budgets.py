@@ -13,7 +13,7 @@ from deviceshare_lab.world.apiserver import ApiServer, NotAllowed, Seen, key_of
 BUDGET = "PodDisruptionBudget"
 
 
-class Budgets:
+class SimulatedBudgets:
     """Keeps the status of all budgets."""
 
     def __init__(self, server: ApiServer) -> None:

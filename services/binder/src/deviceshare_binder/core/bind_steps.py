@@ -34,10 +34,10 @@ from deviceshare_binder.core.commands import (
     ReadPod,
 )
 from deviceshare_binder.core.delivery import annotations_of
-from deviceshare_binder.core.evictions import Blocked, Preempted
+from deviceshare_binder.core.evictions import Blocked, EvictedPod
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import Locks
-from deviceshare_binder.core.nominations import Nominated
+from deviceshare_binder.core.nominated_nodes import Nominated
 from deviceshare_binder.core.outcomes import Outcomes
 from deviceshare_binder.core.plugin_handoff import PluginHandoffs, Stuck
 
@@ -53,7 +53,7 @@ Step = (
     | Rejected
     | Stuck
     | Paused
-    | Preempted
+    | EvictedPod
     | Blocked
     | Nominated
 )

@@ -19,10 +19,10 @@ from deviceshare_binder.core.bind_transitions import TaskEvent, advance, event_o
 from deviceshare_binder.core.commands import ClaimRequest
 from deviceshare_binder.core.delivery import out_of_sight
 from deviceshare_binder.core.events import OutcomesChanged
-from deviceshare_binder.core.evictions import Evictions
+from deviceshare_binder.core.evictions import EvictionTasks
 from deviceshare_binder.core.facts import Facts
 from deviceshare_binder.core.locks import Locks
-from deviceshare_binder.core.nominations import Nominations
+from deviceshare_binder.core.nominated_nodes import NominatedNodes
 from deviceshare_binder.core.outcomes import NodeClaims, Outcomes, eviction_key, is_nominated
 from deviceshare_binder.core.plugin_handoff import PluginHandoffs, keys_of
 from deviceshare_binder.core.views import NodeView, OtherPodView, PodView, VolumeClaimView, VolumeView
@@ -62,8 +62,8 @@ class ClaimBinder:
         self.locks = Locks(self._needs_lock, self._holder_needs)
         self._steps = BindSteps(self.facts, self.outcomes, self._tasks, self.handoffs, self.locks, keys)
         """What one task does; collects the steps for the next tick."""
-        self.evictions = Evictions(self.facts, self.outcomes, self._owns)
-        self._nominations = Nominations(self.facts, self._owns)
+        self.evictions = EvictionTasks(self.facts, self.outcomes, self._owns)
+        self._nominated_nodes = NominatedNodes(self.facts, self._owns)
         self.others: dict[str, OtherPodView] = {}
         """The waiting pods of other schedulers that device plugins may select, by uid."""
         self.started = False
@@ -276,7 +276,7 @@ class ClaimBinder:
         if node is None or not self.started:
             return
         self.evictions.reconcile(node)
-        self._steps.add(*self._nominations.reconcile(node))
+        self._steps.add(*self._nominated_nodes.reconcile(node))
         owned = self._owns(node.name)
         for task in self._tasks.on_node(node):
             if not node.holds(task.claim) or not (owned or task.in_flight):

@@ -36,7 +36,7 @@ Key = tuple[str, str]
 """The node, and the key of the eviction on it."""
 
 
-class Preempted(NamedTuple):
+class EvictedPod(NamedTuple):
     """A pod was evicted."""
 
     eviction: Eviction
@@ -76,7 +76,7 @@ class EvictionTask(msgspec.Struct, eq=False):
     """Whether users know that it is blocked."""
 
 
-class Evictions:
+class EvictionTasks:
     """The evictions on the nodes of this replica.
 
     Args:
@@ -100,7 +100,7 @@ class Evictions:
         self._tokens = 0
         self._in_flight: dict[int, EvictionTask] = {}
         """Requests that are not answered, by token; also of evictions that have left the ledger."""
-        self._happened: list[Preempted | Blocked] = []
+        self._happened: list[EvictedPod | Blocked] = []
 
     @property
     def active(self) -> bool:
@@ -227,7 +227,7 @@ class Evictions:
         asked = self._in_flight[command.token]
         if state is EvictState.DONE:
             # Also if the eviction has left the ledger, or a fact has shown before the answer that the pod terminates.
-            self._happened.append(Preempted(asked.eviction, asked.node.name))
+            self._happened.append(EvictedPod(asked.eviction, asked.node.name))
         task = self._answered(command)
         match state:
             case _ if task is None:
@@ -253,7 +253,7 @@ class Evictions:
             task.tries += 1
             self._wait(task, now.monotonic + RETRY.delay(task.tries - 1, jitter))
 
-    def take(self) -> list[Preempted | Blocked]:
+    def take(self) -> list[EvictedPod | Blocked]:
         """Return what has happened since the last call."""
         happened, self._happened = self._happened, []
         return happened

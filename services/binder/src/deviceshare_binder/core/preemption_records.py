@@ -7,11 +7,11 @@ from deviceshare.model import WHOLE, Claim, Eviction
 from deviceshare_bus.cores.core import Command, Count, Log
 from deviceshare_bus.messages.codec import BLOCKED_EVICTIONS, VICTIMS
 
-from deviceshare_binder.core.evictions import Blocked, Preempted
-from deviceshare_binder.core.nominations import Nominated
+from deviceshare_binder.core.evictions import Blocked, EvictedPod
+from deviceshare_binder.core.nominated_nodes import Nominated
 from deviceshare_binder.core.outcomes import NodeClaims
 
-PREEMPTED, NOMINATED, BLOCKED = "Preempted", "Nominated", "PreemptionBlocked"
+PREEMPTED, NOMINATED, PREEMPTION_BLOCKED = "Preempted", "Nominated", "PreemptionBlocked"
 """Reasons of Events: of a pod that was evicted, of the pod for which it goes, and of that pod if another cannot go."""
 _SHOWN = 3
 """Devices that a message names."""
@@ -35,11 +35,11 @@ class Note(NamedTuple):
 
 
 def note_of(
-    step: Preempted | Blocked | Nominated, nodes: Mapping[str, NodeClaims]
+    step: EvictedPod | Blocked | Nominated, nodes: Mapping[str, NodeClaims]
 ) -> tuple[Note | None, list[Command]]:
     """Return the Event of what has happened, None without the pod that it is about, and the counters and log lines."""
     match step:
-        case Preempted():
+        case EvictedPod():
             return _preempted(step, nodes)
         case Blocked():
             return _blocked(step, nodes)
@@ -47,7 +47,7 @@ def note_of(
             return _nominated(step), []
 
 
-def _preempted(step: Preempted, nodes: Mapping[str, NodeClaims]) -> tuple[Note, list[Command]]:
+def _preempted(step: EvictedPod, nodes: Mapping[str, NodeClaims]) -> tuple[Note, list[Command]]:
     eviction, node = step
     claim = _claim_of(eviction, node, nodes)
     uid = f" (uid {claim.uid})" if claim is not None else ""
@@ -76,7 +76,7 @@ def _blocked(step: Blocked, nodes: Mapping[str, NodeClaims]) -> tuple[Note | Non
     claim = _claim_of(eviction, node, nodes)
     if claim is None:
         return None, commands
-    return Note(About(claim.namespace, claim.name, claim.uid), BLOCKED, message, warning=True), commands
+    return Note(About(claim.namespace, claim.name, claim.uid), PREEMPTION_BLOCKED, message, warning=True), commands
 
 
 def _nominated(step: Nominated) -> Note:

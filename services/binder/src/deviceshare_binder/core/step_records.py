@@ -6,13 +6,13 @@ from deviceshare_bus.cores.core import Command, Count, Log, Now
 from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
 from deviceshare_binder.core.claim_records import of_outcome, of_rejection
 from deviceshare_binder.core.claims import ClaimBinder
-from deviceshare_binder.core.evictions import Blocked, Preempted
-from deviceshare_binder.core.nominations import Nominated
+from deviceshare_binder.core.evictions import Blocked, EvictedPod
+from deviceshare_binder.core.nominated_nodes import Nominated
 from deviceshare_binder.core.plugin_handoff import Stuck
 from deviceshare_binder.core.preemption_records import note_of
 from deviceshare_binder.core.reports import Reports
 
-RecordedStep = Finished | Stuck | Rejected | Paused | Preempted | Blocked | Nominated
+RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated
 
 
 class StepRecords:

@@ -17,7 +17,7 @@ class Nominated(NamedTuple):
     node: str
 
 
-class Nominations:
+class NominatedNodes:
     """The nominated claims on the nodes of this replica, and those that were and whose pods are not bound.
 
     Args:
