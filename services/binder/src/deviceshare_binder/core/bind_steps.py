@@ -44,19 +44,10 @@ from deviceshare_binder.core.plugin_handoff import PluginHandoffs, Stuck
 MOMENT = 1e-6
 """The least difference, in seconds, between the times in the annotations of two bindings."""
 
-Step = (
-    ClaimRequest
-    | EvictPod
-    | Annotate
-    | Nominate
-    | Finished
-    | Rejected
-    | Stuck
-    | Paused
-    | EvictedPod
-    | Blocked
-    | Nominated
-)
+RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated
+"""What has happened, to be recorded."""
+Step = ClaimRequest | EvictPod | Annotate | Nominate | RecordedStep
+"""What follows from a claim or an eviction."""
 
 
 class BindSteps:

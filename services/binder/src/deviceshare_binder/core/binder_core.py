@@ -256,7 +256,6 @@ class BinderCore:
             self._conf.drop(name)
         self._claims.facts.configure(self._conf.conf)
         self._claims.locks.every_family = self._conf.conf.node_lock
-        self._claims.evictions.patience = self._conf.conf.preemption_timeout
         for uid, amounts in self._charges.configure(self._conf.conf).items():
             self._groups.charge(uid, amounts)
         return [Log("warning", str(problem))] if (problem := self._conf.problems.get(name)) else []

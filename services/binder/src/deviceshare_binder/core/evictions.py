@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.conf import default_conf
 from deviceshare.model import BLOCKED, MAY_GO, Backoff, Eviction, Outcome
 from deviceshare_bus.cores.core import Now
 from deviceshare_cluster.interface import EvictState
@@ -89,8 +88,6 @@ class EvictionTasks:
         self._facts = facts
         self._outcomes = outcomes
         self._owns = owns
-        self.patience = default_conf().preemption_timeout
-        """Seconds for which a budget may refuse an eviction before it counts as blocked."""
         self._tasks: dict[Key, EvictionTask] = {}
         self._of_pod: dict[str, dict[Key, None]] = {}
         """Evictions by the uid of the pod."""
@@ -270,7 +267,7 @@ class EvictionTasks:
 
     def _blocked(self, task: EvictionTask, reason: str, now: Now) -> None:
         """A budget does not allow an eviction: one that has begun is tried again for some time."""
-        patient = task.since is not None and now.monotonic < task.since + self.patience
+        patient = task.since is not None and now.monotonic < task.since + self._facts.preemption_timeout
         if not task.eviction.go or not patient:
             self._block(task, reason, now, refused=False)
             return

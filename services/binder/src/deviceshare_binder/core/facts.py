@@ -24,6 +24,7 @@ class Facts:
         self.shares = CardShares()
         self.volumes = Volumes()
         self.volume_timeout = default_conf().predicates.bind_timeout
+        self.preemption_timeout = default_conf().preemption_timeout
         """Seconds for which a pod waits until its volumes are bound."""
         self._check = ClaimCheck(default_conf()) if check else None
         self._cordons = True
@@ -36,6 +37,7 @@ class Facts:
         self._check = ClaimCheck(conf) if self._check is not None else None
         self._cordons = conf.predicates.unschedulable
         self.volume_timeout = conf.predicates.bind_timeout
+        self.preemption_timeout = conf.preemption_timeout
 
     def put(self, view: PodView) -> PodView:
         """Apply a pod's fact; return the view that is known now, which may have a newer revision."""

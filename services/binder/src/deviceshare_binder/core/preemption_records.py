@@ -1,11 +1,11 @@
 """What the binder tells users, and counts, of evictions and nominations."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from deviceshare.model import WHOLE, Claim, Eviction
 from deviceshare_bus.cores.core import Command, Count, Log
 from deviceshare_bus.messages.codec import BLOCKED_EVICTIONS, VICTIMS
+from deviceshare_cluster.interface import EventRecord
 
 from deviceshare_binder.core.evictions import Blocked, EvictedPod
 from deviceshare_binder.core.nominated_nodes import Nominated
@@ -17,26 +17,9 @@ _SHOWN = 3
 """Devices that a message names."""
 
 
-class About(NamedTuple):
-    """The pod that an Event is about."""
-
-    namespace: str
-    name: str
-    uid: str
-
-
-class Note(NamedTuple):
-    """An Event about a pod."""
-
-    pod: About
-    reason: str
-    message: str
-    warning: bool = False
-
-
-def note_of(
+def records_of(
     step: EvictedPod | Blocked | Nominated, nodes: Mapping[str, NodeClaims]
-) -> tuple[Note | None, list[Command]]:
+) -> tuple[EventRecord | None, list[Command]]:
     """Return the Event of what has happened, None without the pod that it is about, and the counters and log lines."""
     match step:
         case EvictedPod():
@@ -47,7 +30,7 @@ def note_of(
             return _nominated(step), []
 
 
-def _preempted(step: EvictedPod, nodes: Mapping[str, NodeClaims]) -> tuple[Note, list[Command]]:
+def _preempted(step: EvictedPod, nodes: Mapping[str, NodeClaims]) -> tuple[EventRecord, list[Command]]:
     eviction, node = step
     claim = _claim_of(eviction, node, nodes)
     uid = f" (uid {claim.uid})" if claim is not None else ""
@@ -59,13 +42,13 @@ def _preempted(step: EvictedPod, nodes: Mapping[str, NodeClaims]) -> tuple[Note,
     pod = f"{eviction.namespace}/{eviction.name}"
     details = {"uid": eviction.uid, "node": node, "claim": eviction.claim, "action": eviction.action}
     log = Log("info", f"evicted {pod} for {eviction.preemptor}", details)
-    return Note(About(eviction.namespace, eviction.name, eviction.uid), PREEMPTED, message), [
+    return _event(eviction, PREEMPTED, message), [
         Count(f"{VICTIMS}{eviction.action}"),
         log,
     ]
 
 
-def _blocked(step: Blocked, nodes: Mapping[str, NodeClaims]) -> tuple[Note | None, list[Command]]:
+def _blocked(step: Blocked, nodes: Mapping[str, NodeClaims]) -> tuple[EventRecord | None, list[Command]]:
     eviction, node, reason, refused = step
     message = f"pod {eviction.namespace}/{eviction.name} on node {node} cannot be evicted: {reason}"
     details = {"uid": eviction.uid, "node": node, "claim": eviction.claim}
@@ -76,14 +59,18 @@ def _blocked(step: Blocked, nodes: Mapping[str, NodeClaims]) -> tuple[Note | Non
     claim = _claim_of(eviction, node, nodes)
     if claim is None:
         return None, commands
-    return Note(About(claim.namespace, claim.name, claim.uid), PREEMPTION_BLOCKED, message, warning=True), commands
+    return _event(claim, PREEMPTION_BLOCKED, message, warning=True), commands
 
 
-def _nominated(step: Nominated) -> Note:
+def _nominated(step: Nominated) -> EventRecord:
     claim, node = step
     number = len(claim.waits_for)
     message = f"Nominated on node {node}: {number} {'pod has' if number == 1 else 'pods have'} to go first"
-    return Note(About(claim.namespace, claim.name, claim.uid), NOMINATED, message)
+    return _event(claim, NOMINATED, message)
+
+
+def _event(pod: Claim | Eviction, reason: str, message: str, *, warning: bool = False) -> EventRecord:
+    return EventRecord("Pod", pod.namespace, pod.name, pod.uid, warning, reason, message, at=0.0, once=True)
 
 
 def _claim_of(eviction: Eviction, node: str, nodes: Mapping[str, NodeClaims]) -> Claim | None:

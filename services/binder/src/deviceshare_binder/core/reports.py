@@ -12,7 +12,6 @@ from deviceshare_cluster.interface import EventRecord
 
 from deviceshare_binder.core.commands import RecordEvent, SetPodCondition
 from deviceshare_binder.core.plugin_handoff import Stuck
-from deviceshare_binder.core.preemption_records import About, Note
 from deviceshare_binder.core.views import OtherPodView, PodView
 
 SCHEDULED, LIMIT, STUCK = "Scheduled", "DevicePluginLimit", "DevicePluginStuck"
@@ -194,20 +193,16 @@ class Reports:
         if self._reported.get(uid) == message:
             del self._reported[uid]
 
-    def note(self, note: Note) -> None:
-        """Something has happened to a pod that is evicted, or for which others are."""
-        self._add(note.pod, note.reason, note.message, warning=note.warning)
-
-    def _add(
-        self, pod: Claim | PodView | OtherPodView | About, reason: str, message: str, *, warning: bool | None = None
-    ) -> None:
-        warning = reason != SCHEDULED if warning is None else warning
-        self._scheduled.append(
-            EventRecord("Pod", pod.namespace, pod.name, pod.uid, warning, reason, message, at=0.0, once=True)
-        )
+    def event(self, record: EventRecord) -> None:
+        """Something has happened to a pod, to be recorded as an Event; its time is that of the write."""
+        self._scheduled.append(record)
         if len(self._scheduled) > MAX_SCHEDULED:
             self._scheduled.popleft()
             self._dropped += 1
+
+    def _add(self, pod: Claim | PodView | OtherPodView, reason: str, message: str) -> None:
+        warning = reason != SCHEDULED
+        self.event(EventRecord("Pod", pod.namespace, pod.name, pod.uid, warning, reason, message, at=0.0, once=True))
 
     def take(self, writes: int, at: float, *, waits: bool = True) -> list[SetPodCondition | RecordEvent]:
         """Return the reports to write at a unix time, about so many: of bound and, with ``waits``, of waiting pods."""

@@ -3,16 +3,13 @@
 from deviceshare.model import BOUND
 from deviceshare_bus.cores.core import Command, Count, Log, Now
 
+from deviceshare_binder.core.bind_steps import RecordedStep
 from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
 from deviceshare_binder.core.claim_records import of_outcome, of_rejection
 from deviceshare_binder.core.claims import ClaimBinder
-from deviceshare_binder.core.evictions import Blocked, EvictedPod
-from deviceshare_binder.core.nominated_nodes import Nominated
 from deviceshare_binder.core.plugin_handoff import Stuck
-from deviceshare_binder.core.preemption_records import note_of
+from deviceshare_binder.core.preemption_records import records_of
 from deviceshare_binder.core.reports import Reports
-
-RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated
 
 
 class StepRecords:
@@ -37,9 +34,9 @@ class StepRecords:
                 self._reports.paused(*step)
                 return []
             case _:
-                note, records = note_of(step, self._claims.outcomes.nodes)
-                if note is not None:
-                    self._reports.note(note)
+                event, records = records_of(step, self._claims.outcomes.nodes)
+                if event is not None:
+                    self._reports.event(event)
                 return records
 
     def _stuck(self, stuck: Stuck) -> list[Command]:
