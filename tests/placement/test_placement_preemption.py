@@ -512,7 +512,7 @@ def test_a_nominated_pod_says_for_which_pods_it_waits():
     assert core.tick().messages == ["nominated on a; waits for ns/one (to be evicted)"]
     core.terminates("one")
     out = core.tick()
-    assert out.messages == ["nominated on a; waits for ns/one (terminating)"]
+    assert out.messages == ["nominated on a; waits for ns/one (terminating, grace 30 s)"]
     assert [each.name for each in out.steps] == ["nominated"]
     core.ends("one")
     core.written(core.tick())

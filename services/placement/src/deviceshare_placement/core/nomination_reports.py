@@ -49,7 +49,7 @@ class NominationReports:
                 continue
             eviction, _ = nomination.evictions.get(uid, (None, ""))
             if pod.fact.terminating:
-                state = "terminating"
+                state = f"terminating, grace {pod.fact.grace:g} s"
             elif eviction is not None and eviction.go:
                 state = "to be evicted"
             else:
