@@ -48,7 +48,7 @@ def nominated_room(
     of_cards, of_node = Counter[tuple[str, int]](), Counter[str]()
     named = set[str]()
     replaced = set[str]()
-    for uids, nominated in waiting.items():
+    for uids, nominated in sorted(waiting.items()):
         going = [holdings[uid] for uid in uids if uid in holdings and uid not in replaced]
         replaced.update(uids)
         cards_after, node_after = _sums(nominated, adding)

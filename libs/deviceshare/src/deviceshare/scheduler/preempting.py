@@ -139,7 +139,7 @@ class Preempting:
         if self._table is None or cluster.moved is None:
             self._table = CandidateTable(cluster.allocator)
             self._outdated.clear()
-            cluster.moved = set(cluster.pods)
+            cluster.moved = {*cluster.pods, *self._spared, *self._late_at}
         table, moved, cluster.moved = self._table, cluster.moved, set()
         self._outdated |= moved
         pods, schedulers = cluster.pods, cluster.schedulers
