@@ -40,6 +40,12 @@ _BY_SHARE = frozenset({"drf", "tdm"})
 
 
 class _Refusal(NamedTuple):
+    """That no pod went for the jobs of a class."""
+
+    priority: int
+    """The highest one of the jobs."""
+    jobs: int
+    """How many they were."""
     changes: int
     """:attr:`.ClusterState.changes` then."""
     at: float
@@ -92,6 +98,13 @@ class PreemptionRound:
         self._seen, self._due = cluster.changes, inf
         first: dict[str, tuple[OrderKey, Job, JobClass]] = {}
         for job_class in cluster.dispatcher.parked:
+            refusal = self._refused.get(job_class.name)
+            if (
+                refusal is not None
+                and len(job_class.jobs) == refusal.jobs
+                and not self._is_over(refusal, now.monotonic)
+            ):
+                continue
             job = next(_by_importance(job_class), None)
             if job is None or not self._is_due(job_class, job, now.monotonic):
                 continue
@@ -114,16 +127,19 @@ class PreemptionRound:
     def _is_due(self, job_class: JobClass, job: Job, now: float) -> bool:
         if not self._has_waited(job, now):
             return False
-        refusal = self._refused.get((job_class.name, job.priority))
-        if refusal is None:
+        refusal = self._refused.get(job_class.name)
+        if refusal is None or job.priority > refusal.priority:
             return True
-        if refusal.changes == self._cluster.changes and not (refusal.asked and job_class.jobs.keys() - refusal.asked):
+        return bool(refusal.asked and job_class.jobs.keys() - refusal.asked) or self._is_over(refusal, now)
+
+    def _is_over(self, refusal: _Refusal, now: float) -> bool:
+        """Return whether something has changed since a refusal, and its pause is over."""
+        if refusal.changes == self._cluster.changes:
             return False
         again = refusal.at + PAUSE.delay(refusal.times)
         if now < again:
             self._due = min(self._due, again)
-            return False
-        return True
+        return now >= again
 
     def _has_waited(self, job: Job, now: float) -> bool:
         """Return whether a job has waited for as long as is configured, or since pods did not go for it."""
@@ -141,8 +157,7 @@ class PreemptionRound:
 
         If no pod goes for a job none goes for the others, unless an obstacle is its own, or its share counts.
         """
-        name = (job_class.name, job.priority)
-        before = self._refused.pop(name, None)
+        before = self._refused.pop(job_class.name, None)
         explained_at = before.explained_at if before is not None and job_class.preemption else -inf
         explain = now.monotonic >= explained_at + EXPLAIN_INTERVAL
         shares = not _BY_SHARE.isdisjoint(self._cluster.allocator.conf.plugins)
@@ -162,10 +177,12 @@ class PreemptionRound:
             searches += not found.of_group
             if searches >= (MAX_SHARES if shares else 1):
                 break
-        times = 0 if before is None else before.times + 1
+        times = 0 if before is None or before.priority != job.priority else before.times + 1
         at = now.monotonic if explain else explained_at
         of_them = frozenset() if searches else frozenset(asked)
-        self._refused[name] = _Refusal(self._cluster.changes, now.monotonic, times, at, of_them)
+        self._refused[job_class.name] = _Refusal(
+            job.priority, len(job_class.jobs), self._cluster.changes, now.monotonic, times, at, of_them
+        )
         if len(self._refused) > MAX_REFUSED:
             self._refused.popitem(last=False)
         if why and why != job_class.preemption:
