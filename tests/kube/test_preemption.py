@@ -28,7 +28,7 @@ MEMORY, ON_CARD = 24576, 3
 """MiB of a card, and how many of these pods fit on it."""
 CARDS = 2
 KILLS = 8
-"""How often a process is killed, at least."""
+"""How often a process is killed: `up` ends when one has ended five times within ten seconds of its start."""
 PODS, CLASSES = "/api/v1/namespaces/default/pods", "/apis/scheduling.k8s.io/v1/priorityclasses"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 MERGE = "application/merge-patch+json"
@@ -174,10 +174,10 @@ async def test_as_few_pods_as_needed_go_while_processes_are_killed(
         await system.bound(cluster, room, within=PATIENCE)
         for number in range(PREEMPTIONS):
             await cluster.create(pod(f"high-{number}", "high"))
-        for number in range(1, PREEMPTIONS, max(1, PREEMPTIONS // KILLS)):
+        for turn, number in enumerate(range(1, PREEMPTIONS, -(-PREEMPTIONS // KILLS))):
             # While the next pods are nominated, asked, evicted, or bound.
             await until_bound(cluster, number, system)
-            name = ("placement", "binder")[number % 2]
+            name = ("binder", "placement")[turn % 2]
             process = system.process(name)
             os.kill(process, signal.SIGKILL)
             await system.restarted(name, process)
