@@ -58,6 +58,24 @@ def test_what_blocks_every_pod_is_not_tried_with_one_pod_after_the_other():
     assert 2 <= nominations <= 8, nominations
 
 
+@pytest.mark.parametrize("refused", [1, 2, 3, 5, 8])
+def test_pods_that_are_refused_for_ever_do_not_hide_one_that_may_go(refused):
+    core = PreemptionPlay(node("a", cpu=1000 * (refused + 1)))
+    for number in range(refused):
+        core.runs(f"refused-{number}", "a")
+    core.runs("may-go", "a", priority=10)
+    core.waits("new")
+    for _ in range(600):
+        core.settled()
+        while core.evictions() and "may-go" not in core.evictions():
+            core.answers(BLOCKED, reason="denied by a webhook")
+            core.settled()
+        if core.evictions():
+            break
+        core.now += 1.0
+    assert core.evictions() == {"may-go": False}
+
+
 def test_a_pod_does_not_wait_for_a_terminating_one_whose_room_it_does_not_need():
     core = PreemptionPlay(node("a", cpu=2001))
     core.runs("one", "a")

@@ -23,6 +23,8 @@ BLOCKED = Backoff(1.0, 30.0)
 """Seconds until pods go for a group again if those that should have gone did not, twice in a row; doubles each time."""
 FORGET_BLOCKED = 300.0
 """Seconds after which it counts as the first time again."""
+SPARED_AT_MOST = 3600.0
+"""Seconds for which a pod is spared at most that did not go."""
 MAX_SEARCHES = 4
 """Searches in one round, each for another queue."""
 MAX_ALIKE = 100
@@ -55,6 +57,18 @@ class _Refusal(NamedTuple):
     """The jobs if each of them had an obstacle of its own: another one may not have it. Else empty."""
 
 
+class _Blocked(NamedTuple):
+    """That pods that should have gone for a group did not."""
+
+    claim: str
+    """The last one that waited for such a pod."""
+    times: int
+    """In a row."""
+    since: float
+    until: float
+    """When it is looked again whether pods may go for the group."""
+
+
 class PreemptionRound:
     """Chooses the groups, and remembers for which of them no pod goes. Times are monotonic."""
 
@@ -64,8 +78,7 @@ class PreemptionRound:
         self._refused: OrderedDict[Hashable, _Refusal] = OrderedDict()
         self._waits_since: OrderedDict[GroupKey, float] = OrderedDict()
         """When groups were first seen without room, if pods go only after a delay."""
-        self._blocked: OrderedDict[GroupKey, tuple[int, float]] = OrderedDict()
-        """How often in a row the pods that should have gone for a group did not, and when it is looked at again."""
+        self._blocked: OrderedDict[GroupKey, _Blocked] = OrderedDict()
         self._seen = -1
         """:attr:`.ClusterState.changes` when all that is due had been looked at."""
         self._due = inf
@@ -78,13 +91,24 @@ class PreemptionRound:
         if due < inf and self._preempting.actions:
             yield due
 
-    def blocked(self, key: GroupKey, now: float) -> None:
-        """Note that a pod that should have gone for a group did not: what blocks it may block every pod."""
-        times, until = self._blocked.pop(key, (0, now))
-        times = 0 if now > until + FORGET_BLOCKED else times
-        self._blocked[key] = times + 1, now + (BLOCKED.delay(times - 1) if times else 0.0)
+    def blocked(self, key: GroupKey, claim: str, now: float) -> float:
+        """Note that a pod for which a claim of a group waits does not go; return until when the pod is to be spared.
+
+        What blocks it may block every pod, so the group waits, longer each time. The pod is spared beyond that, for
+        twice the time that all this has taken: so other pods are tried in between, however many are blocked.
+        """
+        before = self._blocked.pop(key, None)
+        if before is None or now > before.until + FORGET_BLOCKED:
+            blocked = _Blocked(claim, 1, now, now)
+        elif before.claim == claim:
+            blocked = before  # several pods of one decision
+        else:
+            until = now + BLOCKED.delay(before.times - 1)
+            blocked = _Blocked(claim, before.times + 1, before.since, until)
+        self._blocked[key] = blocked
         if len(self._blocked) > MAX_REFUSED:
             self._blocked.popitem(last=False)
+        return blocked.until + min(SPARED_AT_MOST, 2 * (blocked.until - blocked.since))
 
     def decide(self, now: Now, ownership: Ownership) -> Preemption | None:
         """Return the first answer by which a group gets room, None if no group does."""
@@ -143,7 +167,8 @@ class PreemptionRound:
 
     def _has_waited(self, job: Job, now: float) -> bool:
         """Return whether a job has waited for as long as is configured, or since pods did not go for it."""
-        _, until = self._blocked.get(job.key, (0, now))
+        blocked = self._blocked.get(job.key)
+        until = now if blocked is None else blocked.until
         if delay := self._cluster.allocator.conf.preemption_delay:
             until = max(until, self._waits_since.setdefault(job.key, now) + delay)
             if len(self._waits_since) > MAX_REFUSED:

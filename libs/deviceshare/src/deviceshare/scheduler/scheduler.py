@@ -231,9 +231,12 @@ class Scheduler(Known):
         """Neither let a pod go for others nor count on its end until a monotonic time; ``why``: said of its node."""
         self._preempting.spare(uid, until, why)
 
-    def blocked(self, uid: str, now: float) -> None:
-        """Note that a pod that should have gone for this one did not: the next search waits, longer each time."""
-        self._preemption_round.blocked(self.cluster.pods[uid].fact.group, now)
+    def blocked(self, uid: str, claim: str, now: float) -> float:
+        """Note that a pod for which a claim of this one waits does not go: the next search waits, longer each time.
+
+        Returns until when the pod that does not go is to be spared, monotonic.
+        """
+        return self._preemption_round.blocked(self.cluster.pods[uid].fact.group, claim, now)
 
     def nominated(self, uid: str, message: str, now: Now) -> Explanation:
         """Return the explanation of a nominated pod, which is to be published."""

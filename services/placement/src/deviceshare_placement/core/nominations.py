@@ -31,7 +31,7 @@ BROKEN, OPEN, LATE, UNKNOWN, FREE, WAITING = "broken", "open", "blocked", "unkno
 GRACE = 10.0
 """Seconds for which an eviction without claims, or claims without an eviction, may be: they come in two messages."""
 SPARED = Backoff(1.0, 30.0)
-"""Seconds for which a pod is spared that may not go now; doubles each time."""
+"""Seconds for which a pod is spared at least that may not go now; doubles each time."""
 MAX_BLOCKED = 10_000
 """Pods of which it is remembered how often they were blocked."""
 
@@ -117,17 +117,18 @@ class Nominations:
         uid, outcome = pod.fact.uid, self._outcome(node, eviction)
         why = outcome.reason if outcome is not None and outcome.state == BLOCKED else ""
         late = self._due(since, pod) <= now
-        preemptor = self._preemptors.pop(eviction.claim, "")
+        preemptor, until = self._preemptors.get(eviction.claim, ""), now
         if preemptor in self._scheduler.pods and (late or self._blocks(pod, eviction, node)):
-            self._scheduler.blocked(preemptor, now)
+            until = self._scheduler.blocked(preemptor, eviction.claim, now)
         if late or (eviction.go and self._blocks(pod, eviction, node)):
-            self._scheduler.spare(uid, now + self._scheduler.conf.preemption_timeout, why or _NOT_GONE)
+            until = max(until, now + self._scheduler.conf.preemption_timeout)
+            self._scheduler.spare(uid, until, why or _NOT_GONE)
         elif self._blocks(pod, eviction, node):
             times = self._blocked.pop(uid, 0)
             self._blocked[uid] = times + 1
             if len(self._blocked) > MAX_BLOCKED:
                 self._blocked.popitem(last=False)
-            self._scheduler.spare(uid, now + SPARED.delay(times), why or _MAY_NOT_GO)
+            self._scheduler.spare(uid, max(until, now + SPARED.delay(times)), why or _MAY_NOT_GO)
 
     def all(self) -> list[Nomination]:
         """Return the nominations, in the order of their first claims."""
