@@ -41,6 +41,25 @@ def test_a_gang_at_its_minimum_does_not_hide_the_jobs_that_ask_for_the_same(firs
     assert core.evictions() == {"low": False}
 
 
+def test_many_gangs_at_their_minimum_do_not_hide_the_jobs_that_ask_for_the_same():
+    """More than are looked at in one round."""
+    many = 250
+    gangs = [replace(ELASTIC, key=GroupKey(f"ns/g{number}"), uid=f"pg{number}") for number in range(many)]
+    core = PreemptionPlay(node("a", cpu=1000 * (many + 1), pods=1000), facts=[HIGH, *gangs])
+    for number in range(many):
+        core.runs(f"g{number}-0", "a", gang=f"g{number}", priority=100)
+    core.runs("low", "a")
+    for number in range(many):
+        core.waits(f"g{number}-1", gang=f"g{number}")
+    core.settled()
+    core.waits("single", priority=50)
+    for _ in range(10):
+        core.settled(after=10.0)
+        if core.evictions():
+            break
+    assert core.evictions() == {"low": False}
+
+
 def test_what_blocks_every_pod_is_not_tried_with_one_pod_after_the_other():
     """Such as a cluster that does not permit evictions at all."""
     core = PreemptionPlay(node("a", cpu=50_000, pods=60))

@@ -28,7 +28,8 @@ SPARED_AT_MOST = 3600.0
 MAX_SEARCHES = 4
 """Searches in one round, each for another queue."""
 MAX_ALIKE = 100
-"""Jobs of one class that are looked at in turn while each of them has an obstacle of its own, which costs no search."""
+"""Jobs of one class that are looked at in a round while each of them has an obstacle of its own, which costs no search.
+The next ones follow after the pause."""
 MAX_SHARES = 4
 """The same while the answer depends on what a job has already: each of them is searched for."""
 MAX_REFUSED = 10_000
@@ -54,7 +55,11 @@ class _Refusal(NamedTuple):
     times: int
     explained_at: float
     asked: frozenset[GroupKey]
-    """The jobs if each of them had an obstacle of its own: another one may not have it. Else empty."""
+    """The jobs that were looked at in turn if the answer was their own: another job may get another one. Else empty."""
+    more: bool
+    """Whether there were jobs that had not been looked at."""
+    in_turn: bool
+    """Whether it was looked at the next jobs, not at the most important ones."""
 
 
 class _Blocked(NamedTuple):
@@ -154,11 +159,12 @@ class PreemptionRound:
         refusal = self._refused.get(job_class.name)
         if refusal is None or job.priority > refusal.priority:
             return True
-        return bool(refusal.asked and job_class.jobs.keys() - refusal.asked) or self._is_over(refusal, now)
+        new = bool(refusal.asked) and not refusal.more and not job_class.jobs.keys() <= refusal.asked
+        return new or self._is_over(refusal, now)
 
     def _is_over(self, refusal: _Refusal, now: float) -> bool:
-        """Return whether something has changed since a refusal, and its pause is over."""
-        if refusal.changes == self._cluster.changes:
+        """Return whether something has changed since a refusal, or other jobs follow, and its pause is over."""
+        if refusal.changes == self._cluster.changes and not refusal.more:
             return False
         again = refusal.at + PAUSE.delay(refusal.times)
         if now < again:
@@ -180,34 +186,50 @@ class PreemptionRound:
     def _search(self, job_class: JobClass, job: Job, now: Now, ownership: Ownership) -> Preemption | None:
         """Return the answer by which the most important ``job`` of a class gets room, or another one of the class.
 
-        If no pod goes for a job none goes for the others, unless an obstacle is its own, or its share counts.
+        If no pod goes for a job none goes for the others, unless an obstacle is its own, or its share counts: then it
+        is looked at the most important ones, if something has changed, and in turn at the next ones.
         """
         before = self._refused.pop(job_class.name, None)
+        jobs = list(_by_importance(job_class))
+        asked = {each.key for each in jobs} & before.asked if before is not None else set[GroupKey]()
+        if len(asked) == len(jobs):
+            asked.clear()
+        in_turn = bool(asked and before is not None and (before.changes == self._cluster.changes or not before.in_turn))
         explained_at = before.explained_at if before is not None and job_class.preemption else -inf
-        explain = now.monotonic >= explained_at + EXPLAIN_INTERVAL
+        explain = not in_turn and now.monotonic >= explained_at + EXPLAIN_INTERVAL
         shares = not _BY_SHARE.isdisjoint(self._cluster.allocator.conf.plugins)
         why, searches = "", 0
-        asked = set[GroupKey]()
-        for each in islice(_by_importance(job_class), MAX_ALIKE):
+        for each in islice([each for each in jobs if not in_turn or each.key not in asked], MAX_ALIKE):
             record = self._cluster.groups.get(each.key)
-            if record is None or not (ownership.owns(record) and self._has_waited(each, now.monotonic)):
+            if not self._has_waited(each, now.monotonic):
+                continue
+            asked.add(each.key)
+            if record is None or not ownership.owns(record):
                 continue
             found = self._preempting.preempt(each.key, now, explain=explain and not why)
             if found.decision is not None and (found.victims or not found.leaving):
                 self._waits_since.pop(each.key, None)
                 return found
-            if not why and (explain or found.leaving):
+            if not (why or in_turn) and (explain or found.leaving):
                 why = self._waits_for(found) if found.leaving else str(found)
-            asked.add(each.key)
             searches += not found.of_group
             if searches >= (MAX_SHARES if shares else 1):
                 break
-        times = 0 if before is None or before.priority != job.priority else before.times + 1
-        at = now.monotonic if explain else explained_at
-        of_them = frozenset() if searches else frozenset(asked)
-        self._refused[job_class.name] = _Refusal(
-            job.priority, len(job_class.jobs), self._cluster.changes, now.monotonic, times, at, of_them
+        if searches and not shares:
+            asked = {each.key for each in jobs}
+        refusal = self._refused[job_class.name] = _Refusal(
+            priority=job.priority,
+            jobs=len(job_class.jobs),
+            changes=self._cluster.changes,
+            at=now.monotonic,
+            times=0 if before is None or before.priority != job.priority else before.times + 1,
+            explained_at=now.monotonic if explain else explained_at,
+            asked=frozenset() if searches and not shares else frozenset(asked),
+            more=len(asked) < len(jobs),
+            in_turn=in_turn,
         )
+        if refusal.more:
+            self._due = min(self._due, now.monotonic + PAUSE.delay(refusal.times))
         if len(self._refused) > MAX_REFUSED:
             self._refused.popitem(last=False)
         if why and why != job_class.preemption:
