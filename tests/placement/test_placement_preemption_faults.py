@@ -154,5 +154,7 @@ def test_one_id_of_claims_of_two_pods_on_two_nodes_ends_nothing():
     core.others_write(NodeLedger(node="b", claims=(replace(claim, uid="uid-other", name="other"),)))
     core.settled()
     core.others_write(NodeLedger(node="b"))
+    assert set(core.core.scheduler.cluster.going) == {"uid-one"}, "the claim on the other node waits"
     core.others_write(NodeLedger(node="a"))
     core.settled()
+    assert not core.core.scheduler.cluster.going or core.evictions()

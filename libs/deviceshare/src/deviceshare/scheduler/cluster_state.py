@@ -98,7 +98,7 @@ class ClusterState(WaitingGroups):
         for claim in (*gone, *new, *changed):
             there = record.claims.get(claim.id)
             if claim.waits_for or (there is not None and there.waits_for):
-                moved ^= self.going.change(claim.id, there.waits_for if there is not None else ())
+                moved ^= self.going.change((node, claim.id), there.waits_for if there is not None else ())
         for uid in moved:
             self.mark_moved((uid,))
             if (pod := self.pods.get(uid)) is not None:

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 
+ClaimOnNode = tuple[str, str]
+"""A node and the id of a claim: ledgers that contradict each other may have one id twice."""
+
 
 class GoingPods:
     """The claims that wait, by the pods that have to go for them: bounded by the ledgers."""
 
     def __init__(self) -> None:
-        self._claims: dict[str, set[str]] = {}
-        """By the uid of a pod, the ids of the claims that wait for it."""
-        self._waits_for: dict[str, frozenset[str]] = {}
-        """By the id of a claim that waits, the uids of the pods."""
+        self._claims: dict[str, set[ClaimOnNode]] = {}
+        """By the uid of a pod, the claims that wait for it."""
+        self._waits_for: dict[ClaimOnNode, frozenset[str]] = {}
+        """By the claim that waits, the uids of the pods."""
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._claims
@@ -21,7 +24,7 @@ class GoingPods:
     def __iter__(self) -> Iterator[str]:
         return iter(self._claims)
 
-    def change(self, claim: str, waits_for: Iterable[str]) -> set[str]:
+    def change(self, claim: ClaimOnNode, waits_for: Iterable[str]) -> set[str]:
         """Apply that a claim waits for other pods, or for none; return the pods that go since then, or no more."""
         before, after = self._waits_for.pop(claim, frozenset()), frozenset(waits_for)
         changed = set[str]()
