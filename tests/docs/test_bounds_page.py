@@ -38,8 +38,6 @@ NO_BUFFERS = {
     "deviceshare.families.registry.pod_keys": "without arguments",
     "deviceshare_binder.service.MAX_JITTER": "seconds",
     "deviceshare_bus.runtime.plugins.load_families": "without arguments",
-    "deviceshare_localcluster.workloads.admission._MAX_REPLICAS": "a limit of one object",
-    "deviceshare_localcluster.workloads.expanding._MAX_PODS": "a limit of one object",
     "deviceshare_localcluster.known_fields._types": "a file of this package for each kind",
     "deviceshare_metrics.api.MAX_WHOLE": "a limit of one object",
     "deviceshare_metrics.lists.MAX_NAMES": "names in an answer",

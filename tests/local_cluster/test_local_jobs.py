@@ -3,6 +3,8 @@
 import base64
 from typing import Any
 
+import pytest
+from deviceshare.model.problems import RequestError
 from deviceshare_localcluster.admission import Priorities, admit
 from deviceshare_localcluster.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_localcluster.pod_groups import pod_group
@@ -27,6 +29,17 @@ def task(name: str, replicas: int, **limits: str) -> dict[str, Any]:
         "spec": {"containers": [container]},
     }
     return {"name": name, "replicas": replicas, "template": template}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "field"), [([2**31 - 1], "spec.tasks[0].replicas"), ([5_000, 5_001], "spec.tasks")]
+)
+def test_a_job_of_more_pods_than_the_local_cluster_makes_is_refused(replicas: list[int], field: str) -> None:
+    tasks = [task(f"t{index}", count) for index, count in enumerate(replicas)]
+    with pytest.raises(RequestError, match="at most 10000") as refused:
+        admitted_job(plugins={"svc": []}, tasks=tasks)
+    assert refused.value.problem.field == field
+    assert len(pods_of(admitted_job(tasks=[task("t", 10_000)]))) == 10_000
 
 
 def pods_of(job: dict[str, Any]) -> dict[str, dict[str, Any]]:

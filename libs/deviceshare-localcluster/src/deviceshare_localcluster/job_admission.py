@@ -10,6 +10,7 @@ import msgspec
 from deviceshare_localcluster.checks import ManifestField
 from deviceshare_localcluster.job_plugins import FRAMEWORKS, PLUGINS
 from deviceshare_localcluster.pod_admission import admit_pod_spec
+from deviceshare_localcluster.pod_bounds import at_most_max, check_total
 
 _EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
 _ACTIONS = (
@@ -62,7 +63,7 @@ def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str])
         raise task["name"].error("a name that no other task of the Job has")
     names.add(name)
     values.setdefault("replicas", 0)
-    replicas = task["replicas"].whole()
+    replicas = at_most_max(task["replicas"])
     if replicas == 0:
         task["replicas"].warn(f"{task.path}.replicas is 0: task {name} makes no pods")
     if task["minAvailable"].value is None:
@@ -93,6 +94,7 @@ def _min_of_partitions(policy: dict[str, Any], replicas: int) -> int:
 def _admit_min_available(spec: ManifestField) -> None:
     tasks = spec.value["tasks"]
     total = sum(task["replicas"] for task in tasks)
+    check_total(spec["tasks"], total)
     minimum = spec["minAvailable"].otherwise(0).whole()
     if minimum > total:
         raise spec["minAvailable"].error(f"at most the sum of the tasks' replicas, which is {total}")

@@ -9,12 +9,11 @@ import msgspec
 from deviceshare_localcluster.checks import ManifestField
 from deviceshare_localcluster.kinds import KUBERNETES_JOB
 from deviceshare_localcluster.pod_admission import admit_amounts, admit_pod_spec
+from deviceshare_localcluster.pod_bounds import at_most_max, check_total
 from deviceshare_localcluster.workloads.kubeflow import MPI_FIELD, TRAINING
 from deviceshare_localcluster.workloads.model import whole
 from deviceshare_localcluster.workloads.ray import workers_of
 
-_MAX_REPLICAS = 10_000
-"""Pods of a workload."""
 _DEEPEST = 12
 """Levels of an object in which pod templates are looked for."""
 _JOB_WITHOUT_EFFECT = (
@@ -168,7 +167,7 @@ def _admit_app(spec: ManifestField) -> None:
 def _admit_job(spec: ManifestField) -> None:
     for field in ("parallelism", "completions", "backoffLimit"):
         if spec[field].value is not None:
-            _at_most(spec[field])
+            at_most_max(spec[field])
     if spec["completionMode"].value is not None:
         spec["completionMode"].choice(("NonIndexed", "Indexed"))
     if spec["completionMode"].value == "Indexed" and spec["completions"].value is None:
@@ -212,7 +211,7 @@ def _admit_replica_specs(specs: ManifestField) -> None:
         if replica["restartPolicy"].value:
             replica["restartPolicy"].choice(_RESTARTS_OF_REPLICAS)
         _admit_template(replica["template"])
-    _check_total(specs, sum(whole(replica.get("replicas"), 1) for replica in specs.value.values()))
+    check_total(specs, sum(whole(replica.get("replicas"), 1) for replica in specs.value.values()))
 
 
 def _admit_ray_cluster(spec: ManifestField) -> None:
@@ -227,11 +226,11 @@ def _admit_ray_cluster(spec: ManifestField) -> None:
         names.add(name)
         for field in ("replicas", "minReplicas", "maxReplicas", "numOfHosts"):
             if group[field].value is not None:
-                _at_most(group[field])
+                at_most_max(group[field])
         _check_form(group["suspend"], "flag")
         _admit_template(group["template"])
     groups = spec["workerGroupSpecs"]
-    _check_total(groups, sum(workers_of(group.value) for group in groups.items()))
+    check_total(groups, sum(workers_of(group.value) for group in groups.items()))
 
 
 def _admit_ray_job(spec: ManifestField) -> None:
@@ -255,8 +254,8 @@ def _admit_leader_worker_set(spec: ManifestField) -> None:
     of_group.mapping("a mapping with a workerTemplate")
     if of_group["size"].value is not None:
         of_group["size"].whole(1)
-        _at_most(of_group["size"])
-    _check_total(spec["replicas"], whole(spec["replicas"].value, 1) * whole(of_group["size"].value, 1))
+        at_most_max(of_group["size"])
+    check_total(spec["replicas"], whole(spec["replicas"].value, 1) * whole(of_group["size"].value, 1))
     _admit_template(of_group["workerTemplate"])
     if of_group["leaderTemplate"].value is not None:
         _admit_template(of_group["leaderTemplate"])
@@ -289,10 +288,10 @@ def _admit_job_set(spec: ManifestField) -> None:
         job.mapping("the spec of a Job")
         for field in ("parallelism", "completions"):
             if job[field].value is not None:
-                _at_most(job[field])
+                at_most_max(job[field])
         total += whole(replicated["replicas"].value, 1) * max(1, whole(job["parallelism"].value, 1))
         _admit_template(job["template"])
-    _check_total(spec["replicatedJobs"], total)
+    check_total(spec["replicatedJobs"], total)
 
 
 def _admit_notebook(spec: ManifestField) -> None:
@@ -329,17 +328,4 @@ def _admit_metadata(metadata: ManifestField) -> None:
 
 def _replicas(field: ManifestField) -> None:
     if field.value is not None:
-        _at_most(field)
-
-
-def _check_total(field: ManifestField, pods: int) -> None:
-    """Check the pods that a workload has in all: controllers make them in one step."""
-    if pods > _MAX_REPLICAS:
-        raise field.holding(pods).error(f"at most {_MAX_REPLICAS} pods in all")
-
-
-def _at_most(field: ManifestField) -> int:
-    found = field.whole()
-    if found > _MAX_REPLICAS:
-        raise field.error(f"at most {_MAX_REPLICAS}")
-    return found
+        at_most_max(field)

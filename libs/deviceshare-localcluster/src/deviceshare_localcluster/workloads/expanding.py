@@ -6,6 +6,7 @@ from deviceshare_cluster.interface import Object
 
 from deviceshare_localcluster.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_localcluster.kinds import KUBERNETES_JOB, VOLCANO_JOB, Key, kind_of
+from deviceshare_localcluster.pod_bounds import MAX_PODS
 from deviceshare_localcluster.workloads import apps, batch, kubeflow, ray, sets
 from deviceshare_localcluster.workloads.model import Desired, Owned, PodState
 
@@ -31,8 +32,6 @@ WORKLOADS = (VOLCANO_JOB, *_RULES)
 FOLLOWS_PODS = frozenset(_RULES)
 """The kinds whose objects depend on the states of their pods."""
 CLAIM = "PersistentVolumeClaim"
-_MAX_PODS = 10_000
-"""Of one workload in :func:`all_objects`."""
 
 
 def desired(obj: Object, owned: Owned) -> Desired:
@@ -77,5 +76,5 @@ def all_objects(obj: Object, priorities: Mapping[str, int], admitted: Callable[[
         for each in new:
             pods[each["metadata"]["name"]] = PodState("Running")
             yield admitted(each)
-        if not new or len(pods) > _MAX_PODS:
+        if not new or len(pods) > MAX_PODS:
             return
