@@ -2,8 +2,11 @@
 
 import os
 import random
+import resource
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fuzz.targets import Target, attempt
@@ -19,6 +22,19 @@ SEED = int(os.environ.get("FUZZ_SEED") or (random.randrange(10**6) if SECONDS el
 
 _FIRST, _MOST = 50, 2000
 """Examples of the first round, and of any."""
+_MEMORY = 8 << 30
+"""Bytes of address space that the process may have during a search."""
+
+
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Let an input that takes too much memory raise MemoryError: the kernel would end the process without its seed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def search(name: str, target: Target, *, examples: int, seed: int) -> None:
@@ -39,7 +55,7 @@ def search(name: str, target: Target, *, examples: int, seed: int) -> None:
         attempt(target, given)
 
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _bounded_memory():
             warnings.simplefilter("ignore", HypothesisWarning)  # that what was found is long to show
             attempts()
     except BaseException as error:

@@ -5,6 +5,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from deviceshare.model import Card, FormatError
 from fuzz import corpus
@@ -40,9 +41,18 @@ def careless_ids(text: str) -> list[str]:
     return [re.findall(r"\[(.*)-", item)[0] for item in text.split(":") if "[" in item]
 
 
+def greedy_text(text: str) -> np.ndarray:
+    """Reserve 12 GiB, which the machines have, and write nothing to them."""
+    return np.empty(12 << 30, np.uint8)
+
+
 @pytest.mark.parametrize(
     ("parse", "published", "error"),
-    [(careless_register, corpus.REGISTER, ValueError), (careless_ids, corpus.IDS, IndexError)],
+    [
+        (careless_register, corpus.REGISTER, ValueError),
+        (careless_ids, corpus.IDS, IndexError),
+        (greedy_text, ["a"], MemoryError),
+    ],
 )
 def test_a_careless_parser_is_found_and_the_command_to_repeat_it_reported(parse, published, error):
     target = Target(texts(*published), parse, (FormatError,))
