@@ -93,6 +93,7 @@ READ = [
     ("explain", "pod", "mode-unknown", "-o", "wide"),
     ("explain", "pod", "gpu-type-missing", "-o", "json"),
     ("explain", "pod", "absent"),
+    ("explain", "pod", "mode-unknown", "--preempt", "-o", "yaml"),
     ("explain", "node", "share-1"),
     ("explain", "device", "share-1/0", "-o", "json"),
     ("explain", "queue", "training"),

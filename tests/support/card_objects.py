@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from deviceshare.model import Synced
+from deviceshare.model import ConfigFact, Synced
 from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_cli.reading.snapshot import SnapshotFile
 from deviceshare_cli.simulate.facts import Inventory, messages
@@ -43,11 +43,13 @@ def placed(name: str, card: str, memory: int, *, owner: dict[str, Any] | None = 
     return pod
 
 
-def snapshot(published: Sequence[dict[str, Any]], pods: Sequence[dict[str, Any]]) -> bytes:
+def snapshot(
+    published: Sequence[dict[str, Any]], pods: Sequence[dict[str, Any]], conf: ConfigFact | None = None
+) -> bytes:
     """Return a snapshot of a system that has published the facts of objects; ``pods``: the Pod objects in the file."""
     # A pod without a timestamp waits since 1970, and nodes are reserved for it.
     created = [{**each, "metadata": {"creationTimestamp": CREATED, **each["metadata"]}} for each in published]
-    facts = Inventory(("volcano",)).exist(created)
+    facts = Inventory(("volcano",), conf).exist(created)
     content = SnapshotFile(
         at=1e9,  # CREATED
         target="test",

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 import msgspec
 from deviceshare.model import Refusal
 from deviceshare.model import shown as amount
+from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 
 from deviceshare_cli.errors import NotFoundError
 from deviceshare_cli.notices import to_stderr
-from deviceshare_cli.output import NONE, indented_json, lines_text, table
+from deviceshare_cli.output import NONE, lines_text, structured, table
 from deviceshare_cli.pods import not_placed, shown_device, shown_devices
 from deviceshare_cli.reading.kinds import (
     DEVICES,
@@ -39,14 +40,24 @@ _OF_QUEUES = ("Queue", "Cluster")
 RESOURCES = (PODS, NODES, DEVICES, QUEUES, PODGROUPS, JOBS)
 
 
-async def explain(source: Source, arguments: Sequence[str], namespace: str | None, output: str) -> int:
-    """Print an explanation and return the exit status; ``output`` is ``text``, ``wide`` or ``json``.
+async def explain(
+    source: Source, arguments: Sequence[str], namespace: str | None, output: str, *, preempt: bool = False
+) -> int:
+    """Print an explanation and return the exit status; ``output`` is ``text``, ``wide``, ``json`` or ``yaml``.
 
-    ``arguments`` are KIND and NAME, or KIND/NAME.
+    ``arguments`` are KIND and NAME, or KIND/NAME; ``preempt``: of a pod which others would be evicted for it.
     """
-    resource, (name,) = parse_target(arguments, RESOURCES)
+    resource, (name,) = parse_target(arguments, (PODS,) if preempt else RESOURCES)
     where, short = split_name(name, namespace) if resource.namespaced else ("", name)
     async with opened(source) as reader:
+        if preempt:
+            from deviceshare_cli.whatif.preemption import explain_preemption
+
+            answer = await explain_preemption(reader, where, short)
+            if answer is None:
+                to_stderr(_missing(reader, await reader.object("Pod", where, short), short))
+                return 1
+            return print_report(answer, output)
         if resource is PODS:
             return await explain_pod(reader, where, short, output)
         report = await _report(reader, resource, where, short)
@@ -71,20 +82,22 @@ async def _report(reader: Reader, resource: Resource, namespace: str, name: str)
 
 
 async def explain_pod(reader: Reader, namespace: str, name: str, output: str) -> int:
-    """Print the explanation of a pod and return the exit status; ``output`` is ``text``, ``wide`` or ``json``."""
+    """Print the explanation of a pod and return the exit status; ``output``: see :func:`explain`."""
     found = await reader.object("Pod", namespace, name)
     annotations: dict[str, str] = (found["metadata"].get("annotations") or {}) if found is not None else {}
     try:
         answer = await reader.explain(namespace, name)
     except NotFoundError:
-        missing = not_found(PODS, name) if found is None else f"error: {not_placed(found, reader.target.schedulers)}"
-        to_stderr(missing)
+        to_stderr(_missing(reader, found, name))
         return 1
-    if output == "json":
-        print(indented_json(msgspec.to_builtins(answer) | {"annotations": annotations}))
-    else:
-        print(explanation_text(f"{namespace}/{name}", answer, annotations, reader.now, wide=output == "wide"))
+    data = structured(msgspec.to_builtins(answer) | {"annotations": annotations}, output)
+    print(data or explanation_text(f"{namespace}/{name}", answer, annotations, reader.now, wide=output == "wide"))
     return 0
+
+
+def _missing(reader: Reader, found: Object | None, name: str) -> str:
+    """Return why nothing is known of a pod, whose object may exist."""
+    return not_found(PODS, name) if found is None else f"error: {not_placed(found, reader.target.schedulers)}"
 
 
 def explanation_text(

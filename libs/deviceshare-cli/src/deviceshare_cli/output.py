@@ -34,6 +34,13 @@ def yaml_text(value: object) -> str:
     return visible_lines(yaml.dump(value, Dumper=_dumper(), default_flow_style=False, allow_unicode=True))
 
 
+def structured(value: object, output: str) -> str:
+    """Return a value as the option ``-o json`` or ``-o yaml`` prints it, '' for another option."""
+    if output == "yaml":
+        return yaml_text(msgspec.to_builtins(value)).removesuffix("\n")
+    return indented_json(value) if output == "json" else ""
+
+
 @cache
 def _dumper() -> "type[yaml.SafeDumper]":
     """Return the class that writes YAML; not one of the module, which every command imports."""

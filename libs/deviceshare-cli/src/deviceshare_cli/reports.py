@@ -1,9 +1,9 @@
-"""Reports about one object: titled sections, as text or as JSON."""
+"""Reports about one object: titled sections, as text, JSON or YAML."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from deviceshare_cli.output import Table, indented_json, lines_text, table
+from deviceshare_cli.output import Table, lines_text, structured, table
 
 
 class Report(NamedTuple):
@@ -24,8 +24,8 @@ class Report(NamedTuple):
 
 
 def print_report(report: Report, output: str) -> int:
-    """Print a report as JSON if ``output`` is ``json``, else as text; return the exit status."""
-    print(indented_json(report.data) if output == "json" else report.text)
+    """Print a report as JSON or YAML if ``output`` is ``json`` or ``yaml``, else as text; return the exit status."""
+    print(structured(report.data, output) or report.text)
     return 0
 
 

@@ -126,8 +126,15 @@ def explain(
         ),
     ],
     output: Annotated[
-        Literal["text", "wide", "json"], typer.Option("-o", "--output", help="How to print it.")
+        Literal["text", "wide", "json", "yaml"], typer.Option("-o", "--output", help="How to print it.")
     ] = "text",
+    preempt: Annotated[
+        bool,
+        typer.Option(
+            "--preempt",
+            help="Of a waiting pod: which pods would be evicted for it now, or why none. Nothing is evicted.",
+        ),
+    ] = False,
     namespace: NamespaceOption = None,
     run: RunOption = None,
     server: ServerOption = None,
@@ -142,7 +149,8 @@ def explain(
 
     if len(arguments) + ("/" in arguments[0]) != 2:
         raise typer.BadParameter("one object is explained: name it as KIND NAME or KIND/NAME", param_hint="'KIND NAME'")
-    run_and_exit(explaining.explain(Source(run, snapshot, server, token), arguments, namespace, output))
+    source = Source(run, snapshot, server, token)
+    run_and_exit(explaining.explain(source, arguments, namespace, output, preempt=preempt))
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """What the package ``preemption`` needs to know of the cluster: for whom pods may go, and which pods there are."""
 
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from math import inf
 
 from msgspec.structs import replace
@@ -78,15 +79,15 @@ class Preempting:
         """When the first pod may go again, or one that is terminating is late, monotonic; ``inf`` for none."""
         return min((*(until for until, _ in self._spared.values()), *self._late_at.values()), default=inf)
 
-    def preempt(self, key: GroupKey, now: Now, *, explain: bool) -> Preemption:
-        """Return which pods go for a waiting group by the configured actions.
+    def preempt(self, key: GroupKey, now: Now, *, explain: bool, actions: Sequence[str] | None = None) -> Preemption:
+        """Return which pods go for a waiting group by these actions in turn, None: by the configured ones.
 
         ``explain``: see :func:`.preempt`; without it, where no pod might go and none is terminating, it is not looked
         at whether the group fits.
         """
         cluster = self._cluster
         conf = cluster.allocator.conf
-        actions = self.actions
+        actions = self.actions if actions is None else actions
         if not actions:
             return Preemption(obstacle="neither the action preempt nor reclaim is configured")
         record = cluster.groups.get(key)

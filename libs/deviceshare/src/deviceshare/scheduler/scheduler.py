@@ -1,6 +1,6 @@
 """The scheduler of one cluster: facts and claims in, decisions and reasons out."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import NamedTuple
 
@@ -210,12 +210,20 @@ class Scheduler(Known):
             for claim in overcommitted_claims(self.cluster, node):
                 yield node, claim
 
-    def preempt(self, key: GroupKey, now: Now, *, explain: bool = True) -> Preemption:
+    def preempt(
+        self, key: GroupKey, now: Now, *, explain: bool = True, actions: Sequence[str] | None = None
+    ) -> Preemption:
         """Return which pods have to go so that a waiting group fits, and where its pods go then; nothing is changed.
 
-        ``explain``: whether to say why no pod goes (:func:`deviceshare.preemption.preempt`).
+        ``explain``: whether to say why no pod goes (:func:`deviceshare.preemption.preempt`); ``actions``: by which pods
+        go, in turn, None: :attr:`preemption_actions`.
         """
-        return self._preempting.preempt(key, now, explain=explain)
+        return self._preempting.preempt(key, now, explain=explain, actions=actions)
+
+    @property
+    def preemption_actions(self) -> list[str]:
+        """The configured actions by which pods go for others, in turn."""
+        return self._preempting.actions
 
     def next_preemption(self, now: Now, ownership: Ownership = EVERYTHING) -> Preemption | None:
         """Return by which pods a group gets room that fits nowhere, of the groups that are owned; None for no group.
