@@ -53,6 +53,13 @@ def cluster(
             "and of --pods, can use more of what is free. Nothing is moved.",
         ),
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NODE",
+            help="Without this node: where the pods that it has would go, and which would wait; repeatable.",
+        ),
+    ] = None,
     moves: Annotated[
         int | None,
         typer.Option(
@@ -77,6 +84,8 @@ def cluster(
     The scheduler's code decides, with queues, gangs, priorities and the bindings that follow; nothing is created or
     changed. Pods of the cluster that wait are decided first. docs/commands.md states what is not simulated.
 
+    With --without it shows what would become of the pods of nodes that are gone.
+
     With --defragment it shows which placed pods to restart elsewhere, and which waiting pods are placed then.
     """
     from deviceshare_cli.backing import directory_of
@@ -84,16 +93,16 @@ def cluster(
     from deviceshare_cli.reading.opening import Source
     from deviceshare_cli.simulate import command
 
-    if target is None and not pods and not defragment:
-        raise typer.BadParameter("give local:DIR, or --pods with the pods to place in the running system")
+    if target is None and not (pods or defragment or without):
+        raise typer.BadParameter("give local:DIR, or --pods with the pods to place in the running system, or --without")
     if target is not None and (run or snapshot):
         raise typer.BadParameter("local:DIR excludes --run and --snapshot")
     if copies > 1 and not pods:
         raise typer.BadParameter("--copies goes with --pods")
     if moves is not None and not defragment:
         raise typer.BadParameter("--moves goes with --defragment")
-    if defragment and plot is not None:
-        raise typer.BadParameter("--defragment excludes --plot")
+    if defragment and (plot is not None or without):
+        raise typer.BadParameter(f"--defragment excludes {'--without' if without else '--plot'}")
     policies = command.policies(policy)
     if defragment and len(policies) > 1:
         raise typer.BadParameter(f"--policy {policy}: --defragment plans for one policy")
@@ -109,5 +118,6 @@ def cluster(
         conf,
         defragment,
         moves,
+        tuple(without or ()),
     )
     run_and_exit(command.simulate_cluster(options, json=json, plot=plot))

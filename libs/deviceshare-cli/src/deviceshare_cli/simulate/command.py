@@ -18,6 +18,7 @@ from deviceshare.model import (
 )
 from deviceshare.policies import POLICIES
 from deviceshare_bus.messages.subjects import SYNCED
+from deviceshare_bus.messages.subjects import fact as fact_subject
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import Object
 from deviceshare_localcluster import Manifests
@@ -37,8 +38,9 @@ from deviceshare_cli.simulate.defragmentation import Defragmentation, defragment
 from deviceshare_cli.simulate.facts import ADDED, Inventory, decoded, messages
 from deviceshare_cli.simulate.objects import ObjectMaker, copies, only_kinds
 from deviceshare_cli.simulate.options import parse_names
-from deviceshare_cli.simulate.player import Player
+from deviceshare_cli.simulate.player import Player, created_again
 from deviceshare_cli.simulate.progress import Progressed, progress_bar
+from deviceshare_cli.simulate.removal import Removal, removal
 from deviceshare_cli.simulate.results import Result, result, usage
 from deviceshare_cli.simulate.volumes import with_phases
 from deviceshare_cli.whatif.manifests import Candidate, node_warnings, only_on
@@ -69,6 +71,8 @@ class Options(NamedTuple):
     defragment: bool = False
     moves: int | None = None
     """The most moves of a plan, None for one percent of the placed pods with cards."""
+    without: tuple[str, ...] = ()
+    """The nodes that are gone, whose pods are what is asked about, beside those of ``pods``."""
 
 
 class InitialCluster(NamedTuple):
@@ -98,7 +102,7 @@ async def simulate_cluster(options: Options, *, json: bool, plot: Path | None) -
     if options.directory is not None:
         cluster = _of_directory(options.directory, conf)
     else:
-        cluster = await _of_system(options.source, with_pods=options.defragment)
+        cluster = await _of_system(options.source, with_pods=options.defragment or bool(options.without))
     if options.defragment:
         planned = defragment(cluster, options, conf)
         print(indented_json(plan_report.as_json(planned)) if json else plan_report.as_text(planned))
@@ -115,10 +119,8 @@ def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None)
     """Return the result of each policy. Raises CommandError."""
     player = Player(cluster.stored, cluster.now)
     asked = _asked(cluster, options, player)
-    uids = cluster.own
-    if options.pods:
-        uids = frozenset(fact.uid for fact in asked.values() if isinstance(fact, PodFact))
-    if not uids:
+    uids = _pods_of(asked) if options.pods or options.without else cluster.own
+    if not (uids or options.without):
         raise CommandError("there are no pods to place: --pods names the files or directories of further ones")
     results = []
     with progress_bar(len(uids) * len(options.policies), "pods") as progress:
@@ -127,14 +129,16 @@ def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None)
                 player = Player(cluster.stored, cluster.now)
             _configure(player, conf, policy)
             name = _name(policy, player.conf)
-            if options.pods:
+            if options.pods or options.without:
                 player.settle()
+            removed = removal(player.scheduler, options.without, cluster.pods)
+            again = _take_down(player, removed, cluster.now)
             before = usage(player.stored(), cluster.now)
             own = len(player.placed)
-            _create(player, asked, policy)
+            _create(player, {**again, **asked}, policy)
             player.settle(partial(_show, progress, name, number * len(uids) - own))
             progress((number + 1) * len(uids), name)
-            results.append(result(name, player, uids, before, cluster.now))
+            results.append(result(name, player, uids | _pods_of(again), before, cluster.now, removed))
     return results
 
 
@@ -161,6 +165,17 @@ def defragment(cluster: InitialCluster, options: Options, conf: ConfigFact | Non
         _name(policy, unsettled.conf),
         options.moves,
     )
+
+
+def _pods_of(facts: Mapping[str, Fact]) -> frozenset[PodUid]:
+    return frozenset(fact.uid for fact in facts.values() if isinstance(fact, PodFact))
+
+
+def _take_down(player: Player, removed: Removal, now: float) -> dict[str, Fact]:
+    """Delete nodes with their pods; return the facts of the pods that are created again, without unknown volumes."""
+    player.delete([*removed.movable, *removed.lost], removed.nodes)
+    again = (created_again(pod, created=now) for pod in removed.movable)
+    return _without_unknown_claims({fact_subject("pod", pod.uid): pod for pod in again}, player, set())
 
 
 def _asked(cluster: InitialCluster, options: Options, player: Player) -> dict[str, Fact]:

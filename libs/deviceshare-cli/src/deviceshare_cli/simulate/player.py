@@ -1,7 +1,7 @@
 """The core of placement on the facts of a cluster: it decides, and what it decides is bound at once. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deviceshare.allocation import Move
 from deviceshare.conf import SCHEDULER, SchedulerConf
@@ -66,6 +66,14 @@ class Placed(NamedTuple):
     claim: Claim
 
 
+def created_again(pod: PodFact, **changes: Any) -> PodFact:
+    """Return a placed pod as a controller creates it again; ``changes``: as if it was bound already."""
+    uid = PodUid(f"{pod.uid}{MOVED}")
+    group = pod.group if pod.podgroup else GroupKey(f"pod/{uid}")
+    waiting: dict[str, Any] = {"node": "", "running": False, "held": (), "signed": False}
+    return replace(pod, uid=uid, group=group, unserved=(), until_running=(), **waiting | changes)
+
+
 class Player:
     """One cluster, and the placement that schedules its pods.
 
@@ -127,20 +135,20 @@ class Player:
     def move(self, moves: Iterable[Move]) -> None:
         """Delete pods, and create each of them again, already bound where a plan places it."""
         for move in moves:
-            pod, placement = self._pods.pop(move.pod.uid), move.placement
+            pod, placement = self._pods[move.pod.uid], move.placement
+            held = {"held": placement.grants, "signed": True}
+            bound = created_again(pod, node=placement.node, running=pod.running, **held)
+            self.delete([pod])
+            self.create({fact_subject("pod", bound.uid): bound})
+
+    def delete(self, pods: Iterable[PodFact], nodes: Iterable[str] = ()) -> None:
+        """Delete pods, then nodes."""
+        for pod in pods:
+            del self._pods[pod.uid]
             self._changed.pop(pod.uid, None)
-            uid = PodUid(f"{pod.uid}{MOVED}")
-            bound = replace(
-                pod,
-                uid=uid,
-                node=placement.node,
-                group=pod.group if pod.podgroup else GroupKey(f"pod/{uid}"),
-                held=placement.grants,
-                signed=True,
-                unserved=(),
-                until_running=(),
-            )
-            self.create({fact_subject("pod", pod.uid): Gone(), fact_subject("pod", uid): bound})
+            self.placed.pop(pod.uid, None)
+            self.create({fact_subject("pod", pod.uid): Gone()})
+        self.create({fact_subject("node", name): Gone() for name in nodes})
 
     @property
     def scheduler(self) -> Scheduler:

@@ -7,6 +7,7 @@ from typing import Any
 from deviceshare_cli.output import NONE, lines_text, table
 from deviceshare_cli.plots import Curve, Plot
 from deviceshare_cli.pods import shown_devices
+from deviceshare_cli.simulate.removal import Removal
 from deviceshare_cli.simulate.results import PodResult, Result
 
 MAX_CLASSES = 30
@@ -25,6 +26,7 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
 def _run(result: Result) -> dict[str, Any]:
     return {
         "policy": result.policy,
+        **_removal(result),
         "pods": len(result.pods),
         "placed": result.placed,
         "waiting": len(result.pods) - result.placed,
@@ -51,6 +53,13 @@ def _run(result: Result) -> dict[str, Any]:
     }
 
 
+def _removal(result: Result) -> dict[str, Any]:
+    if not result.removal.nodes:
+        return {}
+    excluded = [{"reason": reason, "pods": pods} for reason, pods in result.removal.excluded.most_common()]
+    return {"without": {"nodes": result.removal.nodes, "pods": len(result.removal.movable), "excluded": excluded}}
+
+
 def _percents(before: float, after: float) -> dict[str, float]:
     return {"before": round(before, 2), "after": round(after, 2)}
 
@@ -63,11 +72,14 @@ def as_text(results: Sequence[Result]) -> str:
     if first.others.total():
         others = first.others
         parts[0] += f" Other pods of the cluster came first: {others[True]} placed, {others[False]} wait."
+    if first.removal.nodes:
+        parts += _without(first.removal)
     parts.append(
         table(("POLICY", "PLACED", "WAITING", "NODES IN USE", "CARDS IN USE", "ALLOCATED"), list(_rows(results)))
     )
     names = [each.policy.upper() for each in results]
-    parts.append(lines_text(_classes(results, names)))
+    if first.pods:
+        parts.append(lines_text(_classes(results, names)))
     models = [
         (model, mode or NONE, str(share.cards), *(_change(each, (model, mode)) for each in results))
         for (model, mode), share in first.after.models.items()
@@ -78,9 +90,20 @@ def as_text(results: Sequence[Result]) -> str:
         parts.append(f"Allocated part of the cards, of the models that these pods get:\n{of_models}")
     if len(results) == 1 and first.placed:
         parts.append(lines_text(placed_pods([each for each in first.pods if each.node])))
-    if any(each.reasons for each in results):
+    if len(results) == 1 and first.removal.nodes and first.reasons:
+        parts.append(lines_text(_waiting_pods([each for each in first.pods if not each.node])))
+    elif any(each.reasons for each in results):
         parts.append(lines_text(_waiting(results, names)))
     return "\n\n".join(parts)
+
+
+def _without(removed: Removal) -> Iterator[str]:
+    """Yield what goes with the nodes that are gone."""
+    nodes = f"node{'' if len(removed.nodes) == 1 else 's'} {', '.join(removed.nodes)}"
+    yield lines_text([f"Without {nodes}: {count(len(removed.movable), 'pod')} to be placed again."])
+    if removed.excluded:
+        rows = [(str(pods), reason) for reason, pods in removed.excluded.most_common()]
+        yield f"Pods that are not created again elsewhere:\n{table(('PODS', 'REASON'), rows)}"
 
 
 def _rows(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
@@ -106,6 +129,14 @@ def placed_pods(placed: Sequence[PodResult]) -> Iterator[str]:
     yield from table(("NAMESPACE", "NAME", "NODE", "DEVICES"), rows).splitlines()
     if len(placed) > MAX_PODS:
         yield f"and {len(placed) - MAX_PODS} more; --json lists all"
+
+
+def _waiting_pods(waiting: Sequence[PodResult]) -> Iterator[str]:
+    yield "Pods that wait:"
+    rows = [(pod.namespace, pod.name, pod.reason or NONE) for pod in waiting[:MAX_PODS]]
+    yield from table(("NAMESPACE", "NAME", "REASON"), rows).splitlines()
+    if len(waiting) > MAX_PODS:
+        yield f"and {len(waiting) - MAX_PODS} more; --json lists all"
 
 
 def _classes(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:

@@ -75,19 +75,11 @@ def obstacle_to_restart(fact: PodFact, obj: Object | None, group: PodGroupFact |
         obj: its object, None if it is not known.
         group: its PodGroup, None if it has none, or if it is not known.
     """
+    if obstacle := obstacle_to_recreate(fact, obj):
+        return obstacle
     pod = _decoded(obj)
-    if fact.terminating:
-        return TERMINATING
-    if pod is None:
-        return UNREAD
+    assert pod is not None
     annotations = pod.metadata.annotations or {}
-    owner = next((each.kind for each in pod.metadata.owner_references or () if each.controller), None)
-    if MIRROR in annotations or owner == "Node":
-        return STATIC
-    if owner == "DaemonSet":
-        return DAEMON_SET
-    if owner is None:
-        return NO_CONTROLLER
     if pod.spec.restart_policy == "Never":
         return NEVER
     if fact.podgroup and group is None:
@@ -102,6 +94,24 @@ def obstacle_to_restart(fact: PodFact, obj: Object | None, group: PodGroupFact |
     if _local_volumes(pod) and not (EVICT in annotations or annotations.get(SAFE_TO_EVICT) == "true"):
         return LOCAL_VOLUME
     return ""
+
+
+def obstacle_to_recreate(fact: PodFact, obj: Object | None) -> str:
+    """Return why no controller creates a pod again on another node when it is gone, '' if one does.
+
+    ``obj``: its object, None if it is not known.
+    """
+    pod = _decoded(obj)
+    if fact.terminating:
+        return TERMINATING
+    if pod is None:
+        return UNREAD
+    owner = next((each.kind for each in pod.metadata.owner_references or () if each.controller), None)
+    if MIRROR in (pod.metadata.annotations or {}) or owner == "Node":
+        return STATIC
+    if owner == "DaemonSet":
+        return DAEMON_SET
+    return NO_CONTROLLER if owner is None else ""
 
 
 def _decoded(obj: Object | None) -> _Pod | None:

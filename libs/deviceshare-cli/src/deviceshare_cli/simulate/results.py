@@ -13,6 +13,7 @@ from deviceshare_cli.pods import devices_of
 from deviceshare_cli.reading.reader import StoredMessage
 from deviceshare_cli.reading.state import metrics_store
 from deviceshare_cli.simulate.player import Placed, Player
+from deviceshare_cli.simulate.removal import Removal
 
 NO_DEVICES = "no devices"
 """The class of pods that request none."""
@@ -81,6 +82,8 @@ class Result(NamedTuple):
     pods: list[PodResult]
     others: Counter[bool]
     curve: list[tuple[int, float]]
+    removal: Removal
+    """The nodes that are gone; their pods that are created again are among ``pods``."""
 
     @property
     def placed(self) -> int:
@@ -149,7 +152,9 @@ def placed_pod(placed: Placed) -> PodResult:
     return PodResult(pod.namespace, pod.name, requested_devices(pod), node, devices, "")
 
 
-def result(policy: str, player: Player, asked: Collection[PodUid], before: Usage, now: float) -> Result:
+def result(
+    policy: str, player: Player, asked: Collection[PodUid], before: Usage, now: float, removed: Removal
+) -> Result:
     """Return the result of a player that has settled; ``asked``: the pods that were asked about."""
     after = usage(player.stored(), now)
     found = [placed_pod(each) for each in player.placed.values() if each.pod.uid in asked]
@@ -161,7 +166,7 @@ def result(policy: str, player: Player, asked: Collection[PodUid], before: Usage
             found.append(PodResult(pod.namespace, pod.name, requested_devices(pod), "", (), reason, general))
         else:
             others[False] += 1
-    return Result(policy, before, after, found, others, _curve(found, before, after))
+    return Result(policy, before, after, found, others, _curve(found, before, after), removed)
 
 
 def _curve(pods: Iterable[PodResult], before: Usage, after: Usage) -> list[tuple[int, float]]:
