@@ -76,6 +76,12 @@ async def test_an_evicted_pod_has_its_grace_period_and_says_why_it_ends(cluster:
     assert condition["message"] == "Eviction API: evicting"
 
 
+async def test_an_eviction_may_have_another_grace_period(cluster: Any) -> None:
+    uid = await running(cluster, "a")
+    assert (await cluster.evict("default", "a", uid, grace=7)).state is EvictState.DONE
+    assert await deletion(cluster, "a") == 7
+
+
 @pytest.mark.parametrize("dry_run", [True, False])
 async def test_a_pod_that_is_being_deleted_may_be_evicted_again(cluster: Any, dry_run: bool) -> None:
     uid = await running(cluster, "a", {"app": "web"})

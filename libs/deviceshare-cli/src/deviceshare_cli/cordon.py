@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -63,23 +63,28 @@ def uncordoning() -> Change:
 
 async def change(target: Target, names: Sequence[str], wanted: Change) -> int:
     """Change the cordons of cards, given as NODE/ID or NODE/INDEX, and return the exit status. Raises CommandError."""
-    cards = [_parse(name) for name in names]
+    cards = parse_cards(names)
     load_families()
-    async with _opened(target) as cluster:
+    async with opened(target) as cluster:
         for node, card in cards:
-            print(await _change(cluster, node, card, wanted))
+            print(await change_card(cluster, node, card, wanted))
     return 0
 
 
-def _parse(name: str) -> tuple[str, str]:
-    node, slash, card = name.partition("/")
-    if not (node and slash and card):
-        raise CommandError(f"{name}: expected NODE/UUID or NODE/INDEX, as in gpu-1/GPU-6272f32c or gpu-1/0")
-    return node, card
+def parse_cards(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return node and card of each name, NODE/ID or NODE/INDEX. Raises CommandError."""
+    found = []
+    for name in names:
+        node, slash, card = name.partition("/")
+        if not (node and slash and card):
+            raise CommandError(f"{name}: expected NODE/UUID or NODE/INDEX, as in gpu-1/GPU-6272f32c or gpu-1/0")
+        found.append((node, card))
+    return found
 
 
 @asynccontextmanager
-async def _opened(target: Target) -> AsyncIterator[Cluster]:
+async def opened(target: Target) -> AsyncIterator[Cluster]:
+    """Connect to the cluster. Raises CommandError, also for a request within that fails."""
     run = None if target.live else runfile.find(target.run)
     if run is not None and run.cluster:
         async with connected(run) as local:
@@ -89,7 +94,9 @@ async def _opened(target: Target) -> AsyncIterator[Cluster]:
 
     context = target.context or (run.target.partition(":")[2] if run is not None else "")
     try:
-        async with asyncio.timeout(SECONDS), KubeCluster(target.kubeconfig, context, name="deviceshare") as cluster:
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout(SECONDS):
+                cluster = await stack.enter_async_context(KubeCluster(target.kubeconfig, context, name="deviceshare"))
             yield cluster
     except ClusterError as error:
         raise CommandError(str(error)) from None
@@ -97,21 +104,15 @@ async def _opened(target: Target) -> AsyncIterator[Cluster]:
         raise CommandError(f"the API server did not answer within {SECONDS:g} s") from None
 
 
-async def _change(cluster: Cluster, node: str, card: str, wanted: Change) -> str:
+async def change_card(cluster: Cluster, node: str, card: str, wanted: Change) -> str:
+    """Change the cordon of a card and return what was done. Raises CommandError, ClusterError."""
     for _ in range(ATTEMPTS):
-        found = await cluster.get("Node", "", node)
-        if found is None:
-            raise CommandError(f'nodes "{node}" not found')
+        found = await node_of(cluster, node)
         annotations = found["metadata"].get("annotations") or {}
         current = annotations.get(card_cordons.ANNOTATION)
-        try:
-            cordons, problems = card_cordons.read(current or "", f"Node {node}")
-        except FormatError as error:
-            raise CommandError(str(error)) from None
-        if problems:  # What cannot be read would be lost.
-            raise CommandError(str(problems[0]))
-        identity = _identity(found, node, card, cordons, wanted)
-        cards = _cards(found)
+        cordons = _cordons(found)
+        identity = identify(found, card, wanted)
+        cards = cards_of(found)
         # Entries written by hand may name a card by its index.
         _, resolved, unknown = card_cordons.resolve(cordons, cards)
         kept = (*resolved, *(each for each in cordons if each.id in unknown))
@@ -130,8 +131,29 @@ async def _change(cluster: Cluster, node: str, card: str, wanted: Change) -> str
     raise CommandError(f"{node}: the annotation {card_cordons.ANNOTATION} keeps changing: try again")
 
 
-def _cards(node: Object) -> tuple[Card, ...]:
+async def node_of(cluster: Cluster, name: str) -> Object:
+    """Return a Node. Raises CommandError if there is none, ClusterError."""
+    found = await cluster.get("Node", "", name)
+    if found is None:
+        raise CommandError(f'nodes "{name}" not found')
+    return found
+
+
+def cards_of(node: Object) -> tuple[Card, ...]:
+    """Return the cards that a Node lists."""
     return decode_node(msgspec.json.encode(node)).cards
+
+
+def _cordons(node: Object) -> tuple[CardCordon, ...]:
+    """Return the cordons that the annotation has. Raises CommandError: what cannot be read would be lost."""
+    metadata = node["metadata"]
+    try:
+        cordons, problems = card_cordons.of_node(metadata.get("annotations") or {}, f"Node {metadata['name']}")
+    except FormatError as error:
+        raise CommandError(str(error)) from None
+    if problems:
+        raise CommandError(str(problems[0]))
+    return cordons
 
 
 def _check_others(annotations: Mapping[str, str], node: str, identity: str, cards: Sequence[Card]) -> None:
@@ -141,12 +163,12 @@ def _check_others(annotations: Mapping[str, str], node: str, identity: str, card
             raise CommandError(f"{node}/{identity} stays cordoned: the annotation {cordon.by} of the node names it")
 
 
-def _identity(node: Object, name: str, card: str, cordons: Sequence[CardCordon], wanted: Change) -> str:
+def identify(node: Object, card: str, wanted: Change) -> str:
     """Return the id of a card that is named by its id or index. Raises CommandError for an unknown card.
 
     An index that several cards have is an error as well.
     """
-    cards = _cards(node)
+    name, cards = node["metadata"]["name"], cards_of(node)
     _, found, unknown = card_cordons.resolve((CardCordon(card),), cards)
     if len(found) > 1:
         known = ", ".join(each.id for each in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
@@ -154,7 +176,7 @@ def _identity(node: Object, name: str, card: str, cordons: Sequence[CardCordon],
     if found:
         return found[0].id
     # The cards of some families are not in the Node.
-    if not cards or not (unknown and wanted.known_only) or any(each.id == card for each in cordons):
+    if not cards or not (unknown and wanted.known_only) or any(each.id == card for each in _cordons(node)):
         return card
     known = ", ".join(each.id for each in cards[:_SHOWN]) + (", …" if len(cards) > _SHOWN else "")
     raise CommandError(f"node {name} has no card {card}: it has {known}")

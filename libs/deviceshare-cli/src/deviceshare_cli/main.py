@@ -224,7 +224,7 @@ _ContextOption = Annotated[str, typer.Option(metavar="NAME", help="Its context. 
 def _cards_of(arguments: list[str]) -> list[str]:
     """Return the cards after the word ``card``."""
     if arguments[0] not in ("card", "cards", "device", "devices") or len(arguments) < 2:
-        raise typer.BadParameter("expected: card NODE/UUID. For a whole node, use kubectl cordon NODE")
+        raise typer.BadParameter("expected: card NODE/UUID. For a whole node, use kubectl cordon or drain")
     return arguments[1:]
 
 
@@ -251,6 +251,58 @@ def cordon(
     target = module.Target(run, live or bool(kubeconfig or context), kubeconfig, context)
     change = module.cordoning(by or getpass.getuser(), reason, time.time())
     run_and_exit(module.change(target, _cards_of(arguments), change))
+
+
+@app.command()
+def drain(
+    arguments: Annotated[list[str], _KIND],
+    ignore_daemonsets: Annotated[
+        bool, typer.Option("--ignore-daemonsets", help="Leave pods of DaemonSets where they are.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Evict also pods without a controller, which nothing creates again.")
+    ] = False,
+    delete_emptydir_data: Annotated[
+        bool, typer.Option("--delete-emptydir-data", help="Evict also pods with an emptyDir, whose data is lost.")
+    ] = False,
+    grace_period: Annotated[
+        int, typer.Option(metavar="SECONDS", help="The time of each pod to end; negative: its own.")
+    ] = -1,
+    timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="End with status 1 after this time, such as 5m; 0s: never.")
+    ] = "0s",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Ask the API server which pods would be evicted, and change nothing.")
+    ] = False,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for all who look at the card.")] = "",
+    by: Annotated[str, typer.Option(metavar="NAME", help="Who. [default: the user of this process]")] = "",
+    live: _LiveOption = False,
+    kubeconfig: _KubeconfigOption = "",
+    context: _ContextOption = "",
+    run: RunOption = None,
+) -> None:
+    """Cordon cards and evict all pods that have a share of them, as `kubectl drain` does with a node.
+
+    Pods go by the Eviction API, as their PodDisruptionBudgets allow; what these do not allow is tried again. Priorities
+    and volcano.sh/preemptable do not protect a pod. The cards stay cordoned: `deviceshare uncordon card`.
+    """
+    import getpass
+    import time
+
+    from deviceshare.conf import seconds_of
+
+    from deviceshare_cli import cordon as module
+    from deviceshare_cli import drain as draining
+
+    seconds = seconds_of(timeout)
+    if seconds is None:
+        raise typer.BadParameter(f"--timeout {timeout}: expected a duration such as 90s or 5m")
+    options = draining.Options(
+        ignore_daemonsets, force, delete_emptydir_data, None if grace_period < 0 else grace_period, seconds, dry_run
+    )
+    target = module.Target(run, live or bool(kubeconfig or context), kubeconfig, context)
+    change = module.cordoning(by or getpass.getuser(), reason, time.time())
+    run_and_exit(draining.drain(target, _cards_of(arguments), change, options))
 
 
 @app.command()

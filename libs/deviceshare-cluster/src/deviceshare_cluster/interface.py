@@ -268,10 +268,13 @@ class Cluster(Protocol):
         """
         ...
 
-    async def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool = False) -> EvictAnswer:
-        """Request that a pod is deleted with its grace period if it has this uid and PodDisruptionBudgets allow it.
+    async def evict(
+        self, namespace: str, name: str, uid: str, *, dry_run: bool = False, grace: int | None = None
+    ) -> EvictAnswer:
+        """Request that a pod is deleted if it has this uid and PodDisruptionBudgets allow it.
 
-        ``dry_run``: nothing is written; the answer is :attr:`EvictState.MAY_GO` in place of :attr:`EvictState.DONE`.
+        ``grace``: its grace period in seconds, None for its own. ``dry_run``: nothing is written; the answer is
+        :attr:`EvictState.MAY_GO` in place of :attr:`EvictState.DONE`.
         A refusal of the API server is no error. After a transient error the pod may be evicted; evict again, which
         answers ``EvictState.DONE`` or ``EvictState.GONE`` then.
 

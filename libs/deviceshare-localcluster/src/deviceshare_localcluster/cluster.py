@@ -105,9 +105,11 @@ class LocalCluster(Patching, Writer):
         await self._store.update(named_key("Pod", namespace, name), bound)
         return answer
 
-    async def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool = False) -> EvictAnswer:
+    async def evict(
+        self, namespace: str, name: str, uid: str, *, dry_run: bool = False, grace: int | None = None
+    ) -> EvictAnswer:
         """Evict a pod, as its budget allows. Raises ClusterError."""
-        return await self.pods.evict(named_key("Pod", namespace, name), uid, dry_run=dry_run)
+        return await self.pods.evict(named_key("Pod", namespace, name), uid, dry_run=dry_run, grace=grace)
 
     async def run_stage(self, key: Key, uid: str, now: float) -> bool:
         """Let a pod with this uid enter its next stage if its time has come (``now``, unix seconds).

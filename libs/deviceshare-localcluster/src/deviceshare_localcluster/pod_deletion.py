@@ -65,7 +65,7 @@ class PodDeletion:
         """End a terminating pod with this uid; return whether there was one. Raises ClusterError."""
         return await self._store.delete(key, lambda pod: pod["metadata"]["uid"] == uid and is_terminating(pod))
 
-    async def evict(self, key: Key, uid: str, *, dry_run: bool) -> EvictAnswer:
+    async def evict(self, key: Key, uid: str, *, dry_run: bool, grace: int | None = None) -> EvictAnswer:
         """See :meth:`deviceshare_cluster.interface.Cluster.evict`."""
         pod = await self._store.get(key)
         if pod is None or pod["metadata"]["uid"] != uid:
@@ -74,7 +74,7 @@ class PodDeletion:
             return EvictAnswer(EvictState.BLOCKED, reason)
         if dry_run:
             return EvictAnswer(EvictState.MAY_GO)
-        found = await self.delete(key, uid=uid, evicted=True)
+        found = await self.delete(key, grace=grace, uid=uid, evicted=True)
         return EvictAnswer(EvictState.DONE if found else EvictState.GONE)
 
     async def _spend(self, pod: Object, *, dry_run: bool) -> str:

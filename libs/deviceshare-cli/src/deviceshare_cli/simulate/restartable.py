@@ -114,6 +114,13 @@ def obstacle_to_recreate(fact: PodFact, obj: Object | None) -> str:
     return NO_CONTROLLER if owner is None else ""
 
 
+def empty_dirs(obj: Object) -> list[str]:
+    """Return the names of the volumes of a pod whose data is lost with it."""
+    pod = _decoded(obj)
+    volumes = (pod.spec.volumes or ()) if pod is not None else ()
+    return [each.name or "" for each in volumes if each.empty_dir is not None]
+
+
 def _decoded(obj: Object | None) -> _Pod | None:
     try:
         return None if obj is None else msgspec.convert(obj, _Pod)

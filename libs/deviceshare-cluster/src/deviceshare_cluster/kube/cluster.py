@@ -163,13 +163,17 @@ class KubeCluster(Patching):
             return why_not_bound(pod, uid, revision) or Binding(BindState.REFUSED, reason=str(refusal))
         return Binding(BindState.BOUND, node, annotations)
 
-    async def evict(self, namespace: str, name: str, uid: str, *, dry_run: bool = False) -> EvictAnswer:
+    async def evict(
+        self, namespace: str, name: str, uid: str, *, dry_run: bool = False, grace: int | None = None
+    ) -> EvictAnswer:
         """Evict a pod: the API server counts the PodDisruptionBudgets, then deletes the pod.
 
         It takes the uid as a precondition only after the budgets, so that after a refusal the pod is read. Raises
         ClusterError.
         """
-        options = {"preconditions": {"uid": uid}} | ({"dryRun": ["All"]} if dry_run else {})
+        options: Object = {"preconditions": {"uid": uid}} | ({"dryRun": ["All"]} if dry_run else {})
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",

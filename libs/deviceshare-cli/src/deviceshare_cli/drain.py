@@ -1,0 +1,233 @@
+"""``deviceshare drain card``: cordon cards and evict their pods, as ``kubectl drain`` does with a node.
+
+The pods are read from the API server alone: those bound to the node whose annotations name the card. Source of the
+rules which pods are evicted: Kubernetes staging/src/k8s.io/kubectl/pkg/drain (filters.go, drain.go). Differences: a pod
+of a DaemonSet that does not exist counts as one of it; the pause after a refusal grows; pods are read again at the end,
+since some may have been bound while the card was being cordoned.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from typing import NamedTuple
+
+import msgspec
+from deviceshare.model import Backoff, InputError, PodFact, PodUid
+from deviceshare.objects import decode_disruption_budget, decode_pod
+from deviceshare_bus.runtime.plugins import load_families
+from deviceshare_cluster.interface import Cluster, ClusterError, EvictState, Object
+
+from deviceshare_cli.cordon import Change, Target, cards_of, change_card, identify, node_of, opened, parse_cards
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.simulate.restartable import DAEMON_SET, NO_CONTROLLER, STATIC, empty_dirs, obstacle_to_recreate
+
+RETRY = Backoff(1.0, 15.0)
+"""Seconds until an eviction is requested again that a budget does not allow, or that failed."""
+POLL_SECONDS = 1.0
+"""Seconds between two looks whether a pod is gone, as by kubectl."""
+MAX_ROUNDS = 10
+"""How often the pods of the cards are read, if others come meanwhile."""
+TERMINATING = "terminating"
+
+Card = tuple[str, str]
+"""Node and id."""
+
+
+class Options(NamedTuple):
+    """The options of kubectl drain. ``timeout`` in seconds, 0 for none; ``grace``: None for that of each pod."""
+
+    ignore_daemonsets: bool = False
+    force: bool = False
+    delete_emptydir_data: bool = False
+    grace: int | None = None
+    timeout: float = 0.0
+    dry_run: bool = False
+
+
+class PodOnCard(NamedTuple):
+    """A pod that has a share of one of the cards."""
+
+    fact: PodFact
+    obj: Object
+
+
+async def drain(target: Target, names: Sequence[str], cordoning: Change, options: Options) -> int:
+    """Cordon cards, given as NODE/ID or NODE/INDEX, and evict their pods; return the exit status.
+
+    Raises CommandError.
+    """
+    cards = parse_cards(names)
+    load_families()
+    async with opened(target) as cluster:
+        return await drain_cards(cluster, cards, cordoning, options)
+
+
+async def drain_cards(cluster: Cluster, cards: Sequence[Card], cordoning: Change, options: Options) -> int:
+    """See :func:`drain`. Raises CommandError, ClusterError."""
+    found = list(dict.fromkeys([(node, await _card(cluster, node, card, cordoning)) for node, card in cards]))
+    for node, card in found:
+        dry = f"{node}/{card} cordoned (dry run)"
+        _show(dry if options.dry_run else await change_card(cluster, node, card, cordoning))
+    eviction = _Eviction(cluster, options)
+    try:
+        async with asyncio.timeout(options.timeout or None):
+            await eviction.of_cards(found)
+    except TimeoutError:
+        eviction.failures.append(f"the timeout of {options.timeout:g} s is over")
+    titles = ", ".join(f"{node}/{card}" for node, card in found)
+    failures = [*eviction.failures, *(f"pod {ref} is still there: {why}" for ref, why in eviction.pending.items())]
+    for line in failures:
+        to_stderr(f"error: {line}")
+    done = f"{len(eviction.evicted)} pod{'' if len(eviction.evicted) == 1 else 's'} evicted"
+    done += f", {len(eviction.ignored)} ignored" if eviction.ignored else ""
+    dry_run = " (dry run)" if options.dry_run else ""
+    if failures:
+        to_stderr(f"error: {titles} not drained: {done}{dry_run}")
+    else:
+        _show(f"{titles} drained: {done}{dry_run}")
+    return int(bool(failures))
+
+
+async def _card(cluster: Cluster, node: str, card: str, cordoning: Change) -> str:
+    """Return the id of a card. Raises CommandError, ClusterError."""
+    obj = await node_of(cluster, node)
+    found = identify(obj, card, cordoning)
+    if card.isdecimal() and not any(each.id == found for each in cards_of(obj)):
+        raise CommandError(f"{node}/{card}: node {node} does not list its cards by index: name the card by its id")
+    return found
+
+
+class _Eviction:
+    """The evictions of the pods of some cards."""
+
+    def __init__(self, cluster: Cluster, options: Options) -> None:
+        self._cluster, self._options = cluster, options
+        self.evicted: set[PodUid] = set()
+        self.ignored: set[PodUid] = set()
+        self.failures: list[str] = []
+        """Why pods were not evicted."""
+        self.pending: dict[str, str] = {}
+        """The pods that are not gone yet, and why, by namespace and name."""
+
+    async def of_cards(self, cards: Sequence[Card]) -> None:
+        """Evict the pods of cards until none is left, or some were not evicted. Raises ClusterError."""
+        for _ in range(MAX_ROUNDS):
+            pods = [each for each in await self._pods(cards) if each.fact.uid not in self.evicted | self.ignored]
+            self.failures += [line for each in pods for line in self._refusals(each)]
+            pods = [each for each in pods if each.fact.uid not in self.ignored]
+            if self.failures or not pods:
+                return
+            await asyncio.gather(*(self._evict(each.fact) for each in pods))
+            if self._options.dry_run or self.failures:
+                return
+        self.failures.append(f"pods were bound to the cards {MAX_ROUNDS} times after others had gone")
+
+    async def _pods(self, cards: Sequence[Card]) -> list[PodOnCard]:
+        """Return the pods that have a share of one of the cards, in the order of their names."""
+        found = []
+        nodes = {node for node, _ in cards}
+        for obj in await self._cluster.list("Pod"):
+            if (obj.get("spec") or {}).get("nodeName") not in nodes:
+                continue
+            fact = decode_pod(msgspec.json.encode(obj))
+            devices = (device.id for grant in fact.held for device in grant.devices)
+            if not fact.ended and any((fact.node, device) in cards for device in devices):
+                found.append(PodOnCard(fact, obj))
+        return sorted(found, key=lambda each: each.fact.ref)
+
+    def _refusals(self, pod: PodOnCard) -> list[str]:
+        """Return why a pod is not evicted; it is noted if it is to be left where it is."""
+        fact, options, owners = pod.fact, self._options, "metadata.ownerReferences"
+        obstacle = obstacle_to_recreate(fact, pod.obj)
+        if obstacle == STATIC:
+            return self._ignore(fact, "a static pod of the kubelet")
+        if obstacle == DAEMON_SET:
+            if options.ignore_daemonsets:
+                return self._ignore(fact, "a pod of a DaemonSet")
+            return [f"pod {fact.ref}: {owners}: a DaemonSet would create it again: --ignore-daemonsets leaves it there"]
+        lines = []
+        if obstacle == NO_CONTROLLER:
+            if options.force:
+                to_stderr(f"Warning: pod {fact.ref} is evicted, though no controller creates it again")
+            else:
+                lines.append(f"pod {fact.ref}: {owners}: no controller creates it again: --force evicts it")
+        if (volumes := empty_dirs(pod.obj)) and not options.delete_emptydir_data:
+            field = f"spec.volumes[{volumes[0]}].emptyDir"
+            lines.append(f"pod {fact.ref}: {field}: its data would be lost: --delete-emptydir-data evicts it")
+        return lines
+
+    def _ignore(self, fact: PodFact, what: str) -> list[str]:
+        self.ignored.add(fact.uid)
+        to_stderr(f"Warning: ignoring pod {fact.ref}, {what}: it keeps the card")
+        return []
+
+    async def _evict(self, pod: PodFact) -> None:
+        """Evict a pod and wait until it is gone, or note why it is not evicted."""
+        dry_run = " (dry run)" if self._options.dry_run else ""
+        _show(f"evicting pod {pod.ref}{dry_run}")
+        if await self._repeat(pod, self._request) and (dry_run or await self._repeat(pod, self._wait)):
+            self.evicted.add(pod.uid)
+            _show(f"pod {pod.ref} evicted{dry_run}")
+        self.pending.pop(pod.ref, None)
+
+    async def _repeat(self, pod: PodFact, attempt: Callable[[PodFact], Awaitable[str]]) -> bool:
+        """Repeat an attempt until it returns '' and not why it is to be repeated; return False if it fails for good."""
+        for number in count():
+            final = self._options.dry_run
+            try:
+                why = await attempt(pod)
+            except ClusterError as error:
+                why, final = f"not evicted: {error}", final or error.final
+            if not why:
+                break
+            if final:
+                self.failures.append(f"pod {pod.ref} {why}")
+                return False
+            self.pending[pod.ref] = why
+            pause = POLL_SECONDS
+            if why != TERMINATING:
+                pause = RETRY.delay(number)
+                _show(f"{pod.ref} {why}; retry in {pause:g} s")
+            await asyncio.sleep(pause)
+        return True
+
+    async def _request(self, pod: PodFact) -> str:
+        """Request an eviction; return which budget does not allow it, '' if it is done. Raises ClusterError."""
+        dry_run, grace = self._options.dry_run, self._options.grace
+        answer = await self._cluster.evict(pod.namespace, pod.name, pod.uid, dry_run=dry_run, grace=grace)
+        if answer.state is EvictState.REFUSED:
+            raise ClusterError(answer.reason, final=True)
+        if answer.state is EvictState.BLOCKED:
+            return f"blocked by {await self._budget(pod) or f'a PodDisruptionBudget: {answer.reason}'}"
+        return ""
+
+    async def _wait(self, pod: PodFact) -> str:
+        """Return :data:`TERMINATING` if a pod is still there. Raises ClusterError."""
+        found = await self._cluster.get("Pod", pod.namespace, pod.name)
+        return TERMINATING if found is not None and found["metadata"].get("uid") == pod.uid else ""
+
+    async def _budget(self, pod: PodFact) -> str:
+        """Return the budget that allows no eviction of a pod, '' if it cannot be said."""
+        try:
+            budgets = await self._cluster.list("PodDisruptionBudget")
+        except ClusterError:
+            return ""
+        found = [each for each in budgets if _selects(each, pod)]
+        status = (found[0].get("status") or {}) if len(found) == 1 else {}
+        if status.get("disruptionsAllowed") != 0:
+            return ""
+        most = max(0, status.get("expectedPods", 0) - status.get("desiredHealthy", 0))
+        return f"PodDisruptionBudget {found[0]['metadata']['name']}: 0 of {most} allowed"
+
+
+def _selects(budget: Object, pod: PodFact) -> bool:
+    try:
+        return decode_disruption_budget(msgspec.json.encode(budget)).selects(pod)
+    except InputError:
+        return False
+
+
+def _show(line: str) -> None:
+    """Print a line at once, although others follow much later."""
+    print(line, flush=True)

@@ -1,0 +1,104 @@
+"""`deviceshare drain card` on a running system: pods are placed elsewhere, and the pods of a card are those shown."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deviceshare_bus.runtime.plugins import load_families
+from deviceshare_cli import cordon
+from deviceshare_cli.drain import Options, drain_cards
+from deviceshare_localcluster import LocalCluster
+from support.card_objects import node, waiting
+from support.up_commands import EXAMPLES, UpSystem, running_up
+
+pytestmark = pytest.mark.system
+SECONDS = 60
+
+
+def deployment(replicas: int) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": waiting("", 6000)["spec"]}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def budget(most: int) -> dict[str, Any]:
+    spec = {"maxUnavailable": most, "selector": {"matchLabels": {"app": "web"}}}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
+
+
+def cards(system: UpSystem) -> dict[str, str]:
+    """Return the card of each placed pod."""
+    found = json.loads(system.out("get", "pods", "-o", "json"))["items"]
+    return {each["name"]: each["devices"][0]["id"] for each in found if each["node"] and each["devices"]}
+
+
+def until(true: Callable[[], bool], what: Callable[[], object]) -> None:
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end, what()
+        time.sleep(0.1)
+
+
+def test_the_pods_of_a_drained_card_are_placed_elsewhere(tmp_path: Path) -> None:
+    system = UpSystem(tmp_path)
+    (tmp_path / "manifests").mkdir()
+    objects = [node("a"), node("b"), node("c"), deployment(2), budget(0)]
+    (tmp_path / "manifests" / "all.json").write_text(json.dumps(objects))
+    with running_up(system, "--cluster", f"local:{tmp_path / 'manifests'}"):
+        until(lambda: len(cards(system)) == 2, lambda: cards(system))
+        before = cards(system)
+        name, card = next(iter(before.items()))
+        where = f"{card.partition('-')[0]}/0"
+        late = system.command("drain", "card", where, "--timeout", "500ms", "--reason", "fan")
+        assert late.returncode == 1, late.stdout
+        assert f"default/{name} blocked by PodDisruptionBudget b: 0 of 0 allowed; retry in 1 s" in late.stdout
+        assert f"error: pod default/{name} is still there: blocked by PodDisruptionBudget b" in late.stderr
+        assert cards(system) == before
+        assert system.command("apply", "-f", "-", stdin=json.dumps(budget(1))).returncode == 0
+        done = system.command("drain", "card", where, "--timeout", "1m")
+        assert (done.returncode, done.stderr) == (0, ""), done
+        assert done.stdout.splitlines()[-2:] == [
+            f"pod default/{name} evicted",
+            f"{card.partition('-')[0]}/{card} drained: 1 pod evicted",
+        ]
+        (other,) = before.keys() - {name}
+        (third,) = {"a-0", "b-0", "c-0"} - set(before.values())
+        until(lambda: set(cards(system).values()) == {before[other], third}, lambda: cards(system))
+        wrong = system.command("drain", "card", where, "--timeout", "soon")
+        assert wrong.returncode == 2
+        wrong_usage = " ".join(wrong.stderr.replace("│", "").split())
+        assert "--timeout soon: expected a duration such as 90s or 5m" in wrong_usage
+
+
+def test_the_pods_of_a_card_are_those_that_the_page_shows(tmp_path: Path) -> None:
+    """Cards of all families in the examples, MIG cards and partitioned NPUs among them."""
+    system = UpSystem(tmp_path)
+
+    async def found(url: str, devices: list[Any]) -> dict[str, list[str]]:
+        pods = {}
+        async with LocalCluster(url, name="test") as cluster:
+            for each in devices:
+                output = StringIO()
+                with redirect_stdout(output), redirect_stderr(output):
+                    options = Options(force=True, delete_emptydir_data=True, dry_run=True)
+                    card = (each["node"], each["id"])
+                    await drain_cards(cluster, [card], cordon.cordoning("", "", 0.0), options)
+                lines = [line for line in output.getvalue().splitlines() if line.startswith("evicting pod ")]
+                pods["/".join(card)] = sorted(line.split()[2] for line in lines)
+        return pods
+
+    with running_up(system, "--cluster", f"local:{EXAMPLES}"):
+        load_families()
+        run = json.loads((tmp_path / "run" / "run.json").read_text())
+        devices = json.loads(system.out("get", "devices", "-o", "json"))["items"]
+        held = asyncio.run(found(run["cluster"], devices))
+        expected = {f"{each['node']}/{each['id']}": sorted(each["pods"]) for each in devices}
+        assert held == expected
+        modes = {each["mode"] for each in devices if each["pods"]}
+        assert modes == {"gpu-share", "hami-core", "hami-gpu", "mig", "mindcluster", "mps"}

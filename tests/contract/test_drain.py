@@ -1,0 +1,277 @@
+"""`deviceshare drain card` in every kind of cluster: which pods go, by the Eviction API, and what is left.
+
+No kubelet runs: on the real API server the tests end terminating pods.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from deviceshare.model import Backoff
+from deviceshare.objects import decode_node
+from deviceshare_cli import cordon, drain
+from deviceshare_cli.drain import Options, drain_cards
+from deviceshare_cli.errors import CommandError
+from deviceshare_cluster.interface import ClusterError, EvictAnswer, EvictState
+
+REGISTER = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-core:GPU-M,7,40960,NVIDIA-A100,true,mig:"
+CORDONING = cordon.cordoning("alice", "fan", 1_700_000_000.0)
+
+
+@pytest.fixture(autouse=True)
+async def _no_pauses(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    monkeypatch.setattr(drain, "RETRY", Backoff(0.01, 0.02))
+    monkeypatch.setattr(drain, "POLL_SECONDS", 0.01)
+    labels = {"volcano.sh/node-vgpu-register": REGISTER}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    for name in ("gpu-1", "gpu-2"):
+        metadata = {"name": name, "annotations": labels}
+        await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": ready})
+    task = asyncio.create_task(_kubelet(cluster))
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def _kubelet(cluster: Any) -> None:
+    """End pods that are terminating, as long as they are not to stay."""
+    while True:
+        for pod in await cluster.list("Pod"):
+            metadata = pod["metadata"]
+            if "deletionTimestamp" in metadata and "stays" not in metadata["name"]:
+                await cluster.delete("Pod", metadata["namespace"], metadata["name"])
+        await asyncio.sleep(0.02)
+
+
+def pod(name: str, *cards: str, owner: str = "ReplicaSet", node: str = "gpu-1", **spec: Any) -> dict[str, Any]:
+    held = "".join(f"{card},NVIDIA,1000,10:" for card in cards)
+    limits = {"volcano.sh/vgpu-number": str(len(cards)), "volcano.sh/vgpu-memory": "1000"}
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "labels": {"app": name.partition("-")[0]}}
+    metadata["annotations"] = {"volcano.sh/vgpu-ids-new": f"{held};", "volcano.sh/preemptable": "false"}
+    if owner:
+        metadata["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "o", "controller": True}
+        ]
+    container = {"name": "c", "image": "busybox", "resources": {"limits": limits}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"schedulerName": "volcano", "containers": [container], "nodeName": node, **spec},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+async def budget(cluster: Any, app: str, expected: int) -> None:
+    status = {"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}
+    await cluster.create(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "b", "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+            "status": {**status, "expectedPods": expected},
+        }
+    )
+
+
+async def names(cluster: Any) -> list[str]:
+    return sorted(each["metadata"]["name"] for each in await cluster.list("Pod"))
+
+
+async def cordoned(cluster: Any) -> list[str]:
+    node = decode_node(json.dumps(await cluster.get("Node", "", "gpu-1")).encode())
+    return [each.id for each in node.cordons]
+
+
+async def run(cluster: Any, *cards: str, **options: Any) -> int:
+    async with asyncio.timeout(60):
+        return await drain_cards(cluster, cordon.parse_cards(cards), CORDONING, Options(**options))
+
+
+async def test_all_pods_with_a_share_of_the_card_go_and_no_others(
+    cluster: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for each in (
+        pod("a", "GPU-0"),
+        pod("both", "GPU-0", "GPU-1"),
+        pod("other-card", "GPU-1"),
+        pod("other-node", "GPU-0", node="gpu-2"),
+        {**pod("ended", "GPU-0"), "status": {"phase": "Succeeded"}},
+    ):
+        await cluster.create(each)
+    assert await run(cluster, "gpu-1/0") == 0
+    assert await names(cluster) == ["ended", "other-card", "other-node"]
+    assert await cordoned(cluster) == ["GPU-0"]
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert lines[:3] == ["gpu-1/GPU-0 cordoned", "evicting pod default/a", "evicting pod default/both"]
+    assert sorted(lines[3:5]) == ["pod default/a evicted", "pod default/both evicted"]
+    assert lines[5:] == ["gpu-1/GPU-0 drained: 2 pods evicted"]
+
+
+async def test_pods_with_instances_of_a_mig_card_go(cluster: Any) -> None:
+    await cluster.create(pod("instance", "GPU-M[0-0]"))
+    await cluster.create(pod("a", "GPU-0"))
+    assert await run(cluster, "gpu-1/GPU-M", "gpu-1/GPU-1") == 0
+    assert await names(cluster) == ["a"]
+    assert await cordoned(cluster) == ["GPU-1", "GPU-M"]
+
+
+async def test_as_by_kubectl_some_pods_need_an_option(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    cache = {"volumes": [{"name": "cache", "emptyDir": {}}]}
+    for each in (
+        pod("daemon", "GPU-0", owner="DaemonSet"),
+        pod("bare", "GPU-0", owner=""),
+        pod("cache", "GPU-0", **cache),
+        pod("a", "GPU-0"),
+    ):
+        await cluster.create(each)
+    before = await names(cluster)
+    assert await run(cluster, "gpu-1/GPU-0") == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "error: pod default/bare: metadata.ownerReferences: no controller creates it again: --force evicts it",
+        "error: pod default/cache: spec.volumes[cache].emptyDir: its data would be lost: "
+        "--delete-emptydir-data evicts it",
+        "error: pod default/daemon: metadata.ownerReferences: a DaemonSet would create it again: "
+        "--ignore-daemonsets leaves it there",
+        "error: gpu-1/GPU-0 not drained: 0 pods evicted",
+    ]
+    assert await names(cluster) == before
+    assert await cordoned(cluster) == ["GPU-0"], "as kubectl, which cordons first"
+    options = {"ignore_daemonsets": True, "force": True, "delete_emptydir_data": True}
+    assert await run(cluster, "gpu-1/GPU-0", **options) == 0
+    assert await names(cluster) == ["daemon"]
+    out, err = capsys.readouterr()
+    assert out.endswith("gpu-1/GPU-0 drained: 3 pods evicted, 1 ignored\n")
+    assert err.splitlines() == [
+        "Warning: pod default/bare is evicted, though no controller creates it again",
+        "Warning: ignoring pod default/daemon, a pod of a DaemonSet: it keeps the card",
+    ]
+
+
+async def test_an_eviction_waits_for_the_budget(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    await cluster.create(pod("web-0", "GPU-0"))
+    await budget(cluster, "web", expected=2)
+    task = asyncio.create_task(run(cluster, "gpu-1/GPU-0"))
+    out = ""
+    async with asyncio.timeout(60):
+        while "retry in 0.02 s" not in out:
+            out += capsys.readouterr().out
+            await asyncio.sleep(0.01)
+    assert "default/web-0 blocked by PodDisruptionBudget b: 0 of 1 allowed; retry in 0.01 s" in out
+    assert await names(cluster) == ["web-0"]
+    await cluster.delete("PodDisruptionBudget", "default", "b")
+    assert await task == 0
+    assert await names(cluster) == []
+
+
+async def test_the_timeout_names_the_pods_that_are_left(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    await cluster.create(pod("web-0", "GPU-0"))
+    await cluster.create(pod("a", "GPU-0"))
+    await budget(cluster, "web", expected=1)
+    assert await run(cluster, "gpu-1/GPU-0", timeout=1.0) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "error: the timeout of 1 s is over",
+        "error: pod default/web-0 is still there: blocked by PodDisruptionBudget b: 0 of 0 allowed",
+        "error: gpu-1/GPU-0 not drained: 1 pod evicted",
+    ]
+    assert await names(cluster) == ["web-0"]
+
+
+async def test_a_pod_that_does_not_end_is_waited_for(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    stays = pod("stays", "GPU-0", terminationGracePeriodSeconds=3600)
+    stays["metadata"]["annotations"]["pod-delete.stage.kwok.x-k8s.io/delay"] = "1h"
+    await cluster.create(stays)
+    assert await run(cluster, "gpu-1/GPU-0", timeout=0.5, grace=1800) == 1
+    assert "error: pod default/stays is still there: terminating" in capsys.readouterr().err
+    (left,) = await cluster.list("Pod")
+    assert left["metadata"]["deletionGracePeriodSeconds"] == 1800
+
+
+async def test_a_dry_run_asks_and_changes_nothing(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    await cluster.create(pod("a", "GPU-0"))
+    assert await run(cluster, "gpu-1/GPU-0", dry_run=True) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "gpu-1/GPU-0 cordoned (dry run)",
+        "evicting pod default/a (dry run)",
+        "pod default/a evicted (dry run)",
+        "gpu-1/GPU-0 drained: 1 pod evicted (dry run)",
+    ]
+    await cluster.create(pod("web-0", "GPU-0"))
+    await budget(cluster, "web", expected=1)
+    assert await run(cluster, "gpu-1/GPU-0", dry_run=True) == 1
+    error = "error: pod default/web-0 blocked by PodDisruptionBudget b: 0 of 0 allowed"
+    assert error in capsys.readouterr().err
+    assert await names(cluster) == ["a", "web-0"]
+    assert await cordoned(cluster) == []
+    assert not any("deletionTimestamp" in each["metadata"] for each in await cluster.list("Pod"))
+
+
+async def test_a_pod_that_is_bound_meanwhile_goes_as_well(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    await cluster.create(pod("first", "GPU-0"))
+    evict = cluster.evict
+
+    async def racing(namespace: str, name: str, uid: str, **options: Any) -> EvictAnswer:
+        if name == "first":
+            await cluster.create(pod("second", "GPU-0"))
+        answer: EvictAnswer = await evict(namespace, name, uid, **options)
+        return answer
+
+    monkeypatch.setattr(cluster, "evict", racing)
+    assert await run(cluster, "gpu-1/GPU-0") == 0
+    assert await names(cluster) == []
+
+
+async def test_a_pod_that_the_api_server_refuses_to_evict_fails_alone(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await cluster.create(pod("a", "GPU-0"))
+    await cluster.create(pod("b", "GPU-0"))
+    evict = cluster.evict
+
+    async def with_refusal(namespace: str, name: str, uid: str, **options: Any) -> EvictAnswer:
+        if name == "a":
+            return EvictAnswer(EvictState.REFUSED, "forbidden")
+        answer: EvictAnswer = await evict(namespace, name, uid, **options)
+        return answer
+
+    monkeypatch.setattr(cluster, "evict", with_refusal)
+    assert await run(cluster, "gpu-1/GPU-0") == 1
+    assert await names(cluster) == ["a"]
+    assert capsys.readouterr().err.splitlines() == [
+        "error: pod default/a not evicted: forbidden",
+        "error: gpu-1/GPU-0 not drained: 1 pod evicted",
+    ]
+
+
+async def test_after_the_timeout_earlier_refusals_are_named_as_well(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await cluster.create(pod("a", "GPU-0"))
+    await cluster.create(pod("b", "GPU-0"))
+
+    async def failing(namespace: str, name: str, uid: str, **options: Any) -> EvictAnswer:
+        raise ClusterError("no connection" if name == "a" else "not allowed", final=name == "b")
+
+    monkeypatch.setattr(cluster, "evict", failing)
+    assert await run(cluster, "gpu-1/GPU-0", timeout=0.5) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "error: pod default/b not evicted: not allowed",
+        "error: the timeout of 0.5 s is over",
+        "error: pod default/a is still there: not evicted: no connection",
+        "error: gpu-1/GPU-0 not drained: 0 pods evicted",
+    ]
+
+
+async def test_unknown_cards_and_nodes_are_errors(cluster: Any) -> None:
+    for card, message in (("gone/0", 'nodes "gone" not found'), ("gpu-1/GPU-9", "gpu-1 has no card GPU-9: it has")):
+        with pytest.raises(CommandError, match=message):
+            await run(cluster, "gpu-1/GPU-0", card)
+    assert await cordoned(cluster) == []
+    await cluster.annotate("Node", "", "gpu-2", {"volcano.sh/node-vgpu-register": None})
+    with pytest.raises(CommandError, match="gpu-2/0: node gpu-2 does not list its cards by index"):
+        await run(cluster, "gpu-2/0")
