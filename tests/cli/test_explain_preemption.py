@@ -1,6 +1,7 @@
 """`deviceshare explain pod NAME --preempt`: the victims are those of the search, and nothing changes."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from deviceshare_lab.clusters import objects
 from support.builders import node as make_node
 from support.card_objects import node, placed, snapshot, waiting
 from support.preemption_scene import NOW, PreemptionScene, conf, cpu
+from support.up_commands import UpSystem, running_up
 from support.whole_state import whole_state
 from typer.testing import CliRunner, Result
 
@@ -99,6 +101,44 @@ def test_a_pod_that_does_not_wait_or_exist_is_an_error(explain) -> None:
     assert (missing.exit_code, missing.stderr) == (1, 'Error from server (NotFound): pods "absent" not found\n')
     with pytest.raises(CommandError, match='the server doesn\'t have a resource type "node"'):
         raise CliRunner().invoke(app, ["explain", "node", "a", "--preempt"]).exception
+
+
+def admitted(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with a PriorityClass, from which admission copies the priority."""
+    if obj["kind"] != "Pod":
+        return obj
+    spec = {name: value for name, value in obj["spec"].items() if name != "priority"}
+    return {**obj, "spec": spec | {"priorityClassName": f"class-{obj['spec']['priority']}"}}
+
+
+@pytest.mark.system
+def test_a_running_system_with_the_action_does_what_was_said_without_it(tmp_path: Path) -> None:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    classes = [objects.priority_class(f"class-{value}", value) for value in (0, 1, 7, 100)]
+    (manifests / "all.json").write_text(json.dumps([*classes, *map(admitted, CLUSTER)]))
+
+    def system(name: str, *actions: str) -> tuple[UpSystem, tuple[str, ...]]:
+        (tmp_path / name).mkdir()
+        conf = tmp_path / name / "conf"
+        conf.write_text(objects.conf({"VGPUEnable": "true"}, plugins=PLUGINS, actions=("allocate", *actions)))
+        return UpSystem(tmp_path / name), ("--cluster", f"local:{manifests}", "--conf", str(conf))
+
+    without, options = system("without")
+    with running_up(without, *options):
+        said = json.loads(without.out("explain", "pod", "new", "--preempt", "-o", "json"))
+    assert (said["configured"], said["count"]) == (False, 1)
+    preempting, options = system("with", "preempt")
+    with running_up(preempting, *options):
+        until = time.monotonic() + 60
+        while True:
+            pods = {each["name"]: each for each in json.loads(preempting.out("get", "pods", "-o", "json"))["items"]}
+            if pods["new"]["node"] and pods["new"]["state"] == "Bound":
+                break
+            assert time.monotonic() < until, pods
+        assert {each["name"] for each in said["victims"]} == {"a1", "a2", "b1"} - pods.keys()
+        (placed_then,) = said["placed"]
+        assert (pods["new"]["node"], pods["new"]["devices"]) == (placed_then["node"], placed_then["devices"])
 
 
 @pytest.mark.parametrize("actions", ["allocate", "allocate, preempt"])
