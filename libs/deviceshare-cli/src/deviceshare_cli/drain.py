@@ -30,7 +30,7 @@ MAX_ROUNDS = 10
 """How often the pods of the cards are read, if others come meanwhile."""
 TERMINATING = "terminating"
 
-Card = tuple[str, str]
+CardName = tuple[str, str]
 """Node and id."""
 
 
@@ -63,24 +63,24 @@ async def drain(target: Target, names: Sequence[str], cordoning: Change, options
         return await drain_cards(cluster, cards, cordoning, options)
 
 
-async def drain_cards(cluster: Cluster, cards: Sequence[Card], cordoning: Change, options: Options) -> int:
+async def drain_cards(cluster: Cluster, cards: Sequence[CardName], cordoning: Change, options: Options) -> int:
     """See :func:`drain`. Raises CommandError, ClusterError."""
     found = list(dict.fromkeys([(node, await _card(cluster, node, card, cordoning)) for node, card in cards]))
     for node, card in found:
         dry = f"{node}/{card} cordoned (dry run)"
         _show(dry if options.dry_run else await change_card(cluster, node, card, cordoning))
-    eviction = _Eviction(cluster, options)
+    draining = _Drain(cluster, options)
     try:
         async with asyncio.timeout(options.timeout or None):
-            await eviction.of_cards(found)
+            await draining.of_cards(found)
     except TimeoutError:
-        eviction.failures.append(f"the timeout of {options.timeout:g} s is over")
+        draining.failures.append(f"the timeout of {options.timeout:g} s is over")
     titles = ", ".join(f"{node}/{card}" for node, card in found)
-    failures = [*eviction.failures, *(f"pod {ref} is still there: {why}" for ref, why in eviction.pending.items())]
+    failures = [*draining.failures, *(f"pod {ref} is still there: {why}" for ref, why in draining.pending.items())]
     for line in failures:
         to_stderr(f"error: {line}")
-    done = f"{len(eviction.evicted)} pod{'' if len(eviction.evicted) == 1 else 's'} evicted"
-    done += f", {len(eviction.ignored)} ignored" if eviction.ignored else ""
+    done = f"{len(draining.evicted)} pod{'' if len(draining.evicted) == 1 else 's'} evicted"
+    done += f", {len(draining.ignored)} ignored" if draining.ignored else ""
     dry_run = " (dry run)" if options.dry_run else ""
     if failures:
         to_stderr(f"error: {titles} not drained: {done}{dry_run}")
@@ -98,8 +98,8 @@ async def _card(cluster: Cluster, node: str, card: str, cordoning: Change) -> st
     return found
 
 
-class _Eviction:
-    """The evictions of the pods of some cards."""
+class _Drain:
+    """What is done with the pods of some cards."""
 
     def __init__(self, cluster: Cluster, options: Options) -> None:
         self._cluster, self._options = cluster, options
@@ -110,7 +110,7 @@ class _Eviction:
         self.pending: dict[str, str] = {}
         """The pods that are not gone yet, and why, by namespace and name."""
 
-    async def of_cards(self, cards: Sequence[Card]) -> None:
+    async def of_cards(self, cards: Sequence[CardName]) -> None:
         """Evict the pods of cards until none is left, or some were not evicted. Raises ClusterError."""
         for _ in range(MAX_ROUNDS):
             pods = [each for each in await self._pods(cards) if each.fact.uid not in self.evicted | self.ignored]
@@ -123,7 +123,7 @@ class _Eviction:
                 return
         self.failures.append(f"pods were bound to the cards {MAX_ROUNDS} times after others had gone")
 
-    async def _pods(self, cards: Sequence[Card]) -> list[PodOnCard]:
+    async def _pods(self, cards: Sequence[CardName]) -> list[PodOnCard]:
         """Return the pods that have a share of one of the cards, in the order of their names."""
         found = []
         nodes = {node for node, _ in cards}
