@@ -43,6 +43,8 @@ class EvictingBinder(Binder):
         self.allowed: set[str] = set()
         """The pods that may go, as far as was asked."""
         self.blocks = 0
+        self.of_taken_room: set[str] = set()
+        """The pods that went for pods whose room was taken."""
 
     def evict(self, ledger: NodeLedger) -> Sequence[Outcome]:
         before = self.known.get(ledger.node, {})
@@ -56,13 +58,19 @@ class EvictingBinder(Binder):
                     self.blocks -= 1
                     known[key] = Outcome(each.claim, each.uid, BLOCKED, "the budget does not allow it")
                     continue
-                assert key in before
+                assert each.uid in self.allowed
                 self.evicted[each.uid] = self._nominated_by(each.claim, each.uid)
                 self.cluster.put(replace(victim, terminating=True))
             elif not each.go and key not in before and self.blocks and not gone:
                 self.blocks -= 1
                 known[key] = Outcome(each.claim, each.uid, BLOCKED, "the budget does not allow it")
                 continue
+            if key not in before and each.uid in self.evicted:
+                # A pod of higher priority has taken the room, and needs perhaps not all of it.
+                for claim, uid in before:
+                    if uid == each.uid:
+                        self.of_taken_room |= set(self._claim(claim).waits_for)
+                self.evicted[each.uid] = self._nominated_by(each.claim, each.uid)
             known[key] = before.get(key) or Outcome(each.claim, each.uid, MAY_GO)
             self.allowed.add(each.uid)
         self.known[ledger.node] = known
@@ -70,13 +78,17 @@ class EvictingBinder(Binder):
 
     def _nominated_by(self, claim_id: str, uid: str) -> str:
         """Return the pod of the claim for which a pod goes: LEDGER has held the claim, and all that was decided."""
+        claim = self._claim(claim_id)
+        assert uid in claim.waits_for
+        staying = (self.cluster.pods.get(other) for other in claim.waits_for)
+        assert all(each is None or each.terminating or each.uid in self.allowed for each in staying)
+        return claim.uid
+
+    def _claim(self, claim_id: str) -> Claim:
         for _, _, ledger in reversed(self.bus.streams["LEDGER"]):
             for claim in ledger.claims:
                 if claim.id == claim_id:
-                    assert uid in claim.waits_for
-                    staying = (self.cluster.pods.get(other) for other in claim.waits_for)
-                    assert all(each is None or each.terminating or each.uid in self.allowed for each in staying)
-                    return claim.uid
+                    return claim
         raise AssertionError("evicted without a claim")
 
 
@@ -289,4 +301,4 @@ def test_what_is_held_fits_and_everything_settles(seed: int, faults: bool, repli
     if not faults:
         for victim, preemptor in history.binder.evicted.items():
             fact = history.cluster.pods.get(preemptor)
-            assert fact is None or fact.node, f"{victim} has gone in vain"
+            assert victim in history.binder.of_taken_room or fact is None or fact.node, f"{victim} has gone in vain"

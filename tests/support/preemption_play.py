@@ -1,6 +1,6 @@
 """A placement core whose pods may have to go, and what the binder answers, given by hand."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from deviceshare.model import (
@@ -41,6 +41,10 @@ class PreemptionPlay(Played):
     def waits(self, name: str, what: Any = None, priority: int = 100, **rest: Any) -> PodFact:
         """Add a pod that waits."""
         return self._add(pod(name, what or cpu(1000), priority=priority, scheduler="volcano", **rest))
+
+    def in_queue(self, queue: str, add: Callable[..., PodFact], name: str, *what: Any, **rest: Any) -> PodFact:
+        """Add a pod as :meth:`waits` or :meth:`runs` do, in another queue."""
+        return self._add(replace(add(name, *what, **rest), queue=queue))
 
     def _add(self, fact: PodFact) -> PodFact:
         self.pods[fact.name] = fact

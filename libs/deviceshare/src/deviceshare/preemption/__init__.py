@@ -5,7 +5,9 @@ Read :mod:`.preempting`, which shows what a caller sees. :mod:`.candidates` are 
 :mod:`.rules` says who may go at all, :mod:`.deciding_tiers` by which plugins, :mod:`.gangs`, :mod:`.budgets` and
 :mod:`.shares` who may go together, and :mod:`.victims` puts this together. :mod:`.search` finds the fewest victims
 among the :mod:`.subsets` of the pods that may go, and on several nodes among :mod:`.options`; it asks :mod:`.room` what
-fits without them: the allocator itself, so that all families and constraints count. :mod:`.reasons` says why none goes.
+fits without them: the allocator itself, so that all families and constraints count. A group for which no pods are
+enough may take the room of :mod:`.nominated_groups`; of the pods that go already it waits for :mod:`.fewest_going`.
+:mod:`.reasons` says why none goes.
 
 Differences from Volcano: all listed plugins have to agree; the fewest pods go, over all nodes and cards; the whole
 placement is decided before anybody goes; gangs keep their minimum or go whole; a queue loses pods only while it has
@@ -16,6 +18,7 @@ from deviceshare.preemption.budgets import Budgets
 from deviceshare.preemption.candidate_table import CandidateTable
 from deviceshare.preemption.candidates import PREEMPT, RECLAIM, EvictionCandidate, Preemptor
 from deviceshare.preemption.gangs import Gang
+from deviceshare.preemption.nominated_groups import NominatedGroup, lower_nominations
 from deviceshare.preemption.preempting import NO_POD, Preemption, PreemptionInput, may_find, preempt
 from deviceshare.preemption.rules import rules_of
 
@@ -27,9 +30,11 @@ __all__ = [
     "CandidateTable",
     "EvictionCandidate",
     "Gang",
+    "NominatedGroup",
     "Preemption",
     "PreemptionInput",
     "Preemptor",
+    "lower_nominations",
     "may_find",
     "preempt",
     "rules_of",

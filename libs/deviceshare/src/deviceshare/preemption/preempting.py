@@ -15,7 +15,9 @@ from deviceshare.preemption.candidate_nodes import CandidateNodes
 from deviceshare.preemption.candidate_table import CandidateTable
 from deviceshare.preemption.candidates import PREEMPT, EvictionCandidate, Preemptor
 from deviceshare.preemption.deciding_tiers import DecidingTiers
+from deviceshare.preemption.fewest_going import fewest_going
 from deviceshare.preemption.gangs import Gang
+from deviceshare.preemption.nominated_groups import NominatedGroup, take_room
 from deviceshare.preemption.reasons import NOT_TOGETHER, STILL_LACK_ROOM, ReasonsOfNodes, why_none_goes
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.rules import NO_LOWER_PRIORITY, NO_OTHER_QUEUE, Rules
@@ -24,8 +26,6 @@ from deviceshare.preemption.shares import Allows, above_deserved, all_of, larger
 from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
 
-MAX_LEAVING = 20
-"""Pods that are terminating on the nodes of a group of which it is looked whether it needs their room."""
 NO_POD = "no pod may be evicted"
 
 
@@ -37,7 +37,8 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for a waiting group.
 
     ``action``: the one that found the victims, '' if none goes. ``decision``: where the pods of the group go then,
-    None if nowhere. ``leaving``: pods that are terminating and whose room it needs, so that it waits for them as well.
+    None if nowhere. ``leaving``: pods that go already and whose room it needs, so that it waits for them as well.
+    ``taken``: the node and the id of each claim of lower priority in whose nominated room it comes.
     ``obstacle``: why nothing was tried; ``of_group``: whether it is the group's own, and not that of all alike.
     ``reasons``: why no more pods go, with the number of nodes, each node counted once.
     """
@@ -46,6 +47,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
     victims: tuple[EvictionCandidate, ...] = ()
     decision: Decision | None = None
     leaving: tuple[str, ...] = ()
+    taken: tuple[tuple[str, str], ...] = ()
     obstacle: str = ""
     of_group: bool = False
     nodes: int = 0
@@ -66,7 +68,8 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
 
 class PreemptionInput(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the cluster; ``gang`` returns a group as a gang, ``job_budget`` how many of its pods the plugin
-    ``tdm`` lets go. ``spared``: the nodes of pods that are no candidates for a time, and why.
+    ``tdm`` lets go. ``spared``: the nodes of pods that are no candidates for a time, and why. ``nominations``: those
+    whose room the group may take, in turn.
     """
 
     allocator: Allocator
@@ -76,6 +79,7 @@ class PreemptionInput(msgspec.Struct, frozen=True, kw_only=True):
     budgets: Budgets
     job_budget: Callable[[GroupKey], int]
     spared: Sequence[tuple[str, str]] = ()
+    nominations: Sequence[NominatedGroup] = ()
 
 
 def may_find(table: CandidateTable, preemptor: Preemptor, rules: Iterable[ActionRules]) -> bool:
@@ -92,7 +96,8 @@ def preempt(
 ) -> Preemption:
     """Return the pods that go for a group. The state of the cluster stays the same; all its candidates are put.
 
-    None goes if the group fits, or will fit when the pods are gone that are terminating.
+    None goes if the group fits, or will fit when the pods are gone that are terminating. If no pods are enough, the
+    group takes the room of nominated pods of lower priority, and no other pod goes.
 
     Args:
         cluster: the cluster.
@@ -101,26 +106,46 @@ def preempt(
         order: which victims are best, :data:`~deviceshare.conf.FEWEST` or :data:`~deviceshare.conf.LOWEST`.
         explain: whether to say of each node why no pod goes, which takes longer than the search.
     """
-    found = _answer(cluster, preemptor, rules, order, explain=explain)
-    return _without_idle(cluster, preemptor, found) if found.leaving else found
+    found = _without_idle(cluster, preemptor, _answer(cluster, preemptor, rules, order, explain=explain))
+    return _taking_room(cluster, preemptor, rules, found)
 
 
 def _without_idle(cluster: PreemptionInput, preemptor: Preemptor, found: Preemption) -> Preemption:
     """Return an answer whose group does not wait for pods that are terminating and whose room it does not need."""
-    decision, needed = found.decision, found.leaving
-    one_by_one = ((uid,) for uid in found.leaving[:MAX_LEAVING])
-    for dropped in (found.leaving, *one_by_one):
-        rest = tuple(uid for uid in needed if uid not in dropped)
-        if rest == needed:
-            continue
-        leaving = [(uid, cluster.candidates.leaving[uid]) for uid in rest]
+    if found.decision is None or not found.leaving:
+        return found
+
+    def tried(uids: Sequence[str]) -> Decision | None:
+        leaving = [(uid, cluster.candidates.leaving[uid]) for uid in uids]
         with Room(cluster.allocator, cluster.queues, preemptor, leaving) as room:
-            tried = room.fits()
-            if tried is None and found.victims:
-                tried = room.decide(found.victims)
-        if tried is not None and tried.placed:
-            decision, needed = tried, rest
+            decision = room.fits()
+            if decision is None and found.victims:
+                decision = room.decide(found.victims)
+        return decision if decision is not None and decision.placed else None
+
+    decision, needed = fewest_going(found.decision, found.leaving, tried)
     return replace(found, decision=decision, leaving=needed)
+
+
+def _taking_room(
+    cluster: PreemptionInput, preemptor: Preemptor, rules: Sequence[ActionRules], found: Preemption
+) -> Preemption:
+    """Return an answer by which a group takes the room of nominated pods, if it gets none otherwise and may do so."""
+    if found.decision is not None or not cluster.nominations:
+        return found
+    able = [of_tiers[0] for _, of_tiers in rules if of_tiers[0].preempts and not of_tiers[0].obstacle(preemptor)]
+    taken = able and take_room(
+        cluster.allocator, cluster.queues, preemptor, cluster.nominations, cluster.candidates.leaving, able[0].ancestors
+    )
+    if not taken:
+        return found
+    return Preemption(
+        action=PREEMPT,
+        decision=taken.decision,
+        leaving=taken.leaving,
+        taken=taken.nominated.claims,
+        nodes=found.nodes,
+    )
 
 
 def _answer(

@@ -24,6 +24,10 @@ class GoingPods:
     def __iter__(self) -> Iterator[str]:
         return iter(self._claims)
 
+    def claims(self) -> Iterator[ClaimOnNode]:
+        """Yield the claims that wait."""
+        return iter(self._waits_for)
+
     def change(self, claim: ClaimOnNode, waits_for: Iterable[str]) -> set[str]:
         """Apply that a claim waits for other pods, or for none; return the pods that go since then, or no more."""
         before, after = self._waits_for.pop(claim, frozenset()), frozenset(waits_for)

@@ -6,7 +6,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from deviceshare.model import GroupKey, Now, PodFact
+from deviceshare.model import GroupKey, Now
 from deviceshare.preemption import (
     NO_POD,
     PREEMPT,
@@ -18,12 +18,14 @@ from deviceshare.preemption import (
     Preemption,
     PreemptionInput,
     Preemptor,
+    lower_nominations,
     may_find,
     preempt,
     rules_of,
 )
 from deviceshare.queueing import Group, Job
 from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.nominated_groups import level_of, nominated_groups
 from deviceshare.scheduler.readiness import readiness
 from deviceshare.scheduler.records import GroupRecord
 
@@ -108,7 +110,8 @@ class Preempting:
         revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
         rules = [(action, rules_of(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
         table = self._noted(now.monotonic)
-        if not (explain or may_find(table, preemptor, rules)):
+        nominations = lower_nominations(preemptor, nominated_groups(cluster, self._spared))
+        if not (explain or nominations or may_find(table, preemptor, rules)):
             return Preemption(obstacle=NO_POD)
         for uid in sorted(self._outdated):
             self._put(table, uid)
@@ -129,6 +132,7 @@ class Preempting:
                 if (pod := cluster.pods.get(uid)) is not None
             ],
             job_budget=lambda group: _job_budget(cluster, cluster.groups[group]),
+            nominations=nominations,
         )
         with cluster.dispatcher.reservations.enforced(except_for=key):
             return preempt(known, preemptor, rules, conf.preemption_victims, explain=explain)
@@ -162,19 +166,12 @@ class Preempting:
             else:
                 if table.leaving:
                     table.leaving.pop(uid, None)
-                table.note(uid, self._level(fact) if fact.preemptable else None)
+                table.note(uid, level_of(self._cluster, fact) if fact.preemptable else None)
         return table
-
-    def _level(self, fact: PodFact) -> tuple[str, int]:
-        """Return the queue of a pod, and the priority of its job: that of its PodGroup, or its own without one."""
-        group = self._cluster.groups[fact.group].fact
-        if group is None:
-            return fact.queue, fact.priority
-        return group.queue, self._cluster.priority_classes.of(group)
 
     def _put(self, table: CandidateTable, uid: str) -> None:
         fact = self._cluster.pods[uid].fact
-        queue, priority = table.noted(uid) or self._level(fact)
+        queue, priority = table.noted(uid) or level_of(self._cluster, fact)
         table.put(EvictionCandidate(pod=fact, node=fact.node, queue=queue, job_priority=priority))
 
 

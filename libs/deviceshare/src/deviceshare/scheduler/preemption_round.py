@@ -207,7 +207,7 @@ class PreemptionRound:
             if record is None or not ownership.owns(record):
                 continue
             found = self._preempting.preempt(each.key, now, explain=explain and not why)
-            if found.decision is not None and (found.victims or not found.leaving):
+            if found.decision is not None and (found.victims or found.taken or not found.leaving):
                 self._waits_since.pop(each.key, None)
                 return found
             if not (why or in_turn) and (explain or found.leaving):

@@ -1,6 +1,6 @@
 """Choosing the decisions of a round, and the ledgers, that are written together."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -77,38 +77,55 @@ class LedgerChange:
         )
 
 
+TakenEvictions = Sequence[tuple[str, Eviction]]
+"""The evictions of the nominations whose room a decision takes, with their nodes."""
+
+
 def nominated(
-    preemption: Preemption, claims: Iterable[NewClaim], at: float, nodes: Iterable[str]
+    preemption: Preemption, claims: Iterable[NewClaim], at: float, nodes: Iterable[str], taken: TakenEvictions = ()
 ) -> dict[str, LedgerChange]:
     """Return how the ledgers of these nodes change if claims of a decision wait for the pods that go for it.
 
-    ``at``: unix seconds.
+    The pods go for the first claim of their node, those of ``taken`` as well, if the claims wait for them. ``at``: unix
+    seconds.
     """
     uids = tuple(sorted({*(victim.uid for victim in preemption.victims), *preemption.leaving}))
     new = [NewClaim(node, replace(claim, waits_for=uids)) for node, claim in claims]
     changes = {node: LedgerChange() for node in nodes}
     for each in new:
         changes[each.node].added.append(each)
-    for victim in preemption.victims:
-        change = changes[victim.node]
-        claim = (change.added or new)[0].claim
-        change.evictions.append(
-            Eviction(
-                uid=victim.uid, namespace=victim.pod.namespace, name=victim.pod.name, claim=claim.id,
-                preemptor=f"{claim.namespace}/{claim.name}", action=preemption.action, decided_at=at,
-            )
+
+    def eviction(uid: str, node: str, namespace: str, name: str, action: str, *, go: bool = False) -> Eviction:
+        claim = (changes[node].added or new)[0].claim
+        return Eviction(
+            uid=uid, namespace=namespace, name=name, claim=claim.id, preemptor=f"{claim.namespace}/{claim.name}",
+            action=action, decided_at=at, go=go,
         )  # fmt: skip
+
+    for victim in preemption.victims:
+        pod = victim.pod
+        going = eviction(pod.uid, victim.node, pod.namespace, pod.name, preemption.action)
+        changes[victim.node].evictions.append(going)
+    for node, claim_id in preemption.taken:
+        changes[node].removed.add(claim_id)
+    for node, old in taken:
+        changes[node].dropped.add(old.uid)
+        if old.uid in uids:
+            going = eviction(old.uid, node, old.namespace, old.name, old.action, go=old.go)
+            changes[node].evictions.append(going)
     return changes
 
 
-def nodes_to_nominate(preemption: Preemption, decision: Decision) -> set[str]:
-    """Return the nodes whose ledgers have to be written for a decision with victims.
+def nodes_to_nominate(preemption: Preemption, decision: Decision, taken: TakenEvictions = ()) -> set[str]:
+    """Return the nodes whose ledgers have to be written for a decision with victims, or that takes nominated room.
 
     A queue loses no more than it has above what it deserves: the claims of all replicas that take back from others
     are written with :data:`INTER_POD`, so that each knows the others'.
     """
     nodes = nodes_of(decision) | {victim.node for victim in preemption.victims}
-    return nodes | ({INTER_POD} if preemption.action == RECLAIM else set())
+    nodes |= {node for node, _ in (*preemption.taken, *taken)}
+    actions = {preemption.action, *(each.action for _, each in taken)}
+    return nodes | ({INTER_POD} if RECLAIM in actions else set())
 
 
 class Selection(NamedTuple):

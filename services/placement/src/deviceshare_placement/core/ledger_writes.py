@@ -137,7 +137,7 @@ class LedgerWrites:
         changes: defaultdict[str, LedgerChange] = defaultdict(LedgerChange)
         for pod, placement, decision in chosen:
             changes[placement.node].added.append(self._new_claim(pod, placement, decision, now))
-        for change in (*nominations, self._nominate(preemption, len(together), now)):
+        for change in (*nominations, self._nominate(preemption, nominations, len(together), now)):
             if len(together | change.keys()) <= MAX_WRITES:  # else it is due in the next round as well
                 together |= change.keys()
                 for node, each in change.items():
@@ -162,18 +162,25 @@ class LedgerWrites:
         """Return whether the ledger of a node may be written now: it is valid, and was not refused a moment ago."""
         return lambda node: self._readable(node) and self._scheduler.ledger(node).retry_at <= now
 
-    def _nominate(self, preemption: Preemption | None, others: int, now: Now) -> dict[str, LedgerChange]:
-        """Return how the ledgers change by a decision for which pods go, if they can be written beside ``others``."""
+    def _nominate(
+        self, preemption: Preemption | None, nominations: Sequence[dict[str, LedgerChange]], others: int, now: Now
+    ) -> dict[str, LedgerChange]:
+        """Return how the ledgers change by a decision for which pods go, if they can be written beside ``others``.
+
+        It does not take the room of one of the ``nominations`` that go on in this round.
+        """
         if preemption is None or preemption.decision is None:
             return {}
-        nodes = nodes_to_nominate(preemption, preemption.decision)
-        if others + len(nodes) > MAX_WRITES or not all(map(self.may_write(now.monotonic), nodes)):
+        taken = self._ledgers.nominations.evictions_for(preemption.taken)
+        nodes = nodes_to_nominate(preemption, preemption.decision, taken)
+        goes_on = bool(preemption.taken) and any(not nodes.isdisjoint(change) for change in nominations)
+        if goes_on or others + len(nodes) > MAX_WRITES or not all(map(self.may_write(now.monotonic), nodes)):
             self._put_back(preemption.decision, now, len(nodes))
             for pod, _ in preemption.placed:
                 self._scheduler.retry_at(pod.uid, now.monotonic + RETRY.delay(0))
             return {}
         claims = [self._new_claim(pod, place, preemption.decision, now) for pod, place in preemption.placed]
-        return nominated(preemption, claims, now.wall, nodes)
+        return nominated(preemption, claims, now.wall, nodes, taken)
 
     def _keep_reasons(self, node: str) -> Iterator[Command]:
         """Publish why pods were placed that have ended on a node: the claims that say so are removed."""

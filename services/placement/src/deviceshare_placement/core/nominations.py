@@ -15,11 +15,14 @@ state         when (the first one that holds)                                   
 ``waiting``   else: the binder asks, or evicts                                    nothing
 ============  ==================================================================  ===================================
 
+A group of higher priority that fits nowhere else takes the room of a nomination (:mod:`.claims`): its claims are
+removed, and the evictions of pods whose room is needed go on for the claims of the other group, all in one batch.
+
 A pod that is blocked or late is spared for a time: it is neither evicted for others, nor is its end counted on.
 """
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from deviceshare.model import BLOCKED, MAY_GO, Backoff, Claim, Eviction, Now, Outcome
@@ -146,6 +149,16 @@ class Nominations:
                 if uid in evictions and evictions[uid][0].claim in nomination.claims:
                     nomination.evictions[uid] = evictions[uid]
         return sorted(found.values(), key=lambda each: min(each.claims))
+
+    def evictions_for(self, claims: Collection[tuple[str, str]]) -> list[tuple[str, Eviction]]:
+        """Return the evictions that belong to nominated claims, given by node and id; with their nodes."""
+        named = set(claims)
+        return [
+            (node, eviction)
+            for nomination in (self.all() if named else ())
+            if any((node, claim) in named for claim, (_, node) in nomination.claims.items())
+            for eviction, node in nomination.evictions.values()
+        ]
 
     def own(self) -> list[Nomination]:
         """Return those that this replica carries on."""

@@ -1,0 +1,30 @@
+"""The pods that go anyway and whose room a group needs: it does not wait for the others."""
+
+from collections.abc import Callable, Sequence
+
+from deviceshare.queueing import Decision
+
+MAX_LEAVING = 20
+"""Pods that go on the nodes of a group of which it is looked whether it needs their room."""
+
+
+def fewest_going(
+    decision: Decision, going: Sequence[str], tried: Callable[[Sequence[str]], Decision | None]
+) -> tuple[Decision, tuple[str, ...]]:
+    """Return a decision whose group waits only for pods whose room it needs, and these pods.
+
+    Args:
+        decision: the decision if it waits for all of them.
+        going: the uids of the pods, those first that are rather not waited for.
+        tried: decides about the group if only these pods have gone; None if it does not fit then.
+    """
+    needed = tuple(going)
+    one_by_one = ((uid,) for uid in needed[:MAX_LEAVING])
+    for dropped in (needed, *one_by_one):
+        rest = tuple(uid for uid in needed if uid not in dropped)
+        if rest == needed:
+            continue
+        found = tried(rest)
+        if found is not None:
+            decision, needed = found, rest
+    return decision, needed

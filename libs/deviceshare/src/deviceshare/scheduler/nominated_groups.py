@@ -1,0 +1,60 @@
+"""The nominations of all ledgers, as far as a group of higher priority may take their room."""
+
+from collections.abc import Container
+
+from deviceshare.model import Claim, PodFact
+from deviceshare.preemption import RECLAIM, NominatedGroup
+from deviceshare.scheduler.cluster_state import ClusterState
+
+
+def level_of(cluster: ClusterState, fact: PodFact) -> tuple[str, int]:
+    """Return the queue of a pod, and the priority of its job: that of its PodGroup, or its own without one."""
+    group = cluster.groups[fact.group].fact
+    if group is None:
+        return fact.queue, fact.priority
+    return group.queue, cluster.priority_classes.of(group)
+
+
+def nominated_groups(cluster: ClusterState, spared: Container[str]) -> list[NominatedGroup]:
+    """Return the nominations whose pods are known and wait for pods that go.
+
+    Not those that wait for a pod that does not go: it is ``spared``, or has no eviction that belongs to their claims.
+    """
+    claims: dict[tuple[str, ...], list[tuple[str, Claim]]] = {}
+    for node, claim in cluster.going.claims():
+        found = cluster.ledgers[node].claims[claim]
+        claims.setdefault(found.waits_for, []).append((node, found))
+    return [each for uids, of_group in claims.items() if (each := _nominated(cluster, uids, of_group, spared))]
+
+
+def _nominated(
+    cluster: ClusterState, uids: tuple[str, ...], claims: list[tuple[str, Claim]], spared: Container[str]
+) -> NominatedGroup | None:
+    pods = [cluster.pods.get(claim.uid) for _, claim in claims]
+    facts = [pod.fact for pod in pods if pod is not None and not pod.fact.node]
+    if len(facts) < len(claims):
+        return None
+    ids = {claim.id for _, claim in claims}
+    going: dict[str, str] = {}
+    reclaims = False
+    for uid in uids:
+        victim = cluster.pods.get(uid)
+        if victim is None or victim.fact.ended:
+            continue
+        node = victim.fact.node
+        eviction = cluster.ledgers[node].evictions.get(uid) if node in cluster.ledgers else None
+        if uid in spared or not (victim.fact.terminating or (eviction is not None and eviction.claim in ids)):
+            return None
+        going[uid] = node
+        reclaims = reclaims or (eviction is not None and eviction.action == RECLAIM)
+    levels = [level_of(cluster, fact) for fact in facts]
+    return NominatedGroup(
+        claims=tuple(sorted((node, claim.id) for node, claim in claims)),
+        pods=tuple(sorted((claim.uid, node) for node, claim in claims)),
+        groups=frozenset(fact.group for fact in facts),
+        queues=frozenset(queue for queue, _ in levels),
+        priority=max(priority for _, priority in levels),
+        going=going,
+        unknown=tuple(uid for uid in uids if uid not in cluster.pods),
+        reclaims=reclaims,
+    )
