@@ -1,6 +1,7 @@
 """Random histories with all faults: no rule is broken."""
 
 import os
+import re
 from collections import Counter
 
 import pytest
@@ -8,6 +9,7 @@ from deviceshare_lab.chaos.command import Options, simulated
 from deviceshare_lab.chaos.faults import FAULTS
 from deviceshare_lab.chaos.scenario import Scenario, Step
 from deviceshare_lab.chaos.simulation import draw, play
+from deviceshare_lab.chaos.workload import PRIORITIES
 
 HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "200"))
 
@@ -37,3 +39,22 @@ def test_a_replica_whose_reader_of_the_cluster_lags_removes_no_live_claim():
     played = play(Scenario("lag", {"node-0": "gpu-share", "node-1": "gpu-number"}, replicas, steps))
     assert played.violation is None
     assert "LEDGER" in played.text
+
+
+def test_a_pod_of_higher_priority_takes_nominated_room():
+    low = [Step(1.0, "pod", (f"low-{number}", "gpu-number", 0, "default", 0.0, "", 0, 20.0)) for number in range(2)]
+    steps = (
+        *(Step(0.0, "priority", (name, value)) for name, value in PRIORITIES.items() if name),
+        *low,
+        Step(20.0, "pod", ("mid", "gpu-number", 0, "default", 0.0, "low", 0)),
+        Step(21.0, "pod", ("high-0", "gpu-number", 0, "default", 0.0, "high", 0)),
+        Step(22.0, "pod", ("high-1", "gpu-number", 0, "default", 0.0, "high", 0)),
+    )
+    replicas = {"inventory": 1, "placement": 2, "binder": 1, "metrics": 1}
+    played = play(Scenario("taken", {"node-0": "gpu-number"}, replicas, steps, preempts=True))
+    assert played.violation is None
+    assert len(re.findall(r"default/low-\d goes for \S+ instead of", played.text)) == 1
+    assert len(re.findall(r": Pod default/low-\d terminates", played.text)) == 2
+    bound = re.findall(r": bound Pod default/(\S+)", played.text)
+    assert sorted(bound[-2:]) == ["high-0", "high-1"]
+    assert "mid" not in bound

@@ -29,6 +29,8 @@ class History:
         self._lines: list[Entry] = []
         self._claims: dict[str, dict[str, str]] = {}
         """The claims of each node, by id: the text of each."""
+        self._going: dict[str, dict[str, str]] = {}
+        """The pods of each node that have to go: the claim of each, by uid."""
         self._outcomes: dict[str, set[str]] = {}
         self._leases: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         """What the lease of each member says."""
@@ -98,6 +100,11 @@ class History:
         for identity in before:
             if identity not in after:
                 yield f"{node}: - {identity}"
+        went, self._going[node] = self._going.get(node, {}), {each.uid: each.claim for each in ledger.evictions}
+        for each in ledger.evictions:
+            if (earlier := went.get(each.uid)) != each.claim:
+                instead = f" instead of {earlier}" if earlier is not None else ""
+                yield f"{node}: {each.namespace}/{each.name} goes for {each.claim}{instead}"
 
     def _outcome(self, stored: Stored) -> Iterator[str]:
         node = node_of(stored.subject)

@@ -18,6 +18,8 @@ PRIORITIES = {"": 0, "low": 10, "high": 1000}
 """The PriorityClasses of a history in which pods go for others; "" is none."""
 GUARDED = {"simulation/budget": "guarded"}
 """The labels of the pods that a PodDisruptionBudget counts."""
+ENDS = 5.0, 25.0
+"""Seconds that some of these pods take to end: pods of higher priority come while others wait for their room."""
 COPIES, SPREAD = (1, 8), 30.0
 """How many pods or gangs there are of each, and the seconds after the first one in which the others come."""
 BURST = 3.0
@@ -88,7 +90,8 @@ def with_priorities(chance: random.Random, steps: Sequence[Step]) -> list[Step]:
             for copy in range(chance.randint(*COPIES)):
                 name, *others = step.arguments
                 at = round(step.at + (chance.uniform(0.0, SPREAD) if copy else 0.0), 3)
-                of_preemption = (chance.choice(list(PRIORITIES)), int(chance.random() < 0.2))
+                ends = round(chance.uniform(*ENDS), 1) if chance.random() < 0.4 else 0.0
+                of_preemption = (chance.choice(list(PRIORITIES)), int(chance.random() < 0.2), ends)
                 drawn.append(
                     Step(at, step.action, (f"{name}{f'-copy-{copy}' if copy else ''}", *others, *of_preemption))
                 )
@@ -140,13 +143,18 @@ def _gang(system: System, arguments: Sequence[str | float | int]) -> None:
         system.api.create(_with_priority(pod, *of_preemption))
 
 
-def _with_priority(pod: Object, priority_class: Value = "", guarded: Value = 0) -> Object:
-    """Return a pod with a priority, as admission sets it, and with the labels of the budget if it is ``guarded``."""
+def _with_priority(pod: Object, priority_class: Value = "", guarded: Value = 0, ends: Value = 0.0) -> Object:
+    """Return a pod with a priority, as admission sets it, and with the labels of the budget if it is ``guarded``.
+
+    ``ends``: the seconds that it takes to end when it is deleted, besides those that every pod takes.
+    """
     name = str(priority_class)
     if name:
         pod["spec"] |= {"priorityClassName": name, "priority": PRIORITIES[name]}
     if guarded:
         pod["metadata"]["labels"] |= GUARDED
+    if ends:
+        pod["metadata"]["annotations"] |= {"simulation/ends": f"{float(ends):g}"}
     return pod
 
 

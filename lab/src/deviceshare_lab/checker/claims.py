@@ -111,6 +111,10 @@ class Claims:
         """Yield all claims of the ledger, by node."""
         return (claim for _, claims in sorted(self.now.items()) for claim in claims.values())
 
+    def known(self, identity: str) -> Claim | None:
+        """Return a claim that is or was in the ledger by its id."""
+        return self._known.get(identity)
+
     def of_pod(self, uid: str) -> list[Claim]:
         """Return the claims that a pod has or had."""
         return [self._known[identity] for identity in self._of_pod.get(uid, ()) if identity in self._known]

@@ -20,13 +20,18 @@ class CheckedEvictions:
         """By node and uid."""
         self._let_go: set[str] = set()
         """Uids of the pods that were to be evicted at any time."""
+        self._inherited: dict[str, str] = {}
+        """Pods that go for another claim than before since the last check: their uids, and the claim before."""
 
     def take(self, node: str, evictions: Sequence[Eviction]) -> list[Eviction]:
-        """Take the evictions in a node's ledger; return the new ones."""
-        before = self.now.get(node, {})
+        """Take the evictions in a node's ledger; return those that are new, or belong to another claim than before."""
+        before = {uid: each.claim for uid, each in self.now.get(node, {}).items()}
+        self._inherited |= {
+            each.uid: before[each.uid] for each in evictions if before.get(each.uid, each.claim) != each.claim
+        }
         self.now[node] = {each.uid: each for each in evictions}
         self._let_go |= {each.uid for each in evictions if each.go}
-        return [each for each in evictions if each.uid not in before]
+        return [each for each in evictions if before.get(each.uid) != each.claim]
 
     def check(self, new: Iterable[Eviction], pods: Mapping[str, Object], minimums: Mapping[str, int]) -> None:
         """Check evictions that were written together, when all ledgers of the write were taken.
@@ -37,6 +42,8 @@ class CheckedEvictions:
             minimums: ``minMember`` of the PodGroups.
         """
         claims = {claim.id: claim for claim in self._ledgers.all()}
+        inherited, self._inherited = self._inherited, {}
+        takers = {each.claim for each in new if each.uid in inherited}
         for each in new:
             claim, victim = claims.get(each.claim), pods.get(each.uid)
             if claim is None or each.uid not in claim.waits_for:
@@ -48,6 +55,10 @@ class CheckedEvictions:
             if victim is None or preemptor is None:
                 continue  # deleted meanwhile
             what = f"{name_of(victim)} has to go for {name_of(preemptor)}"
+            if each.uid in inherited:
+                self._check_taken(inherited[each.uid], preemptor, pods)
+            elif each.claim in takers:
+                self._report("no other pod goes for one that takes nominated room", what)
             if _priority(victim) >= _priority(preemptor):
                 self._report("pods of lower priority go", f"{what}: {_priority(victim)}, {_priority(preemptor)}")
             if victim["spec"].get("schedulerName") != preemptor["spec"]["schedulerName"]:
@@ -55,6 +66,18 @@ class CheckedEvictions:
             if victim["metadata"]["namespace"] == SYSTEM:
                 self._report("pods of the system stay", what)
             self._check_gang(group_of(victim), pods, minimums)
+
+    def _check_taken(self, before: str, taker: Object, pods: Mapping[str, Object]) -> None:
+        """Check that a pod may take the room of a claim."""
+        claim = self._ledgers.known(before)
+        loser = pods.get(claim.uid) if claim is not None else None
+        if loser is not None and _priority(loser) >= _priority(taker):
+            what = f"{name_of(taker)} takes the room of {name_of(loser)}"
+            self._report(
+                "pods of higher priority take nominated room", f"{what}: {_priority(taker)}, {_priority(loser)}"
+            )
+        if any(claim.id == before for claim in self._ledgers.all()):
+            self._report("nominated room is taken with its claim", f"{name_of(taker)}: {before} is still in the ledger")
 
     def _check_gang(self, group: str, pods: Mapping[str, Object], minimums: Mapping[str, int]) -> None:
         if not group or group in self._ledgers.disturbed or group not in minimums:

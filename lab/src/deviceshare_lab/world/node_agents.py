@@ -208,7 +208,10 @@ class NodeAgents:
         self._server.update(key, change, "kubelet")
 
     async def _remove(self, key: Key, uid: str) -> None:
-        await asyncio.sleep(self._chance.uniform(*START))
+        ends = self._chance.uniform(*START)
+        if (pod := self._server.peek(*key)) is not None and pod["metadata"]["uid"] == uid:
+            ends += float(annotations_of(pod).get("simulation/ends", 0.0))
+        await asyncio.sleep(ends)
         self._saved.pop((uid, key), None)
         found = self._server.peek(*key)
         if found is not None and found["metadata"]["uid"] == uid:
