@@ -38,13 +38,17 @@ class Claim(NamedTuple):
 
 
 class Eviction(NamedTuple):
-    """A pod that has to go for a claim, as a message of LEDGER holds it; ``go``: it may be evicted."""
+    """A pod that has to go for a claim, as a message of LEDGER holds it.
+
+    ``go``: it may be evicted; ``action``: the one that decided it.
+    """
 
     uid: str
     name: str
     node: str
     claim: str
     go: bool
+    action: str
 
 
 class Outcome(NamedTuple):
@@ -163,7 +167,14 @@ def parse_evictions(subject: str, data: bytes) -> list[Eviction]:
     message = _decode(node, data) or {}
     try:
         return [
-            Eviction(each["uid"], f"{each['namespace']}/{each['name']}", node, each["claim"], bool(each.get("go")))
+            Eviction(
+                each["uid"],
+                f"{each['namespace']}/{each['name']}",
+                node,
+                each["claim"],
+                bool(each.get("go")),
+                each.get("action", ""),
+            )
             for each in message.get("evictions", ())
         ]
     except (AttributeError, KeyError, TypeError):  # a stranger's message

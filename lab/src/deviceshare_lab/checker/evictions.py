@@ -59,7 +59,7 @@ class CheckedEvictions:
                 self._check_taken(inherited[each.uid], preemptor, pods)
             elif each.claim in takers:
                 self._report("no other pod goes for one that takes nominated room", what)
-            if _priority(victim) >= _priority(preemptor):
+            if each.action == "preempt" and _priority(victim) >= _priority(preemptor):
                 self._report("pods of lower priority go", f"{what}: {_priority(victim)}, {_priority(preemptor)}")
             if victim["spec"].get("schedulerName") != preemptor["spec"]["schedulerName"]:
                 self._report("pods of other schedulers stay", what)
