@@ -27,7 +27,7 @@ PREEMPTIONS = int(os.environ.get("DEVICESHARE_PREEMPTIONS", "24"))
 MEMORY, ON_CARD = 24576, 3
 """MiB of a card, and how many of these pods fit on it."""
 CARDS = 2
-KILLS = max(8, PREEMPTIONS // 25)
+KILLS = max(8, PREEMPTIONS // 42)
 """How often a process is killed: `up` ends when one has ended five times within ten seconds of its start."""
 PODS, CLASSES = "/api/v1/namespaces/default/pods", "/apis/scheduling.k8s.io/v1/priorityclasses"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

@@ -158,3 +158,19 @@ def test_one_id_of_claims_of_two_pods_on_two_nodes_ends_nothing():
     core.others_write(NodeLedger(node="a"))
     core.settled()
     assert not core.core.scheduler.cluster.going or core.evictions()
+
+
+def test_a_nomination_ends_if_another_pod_has_the_uid_of_one_that_has_gone():
+    core = PreemptionPlay(node("a", cpu=1000))
+    core.runs("one", "a")
+    core.waits("new")
+    core.settled()
+    core.answers()
+    core.settled()
+    core.terminates("one")
+    core.ends("one")
+    core.waits("twin", uid="uid-one", priority=0)
+    core.settled()
+    core.settled()
+    assert core.waiting() == {"new": []}
+    assert core.evictions() == {}

@@ -6,7 +6,8 @@ replica goes on where another one has stopped. All claims of a nomination have t
 ============  ==================================================================  ===================================
 state         when (the first one that holds)                                     what is written, in one batch
 ============  ==================================================================  ===================================
-``broken``    a claim cannot stay: its pod is gone or bound, its node is lost …   claims and evictions are removed
+``broken``    a claim cannot stay: its pod is gone or bound, its node is lost …,   claims and evictions are removed
+              or a pod that it waits for is on no node: another one has its uid
 ``open``      all pods that it waits for are gone                                 claims wait no more, and evictions
                                                                                   are removed
 ``blocked``   a pod may not go, or has not gone in time                           claims and evictions are removed
@@ -208,6 +209,8 @@ class Nominations:
         unread = {uid for uid in nomination.waits_for if uid not in self._scheduler.pods and not self._is_gone(uid)}
         self.unread |= unread
         staying = [pod for uid in nomination.waits_for if (pod := self._stays(uid)) is not None]
+        if not all(pod.fact.node for pod in staying):
+            return BROKEN
         if not staying and not unread:
             return OPEN
         known = True
