@@ -16,7 +16,7 @@ app = typer.Typer()
 
 SIMULATED = ("hours", "histories", "size", "jobs", "verbose")
 """Options of simulated histories only."""
-REAL = ("minutes", "pace", "kinds", "longest", "patience", "nodes", "bus")
+REAL = ("minutes", "pace", "kinds", "longest", "patience", "nodes", "bus", "preempt")
 """Options of chaos on real processes only."""
 
 
@@ -80,6 +80,9 @@ def chaos(
         Literal["users", "open"],
         typer.Option(help="Real processes: every client of the bus is a user with its own rights, or there are none."),
     ] = "users",
+    preempt: Annotated[
+        bool, typer.Option("--preempt", help="Real processes: the nodes are full of pods that go for others.")
+    ] = False,
 ) -> None:
     """Inject random faults and check what must hold; status 1 after a violation.
 
@@ -94,7 +97,7 @@ def chaos(
     if not simulated:
         from deviceshare_lab.chaos.real import command as real
 
-        numbers = Options(1, minutes * 60, None, (), pace, {}, longest, patience, nodes, bus == "users")
+        numbers = Options(1, minutes * 60, None, (), pace, {}, longest, patience, nodes, bus == "users", preempt)
         real.run(seed, faults, kinds, replicas, numbers)
     from deviceshare_lab.chaos import command
 

@@ -59,8 +59,8 @@ class CheckedEvictions:
                 self._check_taken(inherited[each.uid], preemptor, pods)
             elif each.claim in takers:
                 self._report("no other pod goes for one that takes nominated room", what)
-            if each.action == "preempt" and _priority(victim) >= _priority(preemptor):
-                self._report("pods of lower priority go", f"{what}: {_priority(victim)}, {_priority(preemptor)}")
+            if each.action == "preempt" and priority_of(victim) >= priority_of(preemptor):
+                self._report("pods of lower priority go", f"{what}: {priority_of(victim)}, {priority_of(preemptor)}")
             if victim["spec"].get("schedulerName") != preemptor["spec"]["schedulerName"]:
                 self._report("pods of other schedulers stay", what)
             if victim["metadata"]["namespace"] == SYSTEM:
@@ -71,10 +71,10 @@ class CheckedEvictions:
         """Check that a pod may take the room of a claim."""
         claim = self._ledgers.known(before)
         loser = pods.get(claim.uid) if claim is not None else None
-        if loser is not None and _priority(loser) >= _priority(taker):
+        if loser is not None and priority_of(loser) >= priority_of(taker):
             what = f"{name_of(taker)} takes the room of {name_of(loser)}"
             self._report(
-                "pods of higher priority take nominated room", f"{what}: {_priority(taker)}, {_priority(loser)}"
+                "pods of higher priority take nominated room", f"{what}: {priority_of(taker)}, {priority_of(loser)}"
             )
         if any(claim.id == before for claim in self._ledgers.all()):
             self._report("nominated room is taken with its claim", f"{name_of(taker)}: {before} is still in the ledger")
@@ -101,7 +101,8 @@ class CheckedEvictions:
         ]
 
 
-def _priority(pod: Object) -> int:
+def priority_of(pod: Object) -> int:
+    """Return the priority of a pod."""
     return int(pod["spec"].get("priority", 0))
 
 

@@ -10,6 +10,7 @@ from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_localcluster import LocalCluster
 
+from deviceshare_lab.chaos.real.read_evictions import ReadEvictions
 from deviceshare_lab.chaos.real.stream_reader import StreamReader
 from deviceshare_lab.chaos.real.watched import Watched
 from deviceshare_lab.checker import Violation
@@ -43,8 +44,10 @@ class Judge:
         self.violations: list[Violation] = []
         self.watched = Watched(cluster, self.report, parts)
         self.claims = claims = Claims(self.report, self.watched.nodes.get, parts)
+        self.evictions = ReadEvictions(self.report, claims)
+        self.watched.seen = self.evictions.pod
         self._readers = {
-            "LEDGER": StreamReader(bus, "LEDGER", claims.ledger, claims.now.clear),
+            "LEDGER": StreamReader(bus, "LEDGER", self._ledger, self._begin_ledgers),
             "OUTCOME": StreamReader(bus, "OUTCOME", claims.outcome, claims.outcomes.clear),
             "EXPLAIN": StreamReader(bus, "EXPLAIN", claims.explanation, claims.explained.clear),
         }
@@ -64,6 +67,14 @@ class Judge:
         """End."""
         await end(*self._tasks)
 
+    def _ledger(self, subject: str, data: bytes) -> None:
+        self.claims.ledger(subject, data)
+        self.evictions.ledger(subject, data)
+
+    def _begin_ledgers(self) -> None:
+        self.claims.now.clear()
+        self.evictions.clear()
+
     def report(self, rule: str, text: str) -> None:
         """Note a violation."""
         if len(self.violations) < MOST and all((rule, text) != (each.rule, each.text) for each in self.violations):
@@ -81,7 +92,8 @@ class Judge:
             f"{reader.count} of {stream} ({reader.missed} were superseded before)"
             for stream, reader in self._readers.items()
         )
-        return f"read {self.watched.changes} changes of nodes and pods, and messages: {read}"
+        evicted = f", {self.evictions.count} of evicted pods" if self.evictions.count else ""
+        return f"read {self.watched.changes} changes of nodes and pods{evicted}, and messages: {read}"
 
     async def converged(self, since: float, patience: float, tidy: Callable[[], Awaitable[None]]) -> float:
         """Wait until nothing is missing; return the seconds from ``since`` (monotonic time) until then.
@@ -122,7 +134,11 @@ class Judge:
         behind = [text for reader in self._readers.values() if (text := await reader.behind())]
         expected = self._expected
         objects = Objects(nodes, pods, without_members(groups, foreign), events)
-        return behind + missing(objects, self.claims, expected.schedulers, expected.may_wait, expected.device_config)
+        return (
+            behind
+            + self.evictions.left()
+            + missing(objects, self.claims, expected.schedulers, expected.may_wait, expected.device_config)
+        )
 
     def _compare_bindings(self) -> None:
         """Compare the bindings since the last comparison with claims."""
@@ -131,6 +147,7 @@ class Judge:
         missed = self._readers["LEDGER"].missed
         unread = self._lossy or missed > self._missed
         self._missed = missed
+        self.evictions.check(complete=not unread)
         for uid, name in sorted(bound.bound.keys() - self._compared):
             node, devices = bound.bound[uid, name]
             self._compared.add((uid, name))

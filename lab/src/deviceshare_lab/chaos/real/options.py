@@ -32,6 +32,8 @@ class Options(NamedTuple):
     """Nodes of each device family."""
     users: bool = True
     """Whether every client of the bus is a user with rights of its own, as in ``up``."""
+    preempts: bool = False
+    """Whether pods of lower priority go for others."""
 
 
 def parse_replicas(text: str) -> dict[str, int]:

@@ -70,7 +70,7 @@ async def _run(options: Options, reporter: Reporter) -> None:
         judge = Judge(reader, clusters[1], expected)
         judge.start()
         stack.push_async_callback(judge.stop)
-        workload = Workload(clusters[0], random.Random(chance.random()), options.nodes)
+        workload = Workload(clusters[0], random.Random(chance.random()), options.nodes, preempts=options.preempts)
         context = Context(
             system,
             clusters[2],
@@ -112,6 +112,8 @@ class Groups:
         replicas = ", ".join(f"{service} {count}" for service, count in options.replicas.items())
         users = "with" if options.users else "without"
         line(f"seed {options.seed}; replicas: {replicas}; bus {users} users; logs in {self._system.directory}")
+        if options.preempts:
+            line("pods go for others: only those of lower priority, and only pods that LEDGER has let go are evicted")
         line("checked at every moment: cards, claims, claim ids, devices of bound pods, exits and rights of services")
         line(
             f"checked after each group of faults, within {options.patience:g} s: every pod is bound or has a reason, "

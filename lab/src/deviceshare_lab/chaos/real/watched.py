@@ -1,5 +1,7 @@
 """The nodes and pods of a run as a watch shows them, for the checker and the faults."""
 
+from collections.abc import Callable
+
 import msgspec
 from deviceshare_cluster.interface import Change, ChangeType
 from deviceshare_localcluster import LocalCluster
@@ -17,6 +19,8 @@ class Watched:
         self.nodes: dict[str, Object] = {}
         self.pods: dict[tuple[str, str], Object] = {}
         self.bound = BoundPods(report, self.nodes.get, parts)
+        self.seen: Callable[[Object], None] = lambda pod: None
+        """Hears of each pod that was created or has changed."""
         self.changes = 0
         """How many changes of nodes and pods were seen."""
 
@@ -43,4 +47,5 @@ class Watched:
         if obj is None:
             return ""
         self.pods[key] = obj
+        self.seen(obj)
         return str(obj["spec"]["nodeName"]) if self.bound.take(obj) else ""

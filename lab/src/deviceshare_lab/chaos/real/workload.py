@@ -2,7 +2,8 @@
 
 It keeps no state of its own but what it has to restore: what exists is read from the cluster before each step, since
 any request may fail or have an unknown outcome. There is room for every pod that does not have the label
-:data:`MAY_WAIT`, whatever the others occupy, once :meth:`Workload.restore` was called.
+:data:`MAY_WAIT`, whatever the others occupy, once :meth:`Workload.restore` was called: with preemption fillers occupy
+it, which go for the others.
 """
 
 import asyncio
@@ -44,14 +45,27 @@ SLOWER = 1.05
 ENDED = 20
 """Pods that have ended, or are of others, at most."""
 WAITING = 6
-"""Pods that may wait, at most."""
+"""Pods that may wait, at most, besides fillers."""
+FILLERS = 6
+"""Pods of the lowest priority that may wait, for each node of one family and each family, at most."""
+PRIORITIES = {"filler": 1, "guarded": 10, "usual": 1000}
+"""The PriorityClasses of a workload whose pods go for others."""
+GUARDED = {"chaos/budget": "guarded"}
+"""The labels of the pods that a PodDisruptionBudget counts: one of them has to stay."""
+ENDS = (0, 0, 500, 5000)
+"""Milliseconds that a filler takes to end, to choose from."""
 
 
 class Workload:
-    """Changes a cluster, at random."""
+    """Changes a cluster, at random.
 
-    def __init__(self, cluster: LocalCluster, chance: random.Random, nodes: int) -> None:
+    ``preempts``: pods of lower priority go for others, by the action ``preempt``. All are in one queue then.
+    """
+
+    def __init__(self, cluster: LocalCluster, chance: random.Random, nodes: int, *, preempts: bool = False) -> None:
         self._cluster, self._chance, self._nodes = cluster, chance, nodes
+        self._preempts = preempts
+        self._queues = ("default",) if preempts else ("default", "research")
         self._number = 0
         self.churn: Counter[str] = Counter()
         """How often each action succeeded, by name."""
@@ -69,18 +83,25 @@ class Workload:
             (1, self._lose_node),
             (1, self._change_policy),
             (1, self._break_configuration),
+            *(((3, self._add_fillers), (2, self._add_guarded_pod)) if preempts else ()),
         )
 
     async def fill(self) -> None:
         """Create the initial objects."""
         nodes = [self._node(family) for family in manifests.FAMILIES for _ in range(self._nodes)]
         queues = [objects.queue("research"), objects.queue(CAPPED, {"volcano.sh/gpu-memory": "6000"})]
-        await self._cluster.load([*manifests.configuration(nodes), *queues, *nodes])
+        of_preemption = []
+        if self._preempts:
+            of_preemption = [objects.priority_class(name, value) for name, value in PRIORITIES.items()]
+            of_preemption.append(objects.budget("guarded", 1, GUARDED))
+        await self._cluster.load([*self._configuration(nodes), *queues, *of_preemption, *nodes])
         for _ in range(4 * self._nodes):
             await self._add_pod()
         await self._add_gang()
         await self._add_job()
         await self._add_waiting_pod()
+        for family in manifests.FAMILIES if self._preempts else ():
+            await self._fill(family, FILLERS * self._nodes)
 
     async def stir(self, over: asyncio.Event) -> None:
         """Do one thing after the other, whether they succeed or not, until the faults are over; ever less often."""
@@ -171,21 +192,24 @@ class Workload:
         families = sorted(family for family, room in (await self._rooms()).items() if room >= pods)
         return self._chance.choice(families) if families else None
 
-    def _pod(self, name: str, family: str, *, group: str = "", queue: str = "") -> Object:
+    def _pod(self, name: str, family: str, *, group: str = "", queue: str = "", level: str = "usual") -> Object:
         pod = manifests.pod(name, self._chance.choice(manifests.FAMILIES[family]), group=group, queue=queue)
         pod["metadata"]["labels"][FAMILY] = family
+        if self._preempts:
+            pod["spec"]["priorityClassName"] = level
         return pod
 
     async def _add_pod(self) -> None:
         if (family := await self._family_with_room(1)) is not None:
-            queue = self._chance.choice(("default", "research"))
+            queue = self._chance.choice(self._queues)
             await self._cluster.create(self._pod(self._name("pod"), family, queue=queue))
 
     async def _add_gang(self) -> None:
         size = self._chance.randint(*GANG)
         if (family := await self._family_with_room(size)) is not None:
             name = self._name("gang")
-            await self._cluster.create(objects.pod_group(name, size, "default"))
+            level = "usual" if self._preempts else ""
+            await self._cluster.create(objects.pod_group(name, size, "default", priority_class=level))
             pods = [self._pod(f"{name}-{member}", family, group=name) for member in range(size)]
             await self._cluster.load(pods)
 
@@ -202,7 +226,8 @@ class Workload:
         spec = {
             "schedulerName": manifests.SCHEDULER,
             "minAvailable": size,
-            "queue": "research",
+            "queue": self._queues[-1],
+            **({"priorityClassName": "usual"} if self._preempts else {}),
             "tasks": [{"name": "main", "replicas": size, "template": template}],
         }
         metadata = {"name": name, "namespace": manifests.NAMESPACE}
@@ -211,7 +236,7 @@ class Workload:
         )
 
     async def _add_waiting_pod(self) -> None:
-        waiting = [pod for pod in await self._living() if MAY_WAIT in pod["metadata"]["labels"]]
+        waiting = [pod for pod in await self._living() if MAY_WAIT in pod["metadata"]["labels"] and not _is_filler(pod)]
         if len(waiting) >= WAITING:
             await self._delete_whole(self._chance.choice(waiting))
             return
@@ -222,6 +247,27 @@ class Workload:
             pod = self._pod(self._name("capped"), "gpu-share", queue=CAPPED)
         pod["metadata"]["labels"][MAY_WAIT] = "true"
         await self._cluster.create(pod)
+
+    async def _add_fillers(self) -> None:
+        """Fill the nodes of a family with pods that go for others, and for which there may be no room."""
+        family = self._chance.choice(sorted(manifests.FAMILIES))
+        fillers = [pod for pod in await self._living() if _is_filler(pod, family)]
+        await self._fill(family, FILLERS * self._nodes - len(fillers))
+
+    async def _fill(self, family: str, count: int) -> None:
+        pods = [self._pod(self._name("filler"), family, queue="default", level="filler") for _ in range(count)]
+        for pod in pods:
+            pod["metadata"]["labels"][MAY_WAIT] = "true"
+            if ends := self._chance.choice(ENDS):
+                pod["metadata"]["annotations"]["pod-delete.stage.kwok.x-k8s.io/delay"] = f"{ends}ms"
+        await self._cluster.load(pods)
+
+    async def _add_guarded_pod(self) -> None:
+        """Add a pod that fillers go for, and that goes for others as its budget allows."""
+        if (family := await self._family_with_room(1)) is not None:
+            pod = self._pod(self._name("guarded"), family, queue="default", level="guarded")
+            pod["metadata"]["labels"] |= GUARDED
+            await self._cluster.create(pod)
 
     async def _delete_pod(self) -> None:
         if pods := await self._living():
@@ -258,10 +304,10 @@ class Workload:
         """Replace a pod by another one of the same name."""
         pods = [pod for pod in await self._living() if GROUP not in pod["metadata"]["annotations"]]
         if pods:
-            old = self._chance.choice(pods)["metadata"]
-            new = self._pod(old["name"], old["labels"][FAMILY])
-            if MAY_WAIT in old["labels"]:
-                new["metadata"]["labels"][MAY_WAIT] = "true"
+            replaced = self._chance.choice(pods)
+            old, level = replaced["metadata"], replaced["spec"].get("priorityClassName", "")
+            new = self._pod(old["name"], old["labels"][FAMILY], level=level)
+            new["metadata"]["labels"] = old["labels"]
             await self._cluster.delete("Pod", old["namespace"], old["name"])
             await self._cluster.create(new)
 
@@ -304,22 +350,31 @@ class Workload:
         metadata |= {"name": node["metadata"]["name"]}
         await self._cluster.apply(node | {"metadata": metadata, "spec": spec, "status": status})
 
+    def _configuration(self, nodes: Sequence[Object]) -> list[Object]:
+        actions = ("enqueue", "allocate", *(("preempt",) if self._preempts else ()), "backfill")
+        return manifests.configuration(nodes, actions=actions)
+
     async def _configure(self, nodes: Sequence[Object]) -> None:
-        await self._cluster.load(manifests.configuration(nodes))
+        await self._cluster.load(self._configuration(nodes))
 
     async def _change_policy(self) -> None:
-        scheduler, *_ = manifests.configuration(())
+        scheduler, *_ = self._configuration(())
         (key,) = scheduler["data"]
         changed = scheduler["data"][key].replace("SchedulePolicy: binpack", "SchedulePolicy: spread")
         await self._cluster.apply(scheduler | {"data": {key: changed}})
 
     async def _break_configuration(self) -> None:
-        broken = self._chance.choice(manifests.configuration(())[:2])
+        broken = self._chance.choice(self._configuration(())[:2])
         await self._cluster.apply(broken | {"data": dict.fromkeys(broken["data"], "{nothing: [that, parses")})
 
 
 def _is_ours(pod: Object) -> bool:
     return FAMILY in pod["metadata"].get("labels", {})
+
+
+def _is_filler(pod: Object, family: str = "") -> bool:
+    of_family = family in ("", pod["metadata"]["labels"][FAMILY])
+    return of_family and bool(pod["spec"].get("priorityClassName") == "filler")
 
 
 def _family_of_node(name: str) -> str:
