@@ -506,13 +506,18 @@ def test_a_nominated_pod_says_for_which_pods_it_waits():
     core = full()
     core.waits("new")
     core.written(core.tick())
-    assert core.tick().messages == ["nominated on a; waits for ns/one (asked whether it may go)"]
+    since = "2026-05-28T20:28:20Z"
+    assert core.tick().messages == [f"nominated on a since {since}; waits for ns/one (asked whether it may go)"]
     core.answers()
     core.written(core.tick())
-    assert core.tick().messages == ["nominated on a; waits for ns/one (to be evicted)"]
+    assert core.tick().messages == [f"nominated on a since {since}; waits for ns/one (to be evicted)"]
+    budget = PodDisruptionBudgetFact(key="ns/b", selector=(), allowed=0)
+    core.put(budget)
+    blocked = "blocked by PodDisruptionBudget b: 0 of 1 allowed"
+    assert core.tick().messages == [f"nominated on a since {since}; waits for ns/one ({blocked})"]
     core.terminates("one")
     out = core.tick()
-    assert out.messages == ["nominated on a; waits for ns/one (terminating, grace 30 s)"]
+    assert out.messages == [f"nominated on a since {since}; waits for ns/one (terminating, grace 30 s)"]
     assert [each.name for each in out.steps] == ["nominated"]
     core.ends("one")
     core.written(core.tick())

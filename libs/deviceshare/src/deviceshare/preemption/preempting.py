@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import FEWEST
-from deviceshare.model import GroupKey, PodFact
+from deviceshare.model import GroupKey, Labels, PodFact
 from deviceshare.preemption.budgets import Budgets
 from deviceshare.preemption.candidate_nodes import CandidateNodes
 from deviceshare.preemption.candidate_table import CandidateTable
@@ -264,8 +264,14 @@ class _Attempt:
         usual = NO_LOWER_PRIORITY if self._action == PREEMPT else NO_OTHER_QUEUE
         found = dict.fromkeys(self._cluster.allocator.node_names, usual)
         able: dict[str, list[EvictionCandidate]] = {}
+        budgets: dict[tuple[str, Labels], str] = {}
         for candidate in self._cluster.candidates:
             why = self._protection(candidate)
+            if why == "":
+                alike = candidate.pod.namespace, candidate.pod.labels
+                if alike not in budgets:
+                    budgets[alike] = self._cluster.budgets.exceeded([candidate.pod])
+                why = f"protected by PodDisruptionBudget {budgets[alike]}: 0 of 1 allowed" if budgets[alike] else ""
             if why == "":
                 able.setdefault(candidate.node, []).append(candidate)
             elif why and why != usual and found.get(candidate.node) == usual:

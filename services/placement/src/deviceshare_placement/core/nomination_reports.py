@@ -1,7 +1,9 @@
 """What is reported of nominated pods: where they will go, and for which pods they wait."""
 
+from datetime import UTC, datetime
+
 from deviceshare.families import placed_on
-from deviceshare.model import Now
+from deviceshare.model import Now, PodFact
 from deviceshare.scheduler import Scheduler, shortened
 from deviceshare_bus.cores.core import Command, RecordStep
 
@@ -27,7 +29,8 @@ class NominationReports:
         for nomination in self._nominations.own():
             waits_for = self._waits_for(nomination)
             for claim, node in nomination.claims.values():
-                message = f"nominated on {node}; waits for {waits_for}"
+                since = datetime.fromtimestamp(claim.decided_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                message = f"nominated on {node} since {since}; waits for {waits_for}"
                 self._reported[claim.uid] = (node, message)
                 pod = self._scheduler.pods.get(claim.uid)
                 if pod is None or reported.pop(claim.uid, None) == (node, message):
@@ -51,8 +54,15 @@ class NominationReports:
             if pod.fact.terminating:
                 state = f"terminating, grace {pod.fact.grace:g} s"
             elif eviction is not None and eviction.go:
-                state = "to be evicted"
+                budget = self._blocking(pod.fact)
+                state = f"blocked by PodDisruptionBudget {budget}: 0 of 1 allowed" if budget else "to be evicted"
             else:
                 state = "asked whether it may go"
             going.append(f"{pod.fact.ref} ({state})")
         return shortened(going) or "its place"
+
+    def _blocking(self, pod: PodFact) -> str:
+        """Return the name of a budget that allows no eviction of a pod now, '' for none."""
+        budgets = self._scheduler.cluster.budgets.values()
+        blocking = (each.key for each in budgets if each.allowed == 0 and each.selects(pod))
+        return min(blocking, default="").partition("/")[2]
