@@ -3,12 +3,14 @@
 import os
 import re
 from collections import Counter
+from unittest.mock import patch
 
 import pytest
+from deviceshare.scheduler import preempting
 from deviceshare_lab.chaos.command import Options, simulated
 from deviceshare_lab.chaos.faults import FAULTS
 from deviceshare_lab.chaos.scenario import Scenario, Step
-from deviceshare_lab.chaos.simulation import draw, play
+from deviceshare_lab.chaos.simulation import Played, draw, play
 from deviceshare_lab.chaos.workload import PRIORITIES
 
 HISTORIES = int(os.environ.get("DEVICESHARE_CHAOS_HISTORIES", "200"))
@@ -41,20 +43,37 @@ def test_a_replica_whose_reader_of_the_cluster_lags_removes_no_live_claim():
     assert "LEDGER" in played.text
 
 
-def test_a_pod_of_higher_priority_takes_nominated_room():
+def nominated_then(*others: tuple[str, str]) -> Played:
+    """Play a history in which a pod goes for one of higher priority, and others come before it has gone."""
     low = [Step(1.0, "pod", (f"low-{number}", "gpu-number", 0, "default", 0.0, "", 0, 20.0)) for number in range(2)]
+    later = [("mid", "low"), *others]
     steps = (
         *(Step(0.0, "priority", (name, value)) for name, value in PRIORITIES.items() if name),
         *low,
-        Step(20.0, "pod", ("mid", "gpu-number", 0, "default", 0.0, "low", 0)),
-        Step(21.0, "pod", ("high-0", "gpu-number", 0, "default", 0.0, "high", 0)),
-        Step(22.0, "pod", ("high-1", "gpu-number", 0, "default", 0.0, "high", 0)),
+        *(
+            Step(20.0 + at, "pod", (name, "gpu-number", 0, "default", 0.0, level, 0))
+            for at, (name, level) in enumerate(later)
+        ),
     )
     replicas = {"inventory": 1, "placement": 2, "binder": 1, "metrics": 1}
-    played = play(Scenario("taken", {"node-0": "gpu-number"}, replicas, steps, preempts=True))
+    return play(Scenario("taken", {"node-0": "gpu-number"}, replicas, steps, preempts=True))
+
+
+def test_a_pod_of_higher_priority_takes_nominated_room():
+    played = nominated_then(("high-0", "high"), ("high-1", "high"))
     assert played.violation is None
     assert len(re.findall(r"default/low-\d goes for \S+ instead of", played.text)) == 1
     assert len(re.findall(r": Pod default/low-\d terminates", played.text)) == 2
     bound = re.findall(r": bound Pod default/(\S+)", played.text)
     assert sorted(bound[-2:]) == ["high-0", "high-1"]
     assert "mid" not in bound
+
+
+def test_room_that_is_taken_by_a_pod_of_the_same_priority_is_found():
+    def bug(preemptor, nominations):
+        return [each for each in nominations if preemptor.group.key not in each.groups]
+
+    with patch.object(preempting, "lower_nominations", bug):
+        played = nominated_then(("same-0", "low"), ("same-1", "low"))
+    assert played.violation is not None
+    assert played.violation.rule == "pods of higher priority take nominated room"

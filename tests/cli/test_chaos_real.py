@@ -17,6 +17,7 @@ from deviceshare_cli.supervisor import Program, Supervisor
 from deviceshare_lab.chaos.real.faults import FAULTS, parse_kinds
 from deviceshare_lab.chaos.real.options import Options, parse_replicas
 from deviceshare_lab.chaos.real.proxy import Link
+from deviceshare_lab.chaos.real.read_evictions import EVICTED, ReadEvictions
 from deviceshare_lab.chaos.real.report import Reporter
 from deviceshare_lab.chaos.real.schedule import MOST, Deck, Kind, Schedule
 from deviceshare_lab.chaos.real.system import NoEffect, System, running
@@ -124,6 +125,43 @@ def test_a_waiting_pod_needs_a_reason_and_an_explanation_and_a_label_that_it_may
     assert problems(found, waiting) != []
     waiting["metadata"]["labels"] = {}
     assert "although there is room: too large" in problems(found, waiting)[0]
+
+
+def evictions(*, go: bool, priorities: tuple[int, int] = (1, 10)) -> tuple[Found, ReadEvictions]:
+    """Return what is known when pod x has to go for pod y."""
+    found = Found()
+    read = ReadEvictions(found.claims._report, found.claims)
+    nominated = claim("1", "y") | {"waits_for": ["x"]}
+    going = {"uid": "x", "namespace": "default", "name": "x", "claim": "1", "action": "preempt", "go": go}
+    message = {"v": 2, "node": "a", "claims": [nominated], "evictions": [going]}
+    subject = f"ledger.{crc32(b'a') % 64}.a"
+    for take in (found.claims.ledger, read.ledger):
+        take(subject, msgspec.msgpack.encode(message))
+    for name, priority in zip("xy", priorities, strict=True):
+        made = pod(name, "a" if name == "x" else "")
+        made["spec"]["priority"] = priority
+        made["status"] = {"conditions": [{"type": "DisruptionTarget", "reason": EVICTED}]} if name == "x" else {}
+        read.pod(made)
+    return found, read
+
+
+def test_a_pod_that_goes_for_one_of_higher_priority_when_the_ledger_lets_it_breaks_no_rule() -> None:
+    found, read = evictions(go=True)
+    read.check(complete=True)
+    assert (found.reported, read.count, read.left()) == ([], 1, ["default/x still has to go for 1"])
+
+
+def test_an_eviction_for_a_pod_of_the_same_priority_is_found() -> None:
+    found, read = evictions(go=True, priorities=(10, 10))
+    read.check(complete=True)
+    assert found.rules == {"pods of lower priority go"}
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_an_eviction_that_the_ledger_has_not_begun_is_found_if_all_of_it_was_read(complete: bool) -> None:
+    found, read = evictions(go=False)
+    read.check(complete=complete)
+    assert found.rules == ({"only pods that have to go are evicted"} if complete else set())
 
 
 def test_a_gang_that_is_bound_in_part_is_found() -> None:
