@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from deviceshare.families import placed_on
-from deviceshare.model import Now, PodFact
+from deviceshare.model import Now
 from deviceshare.scheduler import Scheduler, shortened
 from deviceshare_bus.cores.core import Command, RecordStep
 
@@ -54,15 +54,9 @@ class NominationReports:
             if pod.fact.terminating:
                 state = f"terminating, grace {pod.fact.grace:g} s"
             elif eviction is not None and eviction.go:
-                budget = self._blocking(pod.fact)
+                budget = self._scheduler.blocking_budget(pod.fact)
                 state = f"blocked by PodDisruptionBudget {budget}: 0 of 1 allowed" if budget else "to be evicted"
             else:
                 state = "asked whether it may go"
             going.append(f"{pod.fact.ref} ({state})")
         return shortened(going) or "its place"
-
-    def _blocking(self, pod: PodFact) -> str:
-        """Return the name of a budget that allows no eviction of a pod now, '' for none."""
-        budgets = self._scheduler.cluster.budgets.values()
-        blocking = (each.key for each in budgets if each.allowed == 0 and each.selects(pod))
-        return min(blocking, default="").partition("/")[2]
