@@ -275,6 +275,26 @@ def test_a_pod_that_was_evicted_counts_though_its_eviction_has_left_the_ledger()
     assert [(each.reason, each.uid) for each in events(core)][-1] == ("Preempted", "v1")
 
 
+def test_an_eviction_that_goes_on_for_another_claim_is_not_begun_again():
+    core = scene(eviction(go=True), pods=[victim(), pod("u2")])
+    core.evict_answered(asked(core, 0.0), EvictState.DONE, 0.0)
+    core.take(0.0)
+    core.outcomes_written("n1", 1)
+    core.ledger("n1", [claim("c2", uid="u2", waits_for=("v1",))], [eviction(identity="c2", go=True)])
+    assert of(EvictPod, core.take(1.0)) == []
+    core.pod("v1", victim(terminating=True))
+    assert outcomes(core.take(1.0)) == {("c2", "v1"): (MAY_GO, "")}
+
+
+def test_a_budget_that_refuses_is_not_asked_for_longer_because_an_eviction_goes_on_for_another_claim():
+    core = scene(eviction(go=True), pods=[victim(), pod("u2")])
+    core.evict_answered(asked(core, 0.0), EvictState.BLOCKED, 0.0, NEEDS)
+    core.take(0.0)
+    core.ledger("n1", [claim("c2", uid="u2", waits_for=("v1",))], [eviction(identity="c2", go=True)])
+    core.evict_answered(asked(core, 299.0), EvictState.BLOCKED, 300.0, NEEDS)
+    assert outcomes(core.take(300.0)) == {("c2", "v1"): (BLOCKED, NEEDS)}
+
+
 def test_a_pod_counts_though_its_fact_comes_before_the_answer():
     core = scene(eviction(go=True), pods=[victim()])
     request = asked(core, 0.0)

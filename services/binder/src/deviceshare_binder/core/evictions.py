@@ -118,11 +118,16 @@ class EvictionTasks:
     # What changes
 
     def reconcile(self, node: NodeClaims) -> None:
-        """Keep tasks for the evictions of a node, if it is this replica's, and for no others."""
+        """Keep tasks for the evictions of a node, if it is this replica's, and for no others.
+
+        An eviction that goes on for another claim is not begun again.
+        """
         wanted = node.evictions if self._owns(node.name) else {}
+        removed: dict[str, EvictionTask] = {}
         for key in list(self._of_node.get(node.name, ())):
             if key[1] not in wanted:
-                self._remove(key)
+                gone = self._remove(key)
+                removed[gone.eviction.uid] = gone
         for name, eviction in wanted.items():
             key = (node.name, name)
             task = self._tasks.get(key)
@@ -130,6 +135,8 @@ class EvictionTasks:
                 task = self._tasks[key] = EvictionTask(eviction, node, name)
                 self._of_pod.setdefault(eviction.uid, {})[key] = None
                 self._of_node.setdefault(node.name, {})[key] = None
+                if (before := removed.get(eviction.uid)) is not None and before.eviction.go and eviction.go:
+                    task.since, task.accepted, task.reported = before.since, before.accepted, before.reported
             elif task.eviction.go != eviction.go:
                 task.tries, task.due, task.since, task.accepted, task.reported = 0, math.inf, None, False, False
             task.eviction = eviction
@@ -140,12 +147,13 @@ class EvictionTasks:
         for key in self._of_pod.get(uid, ()):
             self._enqueue(key, self._tasks[key])
 
-    def _remove(self, key: Key) -> None:
+    def _remove(self, key: Key) -> EvictionTask:
         task = self._tasks.pop(key)
         for index, name in ((self._of_pod, task.eviction.uid), (self._of_node, key[0])):
             index[name].pop(key, None)
             if not index[name]:
                 del index[name]
+        return task
 
     def _enqueue(self, key: Key, task: EvictionTask) -> None:
         if not task.queued:
