@@ -92,8 +92,8 @@ class Judge:
             f"{reader.count} of {stream} ({reader.missed} were superseded before)"
             for stream, reader in self._readers.items()
         )
-        evicted = f", {self.evictions.count} of evicted pods" if self.evictions.count else ""
-        return f"read {self.watched.changes} changes of nodes and pods{evicted}, and messages: {read}"
+        evictions = f"; {self.evictions.summary}" if self.evictions.summary else ""
+        return f"read {self.watched.changes} changes of nodes and pods, and messages: {read}{evictions}"
 
     async def converged(self, since: float, patience: float, tidy: Callable[[], Awaitable[None]]) -> float:
         """Wait until nothing is missing; return the seconds from ``since`` (monotonic time) until then.

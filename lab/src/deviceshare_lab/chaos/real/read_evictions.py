@@ -57,6 +57,13 @@ class ReadEvictions:
         if uid not in self._evicted and any(each.get("reason") == EVICTED for each in conditions):
             self._evicted[uid] = name_of(pod)
 
+    @property
+    def summary(self) -> str:
+        """How many pods went for others, '' for none."""
+        if not self._let_go:
+            return ""
+        return f"LEDGER let {len(self._let_go)} pods go, {self.count} of them were seen while they ended"
+
     def check(self, *, complete: bool) -> None:
         """Check what was read since the last call; ``complete``: no message of LEDGER was lost or missed."""
         for each in self._new.values():

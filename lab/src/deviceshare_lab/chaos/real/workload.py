@@ -52,7 +52,7 @@ PRIORITIES = {"filler": 1, "guarded": 10, "usual": 1000}
 """The PriorityClasses of a workload whose pods go for others."""
 GUARDED = {"chaos/budget": "guarded"}
 """The labels of the pods that a PodDisruptionBudget counts: one of them has to stay."""
-ENDS = (0, 0, 500, 5000)
+ENDS = (0, 300, 1000, 5000)
 """Milliseconds that a filler takes to end, to choose from."""
 
 
