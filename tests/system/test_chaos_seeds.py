@@ -27,14 +27,15 @@ def chosen(seed: str) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_faults_by_any_seed_break_no_rule_of_a_bus_with_users(tmp_path: Path, seed: str) -> None:
+@pytest.mark.parametrize(("seed", "preempts"), [*((seed, False) for seed in SEEDS), (SEEDS[0], True)])
+def test_faults_by_any_seed_break_no_rule_of_a_bus_with_users(tmp_path: Path, seed: str, preempts: bool) -> None:
     kinds = chosen(seed)
     options = ["--faults", str(len(kinds)), "--pace", "1.5", "--replicas", REPLICAS, "--kinds", ",".join(kinds)]
-    running = start(tmp_path, "--seed", seed, *options)
+    running = start(tmp_path, "--seed", seed, *options, *(["--preempt"] if preempts else []))
     said, _ = running.communicate()
     assert running.returncode == 0, said
     assert re.match(rf"{sum(COUNTS)} faults, 0 violations \(seed {seed}, \d+ s\)$", said.splitlines()[-1]), said
     assert sorted(begun(said)) == sorted(kinds), said
     assert "bus with users" in said
+    assert bool(re.search(r"LEDGER let [1-9]\d* pods go", said)) is preempts, said
     assert left_over(tmp_path) == []
