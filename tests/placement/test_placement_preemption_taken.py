@@ -135,6 +135,29 @@ def test_a_gang_loses_all_its_claims_to_a_pod_that_needs_the_room_of_one():
     assert len(core.evictions()) == 1
 
 
+@pytest.mark.parametrize("go", [False, True])
+@pytest.mark.parametrize("needed", [1000, 2000, 3000])
+def test_a_gang_goes_whole_or_stays_when_its_room_is_taken(needed, go):
+    low = PodGroupFact(key=GroupKey("ns/low"), uid="pg", min_member=2, queue="default", admitted=True, phase="Running")
+    core = PreemptionPlay(node("a", cpu=3000), facts=[low])
+    for at in range(2):
+        core.runs(f"low-{at}", "a", gang="low")
+    core.runs("single", "a")
+    core.waits("new", cpu(3000))
+    core.settled()
+    if go:
+        core.answers()
+        core.settled()
+    core.waits("high", cpu(needed), priority=1000)
+    core.settled()
+    low_pods = {"low-0", "low-1"}
+    together = {1000: {"single"}, 2000: low_pods, 3000: {*low_pods, "single"}}[needed]
+    if go and needed == 1000:
+        together = low_pods  # the gang may have lost pods already
+    assert core.evictions().keys() == together
+    assert set(core.waiting()["high"]) == set(core.evictions())
+
+
 def test_a_pod_of_another_queue_takes_no_room():
     core = PreemptionPlay(node("a", cpu=1000), facts=[QueueFact(name="other")])
     core.runs("one", "a")

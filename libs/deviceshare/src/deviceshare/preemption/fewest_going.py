@@ -9,18 +9,21 @@ MAX_LEAVING = 20
 
 
 def fewest_going(
-    decision: Decision, going: Sequence[str], tried: Callable[[Sequence[str]], Decision | None]
+    decision: Decision,
+    going: Sequence[str],
+    together: Sequence[Sequence[str]],
+    tried: Callable[[Sequence[str]], Decision | None],
 ) -> tuple[Decision, tuple[str, ...]]:
     """Return a decision whose group waits only for pods whose room it needs, and these pods.
 
     Args:
         decision: the decision if it waits for all of them.
-        going: the uids of the pods, those first that are rather not waited for.
+        going: the uids of the pods.
+        together: those that need not be waited for, with the others that are not waited for then either.
         tried: decides about the group if only these pods have gone; None if it does not fit then.
     """
     needed = tuple(going)
-    one_by_one = ((uid,) for uid in needed[:MAX_LEAVING])
-    for dropped in (needed, *one_by_one):
+    for dropped in ([uid for uids in together for uid in uids], *together[:MAX_LEAVING]):
         rest = tuple(uid for uid in needed if uid not in dropped)
         if rest == needed:
             continue

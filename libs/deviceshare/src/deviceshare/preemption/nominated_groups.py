@@ -24,8 +24,9 @@ class NominatedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of one or more groups that wait for the same pods to go.
 
     ``claims``: the node and the id of each claim; ``pods``: the uid and the node of each nominated pod; ``going``: the
-    nodes of the pods that go, by uid, as far as they are known; ``unknown``: the others. ``reclaims``: some go from
-    other queues.
+    nodes of the pods that go, by uid, as far as they are known; ``unknown``: the others. ``sparable``: which of them
+    stay together if their room is not needed: no part of a gang, and no gang that was let go. ``reclaims``: some go
+    from other queues.
     """
 
     claims: tuple[tuple[str, str], ...]
@@ -36,6 +37,7 @@ class NominatedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The highest one of the groups."""
     going: Mapping[str, str]
     unknown: tuple[str, ...] = ()
+    sparable: tuple[tuple[str, ...], ...] = ()
     reclaims: bool = False
 
 
@@ -106,8 +108,7 @@ def _taken(
         return None
     nodes = {placement.node for _, placement in decision.placed}
     near = [uid for uid, node in going.items() if node in nodes or uid in nominated.going]
-    # Pods that are not terminating yet are spared first.
-    near.sort(key=lambda uid: (uid in terminating, uid))
-    decision, leaving = fewest_going(decision, near, decide)
+    together = [*nominated.sparable, *((uid,) for uid in sorted(near) if uid in terminating)]
+    decision, leaving = fewest_going(decision, near, together, decide)
     leaving = tuple(sorted({*leaving, *nominated.unknown}))
     return TakenRoom(nominated=nominated, decision=decision, leaving=leaving)

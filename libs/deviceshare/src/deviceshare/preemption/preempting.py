@@ -123,7 +123,7 @@ def _without_idle(cluster: PreemptionInput, preemptor: Preemptor, found: Preempt
                 decision = room.decide(found.victims)
         return decision if decision is not None and decision.placed else None
 
-    decision, needed = fewest_going(found.decision, found.leaving, tried)
+    decision, needed = fewest_going(found.decision, found.leaving, [(uid,) for uid in found.leaving], tried)
     return replace(found, decision=decision, leaving=needed)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Container
 
-from deviceshare.model import Claim, PodFact
+from deviceshare.model import Claim, GroupKey, PodFact
 from deviceshare.preemption import RECLAIM, NominatedGroup
 from deviceshare.scheduler.cluster_state import ClusterState
 
@@ -36,6 +36,7 @@ def _nominated(
         return None
     ids = {claim.id for _, claim in claims}
     going: dict[str, str] = {}
+    sparable: dict[str, list[str]] = {}
     reclaims = False
     for uid in uids:
         victim = cluster.pods.get(uid)
@@ -46,6 +47,10 @@ def _nominated(
         if uid in spared or not (victim.fact.terminating or (eviction is not None and eviction.claim in ids)):
             return None
         going[uid] = node
+        if eviction is not None and not victim.fact.terminating:
+            alone = _may_stay_alone(cluster, victim.fact.group)
+            if alone or not eviction.go:
+                sparable.setdefault(uid if alone else victim.fact.group, []).append(uid)
         reclaims = reclaims or (eviction is not None and eviction.action == RECLAIM)
     levels = [level_of(cluster, fact) for fact in facts]
     return NominatedGroup(
@@ -56,5 +61,16 @@ def _nominated(
         priority=max(priority for _, priority in levels),
         going=going,
         unknown=tuple(uid for uid in uids if uid not in cluster.pods),
+        sparable=tuple(tuple(together) for _, together in sorted(sparable.items())),
         reclaims=reclaims,
     )
+
+
+def _may_stay_alone(cluster: ClusterState, key: GroupKey) -> bool:
+    """Return whether each pod of a group that goes may stay without the others: the group has its minimum anyway."""
+    group = cluster.groups[key]
+    if group.fact is None or group.fact.min_member <= 1:
+        return True
+    staying = (cluster.pods[uid] for uid in group.members if uid not in cluster.going)
+    placed = sum(pod.placed and not pod.fact.terminating for pod in staying)
+    return placed >= group.fact.min_member and not group.fact.min_task_member
