@@ -120,7 +120,11 @@ class Groups:
             "and pods, claims, outcomes and explanations agree"
         )
         began = time.monotonic()
-        await self._workload.fill()
+        await self._workload.prepare()
+        if options.preempts:
+            await self._settle(began)
+            began = time.monotonic()
+        await self._workload.begin()
         await self._settle(began)
         await self._context.bus.take_snapshot()
         while not self._judge.violations and not self._reporter.enough:

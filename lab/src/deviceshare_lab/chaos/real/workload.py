@@ -86,8 +86,8 @@ class Workload:
             *(((3, self._add_fillers), (2, self._add_guarded_pod)) if preempts else ()),
         )
 
-    async def fill(self) -> None:
-        """Create the initial objects."""
+    async def prepare(self) -> None:
+        """Create the nodes, and fillers on them if pods go for others."""
         nodes = [self._node(family) for family in manifests.FAMILIES for _ in range(self._nodes)]
         queues = [objects.queue("research"), objects.queue(CAPPED, {"volcano.sh/gpu-memory": "6000"})]
         of_preemption = []
@@ -95,13 +95,16 @@ class Workload:
             of_preemption = [objects.priority_class(name, value) for name, value in PRIORITIES.items()]
             of_preemption.append(objects.budget("guarded", 1, GUARDED))
         await self._cluster.load([*self._configuration(nodes), *queues, *of_preemption, *nodes])
+        for family in manifests.FAMILIES if self._preempts else ():
+            await self._fill(family, FILLERS * self._nodes)
+
+    async def begin(self) -> None:
+        """Create the first pods."""
         for _ in range(4 * self._nodes):
             await self._add_pod()
         await self._add_gang()
         await self._add_job()
         await self._add_waiting_pod()
-        for family in manifests.FAMILIES if self._preempts else ():
-            await self._fill(family, FILLERS * self._nodes)
 
     async def stir(self, over: asyncio.Event) -> None:
         """Do one thing after the other, whether they succeed or not, until the faults are over; ever less often."""
