@@ -46,7 +46,7 @@ ENDED = 20
 """Pods that have ended, or are of others, at most."""
 WAITING = 6
 """Pods that may wait, at most, besides fillers."""
-FILLERS = 6
+FILLERS = 10
 """Pods of the lowest priority that may wait, for each node of one family and each family, at most."""
 PRIORITIES = {"filler": 1, "guarded": 10, "usual": 1000}
 """The PriorityClasses of a workload whose pods go for others."""
