@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 
 @pytest.mark.parametrize("family", ["hami-core", "mig", "vnpu-hami"])
-def test_pods_go_for_all_groups_but_that_of_the_lowest_priority(family):
+def test_pods_go_for_all_groups_but_that_of_the_lowest_priority_and_where_budgets_allow_too_few(family):
     options = ["--nodes", "20", "--decisions", "2", "--family", family]
     done = CliRunner().invoke(app, ["lab", "bench", "preemption", *options, "--json"])
     assert not done.exception
@@ -18,6 +18,8 @@ def test_pods_go_for_all_groups_but_that_of_the_lowest_priority(family):
         "eight cards": True,
         "gang of 64": True,
         "no pod may be evicted": False,
+        "budget allows none": False,
+        "budget allows one": False,
     }
     assert groups["one card"]["victims"] == 1
     assert groups["eight cards"]["victims"] <= 8

@@ -6,7 +6,15 @@
 from random import Random
 
 import pytest
-from deviceshare.model import Gone, GroupKey, NodeFact, PodFact, PodGroupFact, PriorityClassFact
+from deviceshare.model import (
+    Gone,
+    GroupKey,
+    NodeFact,
+    PodDisruptionBudgetFact,
+    PodFact,
+    PodGroupFact,
+    PriorityClassFact,
+)
 from deviceshare_lab.clusters.preemption_scene import NOW, PreemptionScene
 from deviceshare_lab.studies.victims import comparison
 from deviceshare_lab.studies.victims.comparison import ComparedCluster, VictimComparison, compare
@@ -39,6 +47,9 @@ def change(scene: PreemptionScene, random: Random) -> None:
             scene.put(key, replace(fact, cards=tuple(reversed(fact.cards))))
         elif isinstance(fact, PodGroupFact) and random.random() < 0.2:
             scene.put(key, replace(fact, priority_class=random.choice(("low", "mid", "high"))))
+        elif isinstance(fact, PodDisruptionBudgetFact) and random.random() < 0.4:
+            changed = replace(fact, allowed=random.choice((None, 0, 1)), selector=random.choice((fact.selector, ())))
+            scene.put(key, random.choice((Gone(), changed)))
     if random.random() < 0.5:
         scene.put("priority low", PriorityClassFact(name="low", value=random.choice((5, 200))))
 

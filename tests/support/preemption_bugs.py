@@ -31,7 +31,7 @@ BUGS: Mapping[str, Bug] = {
         Gang, "with_all_that_go", lambda right: lambda gang, gone: gone if gang._keeps_minimum(gone) else None
     ),
     "one pod more than a budget allows": Bug(
-        Budgets, "exceeded", lambda right: lambda budgets, pods: right(budgets, list(pods)[1:])
+        Budgets, "allow", lambda right: lambda budgets, uids: right(budgets, list(uids)[1:])
     ),
     "the sum counts before the number": Bug(Cost, "weight", _reversed_cost),
     "victims are not compared by priority": Bug(

@@ -10,8 +10,10 @@ from deviceshare.model import (
     ConfigFact,
     ContainerGrant,
     DeviceGrant,
+    Gone,
     GroupKey,
     NodeFact,
+    PodDisruptionBudgetFact,
     PodFact,
     PodGroupFact,
     PodUid,
@@ -93,12 +95,16 @@ _CONF = {
 
 
 class Waiting(NamedTuple):
-    """A group that waits: its name, how many pods it has, the cards of each, and its priority class."""
+    """A group that waits: its name, how many pods it has, the cards of each, and its priority class.
+
+    ``allowed``: how many pods of the cluster a PodDisruptionBudget lets go, None without one.
+    """
 
     name: str
     pods: int
     cards: int
     level: str
+    allowed: int | None = None
 
 
 WAITING = (
@@ -106,6 +112,8 @@ WAITING = (
     Waiting("eight cards", 1, 8, "high"),
     Waiting("gang of 64", 64, 1, "high"),
     Waiting("no pod may be evicted", 1, 1, "bottom"),
+    Waiting("budget allows none", 1, 1, "high", allowed=0),
+    Waiting("budget allows one", 1, 8, "high", allowed=1),
 )
 
 
@@ -133,6 +141,12 @@ def facts(nodes: int, cards: int, seed: int, cards_of: CardType) -> Iterator[tup
         for at in range(each.pods):
             fact = _pod(f"{each.name}-{at}", each.name, each.level, cards_of, range(each.cards))
             yield f"pod {fact.uid}", fact
+
+
+def budget(allowed: int | None) -> tuple[str, AnyFact]:
+    """Return key and fact of the PodDisruptionBudget of all pods, or of its deletion."""
+    fact = Gone() if allowed is None else PodDisruptionBudgetFact(key="bench/all", selector=(), allowed=allowed)
+    return "budget", fact
 
 
 def _pods_of(node: str, cards: int, random: Random, cards_of: CardType) -> Iterator[tuple[str, AnyFact]]:

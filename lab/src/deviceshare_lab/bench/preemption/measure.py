@@ -8,7 +8,7 @@ from deviceshare.model import GroupKey, Now, PodFact
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
 
-from deviceshare_lab.bench.preemption.cluster import CARD_TYPES, WAITING, facts
+from deviceshare_lab.bench.preemption.cluster import CARD_TYPES, WAITING, budget, facts
 
 _NOW = Now(10.0, 1_000_000.0)
 _CHANGED = 50
@@ -52,6 +52,7 @@ def measure(nodes: int, cards: int, decisions: int, family: str) -> Run:
     found = []
     changes = 0
     for group in WAITING:
+        scheduler.apply(*budget(group.allowed), _NOW)
         times = []
         for _ in range(decisions + 1):
             for key, fact in (running[(changes + at) % len(running)] for at in range(_CHANGED)):

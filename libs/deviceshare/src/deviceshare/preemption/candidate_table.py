@@ -20,7 +20,8 @@ class CandidateTable:
     """The candidates in slots of arrays, and the pods that are terminating.
 
     ``leaving``: the node of each of these, by uid. Whether some pod may go is known from :meth:`note` alone, which is
-    much faster than :meth:`put`: the caller need not put a candidate that has changed before it is asked for.
+    much faster than :meth:`put`: the caller need not put a candidate that has changed before it is asked for. A
+    candidate that may not go for any group has no level.
     """
 
     def __init__(self, allocator: Allocator) -> None:
@@ -32,11 +33,11 @@ class CandidateTable:
         self._candidates: list[EvictionCandidate | None] = []
         self.priority, self._job_priority, self._queue, self._group = (np.zeros(0, dtype=np.int64) for _ in range(4))
         """int64[slots] each; queue and group by the hash of their name: equal hashes are looked at again."""
-        self._preemptable: Bools = np.zeros(0, dtype=np.bool_)
+        self._may_go: Bools = np.zeros(0, dtype=np.bool_)
         self._noted: dict[str, Level] = {}
-        """The level of each preemptable candidate."""
+        """The level of each candidate that may go."""
         self._levels: defaultdict[str, Counter[int]] = defaultdict(Counter)
-        """For each queue the priorities of the jobs of its preemptable candidates, with their number."""
+        """For each queue the priorities of the jobs of its candidates that may go, with their number."""
         self.leaving: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[EvictionCandidate]:
@@ -53,10 +54,12 @@ class CandidateTable:
         return [candidate for candidate in found if candidate is not None]
 
     def note(self, uid: str, level: Level | None) -> None:
-        """Note queue and priority of a preemptable candidate, None for any other pod."""
+        """Note queue and priority of a candidate that may go, None for any other pod."""
         before = self._noted.get(uid)
         if before == level:
             return
+        if (slot := self._slots.get(uid)) is not None:
+            self._may_go[slot] = level is not None
         if before is not None:
             del self._noted[uid]
             queue, priority = before
@@ -82,7 +85,7 @@ class CandidateTable:
         self._slots[pod.uid], self._candidates[slot] = slot, candidate
         self.priority[slot], self._job_priority[slot] = pod.priority, candidate.job_priority
         self._queue[slot], self._group[slot] = hash(candidate.queue), hash(pod.group)
-        self._preemptable[slot] = pod.preemptable
+        self._may_go[slot] = pod.uid in self._noted
         holding = self.allocator.holding(candidate.node, pod.uid)
         if holding is not None:
             self.removals.put(slot, candidate.node, holding)
@@ -98,7 +101,7 @@ class CandidateTable:
         if slot is None:
             return
         self.removals.drop(slot)
-        self._preemptable[slot] = False
+        self._may_go[slot] = False
         self._candidates[slot] = None
         self._unused.append(slot)
 
@@ -111,7 +114,7 @@ class CandidateTable:
             self.priority, self._job_priority, self._queue, self._group = (
                 np.pad(values, (0, more)) for values in (self.priority, self._job_priority, self._queue, self._group)
             )
-            self._preemptable = np.pad(self._preemptable, (0, more))
+            self._may_go = np.pad(self._may_go, (0, more))
         return slot
 
     # Who may go
@@ -131,7 +134,7 @@ class CandidateTable:
         ``preempts``: those of the queue of the group, else those of the others; ``by_priority``: only lower ones.
         """
         of_queue = self._queue == hash(preemptor.queue)
-        found: Bools = self._preemptable & (of_queue if preempts else ~of_queue)
+        found: Bools = self._may_go & (of_queue if preempts else ~of_queue)
         if preempts and by_priority:
             own = self._group == hash(preemptor.group.key)
             lowest = min(pod.priority for pod in preemptor.pods)

@@ -36,8 +36,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
     def _keeps_minimum(self, gone: Set[str]) -> bool:
         left = len(self.placed) - len(gone) + sum(self.joining.values())
-        if left < self.minimum:
-            return False
+        if left < self.minimum or not self.tasks:
+            return left >= self.minimum
         lost = Counter(self.placed[uid] for uid in gone)
         has = Counter(self.placed.values())
         return all(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from deviceshare.allocation import Allocator, Placement
 from deviceshare.conf import FEWEST
-from deviceshare.model import GroupKey, Labels, PodFact
+from deviceshare.model import GroupKey, PodFact
 from deviceshare.preemption.budgets import Budgets
 from deviceshare.preemption.candidate_nodes import CandidateNodes
 from deviceshare.preemption.candidate_table import CandidateTable
@@ -257,21 +257,20 @@ class _Attempt:
     def _protection(self, candidate: EvictionCandidate) -> str | None:
         """Return why a pod may not go, '' if it may; None if the action does not look at it."""
         rules = self._deciding.of(candidate.node)
-        return rules.protection(self._preemptor, candidate) if rules.concerns(self._preemptor, candidate) else None
+        if not rules.concerns(self._preemptor, candidate):
+            return None
+        if why := rules.protection(self._preemptor, candidate):
+            return why
+        budget = self._cluster.budgets.protecting(candidate.uid)
+        return f"protected by PodDisruptionBudget {budget}: 0 of 1 allowed" if budget else ""
 
     def reasons(self) -> ReasonsOfNodes:
         """Return for each node why no pod of it goes."""
         usual = NO_LOWER_PRIORITY if self._action == PREEMPT else NO_OTHER_QUEUE
         found = dict.fromkeys(self._cluster.allocator.node_names, usual)
         able: dict[str, list[EvictionCandidate]] = {}
-        budgets: dict[tuple[str, Labels], str] = {}
         for candidate in self._cluster.candidates:
             why = self._protection(candidate)
-            if why == "":
-                alike = candidate.pod.namespace, candidate.pod.labels
-                if alike not in budgets:
-                    budgets[alike] = self._cluster.budgets.exceeded([candidate.pod])
-                why = f"protected by PodDisruptionBudget {budgets[alike]}: 0 of 1 allowed" if budgets[alike] else ""
             if why == "":
                 able.setdefault(candidate.node, []).append(candidate)
             elif why and why != usual and found.get(candidate.node) == usual:

@@ -59,7 +59,7 @@ class Victims:
                 return None
             gone.update(together)
         candidates = self.of(sorted(gone))
-        if len(candidates) < len(gone) or self._budgets.exceeded(each.pod for each in candidates):
+        if len(candidates) < len(gone) or not self._budgets.allow(gone):
             return None
         return frozenset(gone) if self._allows(candidates) else None
 

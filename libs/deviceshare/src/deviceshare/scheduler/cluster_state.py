@@ -51,6 +51,8 @@ class ClusterState(WaitingGroups):
         self.priority_classes = PriorityClasses()
         self.budgets: dict[str, PodDisruptionBudgetFact] = {}
         """The PodDisruptionBudgets by key."""
+        self.budgets_version = 0
+        """Grows with every change of them."""
         self.ledgers: dict[str, LedgerRecord] = {}
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
@@ -266,6 +268,15 @@ class ClusterState(WaitingGroups):
         self.priority_classes.put(name, fact)
         self.mark_moved(self.pods)
         self.reconsider_all()
+
+    def set_budget(self, key: str, fact: PodDisruptionBudgetFact | None) -> None:
+        """Add or update a PodDisruptionBudget, None if it is gone."""
+        if fact is None:
+            self.budgets.pop(key, None)
+        else:
+            self.budgets[key] = fact
+        self.budgets_version += 1
+        self.changes += 1
 
     def set_namespace(self, name: str, fact: NamespaceFact | None) -> None:
         """Add or update a namespace, None if it is gone.

@@ -89,8 +89,7 @@ class Facts:
             case NamespaceFact():
                 self._cluster.set_namespace(fact.name, fact)
             case PodDisruptionBudgetFact():
-                self._cluster.budgets[fact.key] = fact
-                self._cluster.changes += 1
+                self._cluster.set_budget(fact.key, fact)
             case QueueFact():
                 self._cluster.set_queue(fact.name, fact)
                 count_if_selected(self._cluster, fact.policies)
@@ -175,8 +174,7 @@ class Facts:
             case NamespaceFact():
                 self._cluster.set_namespace(fact.name, None)
             case PodDisruptionBudgetFact():
-                self._cluster.budgets.pop(fact.key, None)
-                self._cluster.changes += 1
+                self._cluster.set_budget(fact.key, None)
             case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
                 self._cluster.set_storage(fact, None)
             case QueueFact():
@@ -200,6 +198,7 @@ class Facts:
         self._cluster.drop_if_empty(group)
         if fact.node:
             self._cluster.charge(fact.node, fact.uid)
+        self._cluster.mark_moved((fact.uid,))
         # Not before: the queue of a deleted pod is free at once, its devices when the claim is removed.
         self._cluster.accounts.drop(fact.uid)
         if not self._cluster.claims[fact.uid]:

@@ -15,7 +15,7 @@ class GoingPods:
         self._waits_for: dict[ClaimOnNode, frozenset[str]] = {}
         """By the claim that waits, the uids of the pods."""
 
-    def __contains__(self, uid: str) -> bool:
+    def __contains__(self, uid: object) -> bool:
         return uid in self._claims
 
     def __len__(self) -> int:

@@ -1,12 +1,12 @@
 """What the package ``preemption`` needs to know of the cluster: for whom pods may go, and which pods there are."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from msgspec.structs import replace
 
-from deviceshare.model import GroupKey, Now
+from deviceshare.model import GroupKey, Now, PodFact
 from deviceshare.preemption import (
     NO_POD,
     PREEMPT,
@@ -46,6 +46,9 @@ class Preempting:
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
         self._table: CandidateTable | None = None
+        self._budgets = Budgets(lambda: (record.fact for record in cluster.pods.values()))
+        self._budgets_version = -1
+        """:attr:`.ClusterState.budgets_version` of these."""
         self._outdated: set[str] = set()
         """The candidates that are noted in the table, and have to be put."""
         self._spared: OrderedDict[str, tuple[float, str]] = OrderedDict()
@@ -121,11 +124,7 @@ class Preempting:
             queues=cluster.accounts,
             candidates=table,
             gang=lambda group: _gang(cluster, cluster.groups[group], preemptor),
-            budgets=Budgets(
-                cluster.budgets.values(),
-                lambda: (record.fact for record in cluster.pods.values()),
-                [pod.fact for uid in cluster.going if (pod := cluster.pods.get(uid)) and not pod.fact.terminating],
-            ),
+            budgets=self._budgets,
             spared=[
                 (pod.fact.node, why)
                 for uid, (_, why) in self._spared.items()
@@ -143,9 +142,11 @@ class Preempting:
         self.end_sparing(now)
         if self._table is None or cluster.moved is None:
             self._table = CandidateTable(cluster.allocator)
+            self._budgets.forget_pods()
             self._outdated.clear()
             cluster.moved = {*cluster.pods, *self._spared, *self._late_at}
         table, moved, cluster.moved = self._table, cluster.moved, set()
+        moved_budgets = self._read_budgets(moved)
         self._outdated |= moved
         pods, schedulers = cluster.pods, cluster.schedulers
         for uid in sorted(moved):
@@ -166,8 +167,24 @@ class Preempting:
             else:
                 if table.leaving:
                     table.leaving.pop(uid, None)
-                table.note(uid, level_of(self._cluster, fact) if fact.preemptable else None)
+                table.note(uid, self._level_if_may_go(fact))
+        for uid in moved_budgets - moved:
+            if uid in self._outdated or table.get(uid) is not None:
+                table.note(uid, self._level_if_may_go(pods[uid].fact))
         return table
+
+    def _read_budgets(self, moved: Iterable[str]) -> set[str]:
+        """Read the budgets, and the pods that have moved; return the pods that they may protect now, or no more."""
+        cluster, budgets = self._cluster, self._budgets
+        if self._budgets_version != cluster.budgets_version:
+            self._budgets_version = cluster.budgets_version
+            budgets.put(cluster.budgets)
+        facts = ((uid, None if (pod := cluster.pods.get(uid)) is None else pod.fact) for uid in moved)
+        return budgets.update(facts, cluster.going)
+
+    def _level_if_may_go(self, fact: PodFact) -> tuple[str, int] | None:
+        """Return the level of a candidate, None if neither it nor its budgets let it go for any group."""
+        return level_of(self._cluster, fact) if fact.preemptable and not self._budgets.protecting(fact.uid) else None
 
     def _put(self, table: CandidateTable, uid: str) -> None:
         fact = self._cluster.pods[uid].fact
