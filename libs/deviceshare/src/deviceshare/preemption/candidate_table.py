@@ -40,6 +40,10 @@ class CandidateTable:
         """For each queue the priorities of the jobs of its candidates that may go, with their number."""
         self.leaving: dict[str, str] = {}
 
+    def __len__(self) -> int:
+        """Return the number of candidates."""
+        return len(self._slots)
+
     def __iter__(self) -> Iterator[EvictionCandidate]:
         return (candidate for candidate in self._candidates if candidate is not None)
 
@@ -128,15 +132,20 @@ class CandidateTable:
             bool(levels) and (preemptor.group.placed > 0 or not by_priority)
         )
 
-    def able(self, preemptor: Preemptor, *, preempts: bool, by_priority: bool) -> Bools:
-        """Return bool[slots]: all pods that may go by queue and priority, and perhaps some more.
+    def concerned(self, preemptor: Preemptor, *, preempts: bool, by_priority: bool) -> Bools:
+        """Return bool[slots]: all pods of the right queue and priority, and perhaps some more, also if none may go.
 
         ``preempts``: those of the queue of the group, else those of the others; ``by_priority``: only lower ones.
         """
         of_queue = self._queue == hash(preemptor.queue)
-        found: Bools = self._may_go & (of_queue if preempts else ~of_queue)
+        found: Bools = of_queue if preempts else ~of_queue
+        found[len(self._candidates) :] = False
         if preempts and by_priority:
             own = self._group == hash(preemptor.group.key)
             lowest = min(pod.priority for pod in preemptor.pods)
             found &= (self._job_priority < preemptor.priority) | (own & (self.priority < lowest))
         return found
+
+    def able(self, preemptor: Preemptor, *, preempts: bool, by_priority: bool) -> Bools:
+        """Return those of :meth:`concerned` that may go."""
+        return self.concerned(preemptor, preempts=preempts, by_priority=by_priority) & self._may_go

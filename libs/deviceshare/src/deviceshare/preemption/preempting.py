@@ -27,6 +27,8 @@ from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
 
 NO_POD = "no pod may be evicted"
+CANDIDATES_PER_PLACEMENT, EXPLAINED_PER_PLACEMENT = 400, 10
+"""Candidates, and those of which it is said why they do not go, that are looked at in the time of one placement."""
 
 
 ActionRules = tuple[str, Sequence[Rules]]
@@ -40,7 +42,8 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
     None if nowhere. ``leaving``: pods that go already and whose room it needs, so that it waits for them as well.
     ``taken``: the node and the id of each claim of lower priority in whose nominated room it comes.
     ``obstacle``: why nothing was tried; ``of_group``: whether it is the group's own, and not that of all alike.
-    ``reasons``: why no more pods go, with the number of nodes, each node counted once.
+    ``reasons``: why no more pods go, with the number of nodes, each node counted once. ``work``: about how many
+    placements could have been tried in the same time.
     """
 
     action: str = ""
@@ -52,6 +55,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True):
     of_group: bool = False
     nodes: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
+    work: int = 0
 
     @property
     def placed(self) -> tuple[tuple[PodFact, Placement], ...]:
@@ -177,7 +181,9 @@ def _answer(
                 )
             attempts.append(attempt)
         counts = why_none_goes(room, [attempt.reasons() for attempt in attempts if explain])
+        work = room.work + sum(attempt.work for attempt in attempts)
     return Preemption(
+        work=work,
         obstacle="" if counts else obstacle or NO_POD,
         nodes=cluster.allocator.nodes,
         reasons=tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0]))),
@@ -207,11 +213,14 @@ class _Attempt:
         self._cluster, self._room, self._preemptor = cluster, room, preemptor
         self._action = action
         table = cluster.candidates
+        self._how = {
+            "preempts": of_tiers[0].preempts, "by_priority": all(rules.by_priority for rules in of_tiers),
+        }  # fmt: skip
+        self.work = len(table) // CANDIDATES_PER_PLACEMENT
+        """As that of :class:`Preemption`, besides what is tried in the room."""
         self._together = {rules: self._of_several(rules) for rules in of_tiers}
         self._deciding = DecidingTiers(of_tiers, table, preemptor, self._together, cluster.gang)
-        self._able = table.able(
-            preemptor, preempts=of_tiers[0].preempts, by_priority=all(rules.by_priority for rules in of_tiers)
-        )
+        self._able = table.able(preemptor, **self._how)
         self._least = np.minimum.reduce(
             [
                 cluster.allocator.least_removals(request, table.removals, self._able)
@@ -269,7 +278,10 @@ class _Attempt:
         usual = NO_LOWER_PRIORITY if self._action == PREEMPT else NO_OTHER_QUEUE
         found = dict.fromkeys(self._cluster.allocator.node_names, usual)
         able: dict[str, list[EvictionCandidate]] = {}
-        for candidate in self._cluster.candidates:
+        table = self._cluster.candidates
+        concerned = table.at(np.flatnonzero(table.concerned(self._preemptor, **self._how)))
+        self.work += (len(found) + len(concerned)) // EXPLAINED_PER_PLACEMENT
+        for candidate in concerned:
             why = self._protection(candidate)
             if why == "":
                 able.setdefault(candidate.node, []).append(candidate)

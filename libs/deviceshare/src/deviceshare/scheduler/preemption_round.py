@@ -5,8 +5,8 @@ is looked at again when something has changed, after a pause that grows.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
-from itertools import islice
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import islice, zip_longest
 from math import inf
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from deviceshare.queueing import Job, JobClass, OrderKey
 from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.scheduler.ownership import Ownership
 from deviceshare.scheduler.preempting import Preempting
+from deviceshare.scheduler.work_rate import WorkRate
 
 PAUSE = Backoff(1.0, 5.0)
 """Seconds until it is looked again whether pods may go for jobs that are alike; doubles with each refusal."""
@@ -25,8 +26,14 @@ FORGET_BLOCKED = 300.0
 """Seconds after which it counts as the first time again."""
 SPARED_AT_MOST = 3600.0
 """Seconds for which a pod is spared at most that did not go."""
-MAX_SEARCHES = 4
-"""Searches in one round, each for another queue."""
+WORK_OF_ROUND = 500
+"""Work of searches by which no pod goes, in placements, after which a round looks at no more classes."""
+WORK_PER_SECOND, BURST_OF_WORK = 2_500, 10_000
+"""The same on average, which is about a tenth of the time of a core, and what may be done at once."""
+WORK_OF_ANSWER = 4
+"""What the least answer takes."""
+BETWEEN_ROUNDS = 0.1
+"""Seconds until classes are looked at for the time of their pause alone, or for want of :data:`WORK_PER_SECOND`."""
 MAX_ALIKE = 100
 """Jobs of one class that are looked at in a round while each of them has an obstacle of its own, which costs no search.
 The next ones follow after the pause."""
@@ -34,12 +41,15 @@ MAX_SHARES = 4
 """The same while the answer depends on what a job has already: each of them is searched for."""
 MAX_REFUSED = 10_000
 """Classes of jobs, and groups that wait for the configured delay, that are remembered."""
-EXPLAIN_INTERVAL = 10.0
-"""Seconds between two diagnoses why no pod goes for jobs that are alike: a diagnosis looks at all pods."""
-
+EXPLAIN = Backoff(10.0, 60.0)
+"""Seconds between two diagnoses why no pod goes for jobs that are alike; doubles each time that it is the same."""
 
 _BY_SHARE = frozenset({"drf", "tdm"})
 """Plugins by which it depends on a job, and not only on its class and priority, which pods may go for it."""
+
+
+_ByQueue = dict[str, list[tuple[OrderKey, int, Job, JobClass]]]
+"""Classes by their queue, with their order, a number that none of the others has, and their most important job."""
 
 
 class _Refusal(NamedTuple):
@@ -51,9 +61,13 @@ class _Refusal(NamedTuple):
     """How many they were."""
     changes: int
     """:attr:`.ClusterState.changes` then."""
-    at: float
+    again: float
+    """When it is looked again for the class if something has changed."""
     times: int
-    explained_at: float
+    explain_at: float
+    """When the next diagnosis is due."""
+    same: int
+    """How often the last one was found, in a row."""
     asked: frozenset[GroupKey]
     """The jobs that were looked at in turn if the answer was their own: another job may get another one. Else empty."""
     more: bool
@@ -87,6 +101,9 @@ class PreemptionRound:
         self._seen = -1
         """:attr:`.ClusterState.changes` when all that is due had been looked at."""
         self._due = inf
+        self._rate = WorkRate(WORK_PER_SECOND, BURST_OF_WORK)
+        self._passed_over: set[Hashable] = set()
+        """The classes that were due in an earlier round, and were not looked at since then."""
         self.explained: list[JobClass] = []
         """The job classes for which it was found why no pod goes, since the last call of :meth:`decide`."""
 
@@ -124,34 +141,58 @@ class PreemptionRound:
         self._preempting.end_sparing(now.monotonic)
         if cluster.changes == self._seen and now.monotonic < self._due:
             return None
+        if now.monotonic < self._rate.allows_at:
+            self._due = self._rate.allows_at + BETWEEN_ROUNDS
+            return None
         self._seen, self._due = cluster.changes, inf
-        first: dict[str, tuple[OrderKey, Job, JobClass]] = {}
-        for job_class in cluster.dispatcher.parked:
-            refusal = self._refused.get(job_class.name)
-            if (
-                refusal is not None
-                and len(job_class.jobs) == refusal.jobs
-                and not self._is_over(refusal, now.monotonic)
-            ):
-                continue
-            job = next(_by_importance(job_class), None)
-            if job is None or not self._is_due(job_class, job, now.monotonic):
-                continue
-            order, _ = job_class.first() or ((), job)
-            if job.queue in first:
-                self._due = now.monotonic
-            if job.queue not in first or order < first[job.queue][0]:
-                first[job.queue] = (order, job, job_class)
-        for number, queue in enumerate(sorted(first, key=cluster.accounts.order)):
-            _, job, job_class = first[queue]
-            if number == MAX_SEARCHES:
+        due = self._in_turn(self._classes_due(now.monotonic))
+        done = 0
+        for number, (job, job_class) in enumerate(due):
+            if done >= WORK_OF_ROUND:
+                left = {each.name for _, each in due[number:]}
+                self._passed_over = left & self._passed_over or left
                 self._due = now.monotonic
                 break
-            found = self._search(job_class, job, now, ownership)
+            found, work = self._search(job_class, job, now, ownership)
             if found is not None:
                 self._due = now.monotonic
                 return found
+            self._rate.spend(work, now.monotonic)
+            done += work
+        else:
+            self._passed_over.clear()
         return None
+
+    def _classes_due(self, now: float) -> Iterator[tuple[Job, JobClass]]:
+        """Yield the classes for which it is to be looked whether pods may go, with their most important job."""
+        changes = self._cluster.changes
+        for job_class in self._cluster.dispatcher.parked:
+            refusal = self._refused.get(job_class.name)
+            if refusal is not None and len(job_class.jobs) == refusal.jobs:
+                if refusal.changes == changes and not refusal.more:
+                    continue
+                if now < refusal.again:
+                    self._due = min(self._due, max(refusal.again, now + BETWEEN_ROUNDS))
+                    continue
+            job = next(_by_importance(job_class), None)
+            if job is not None and self._is_due(job_class, job, now):
+                yield job, job_class
+
+    def _in_turn(self, due: Iterable[tuple[Job, JobClass]]) -> list[tuple[Job, JobClass]]:
+        """Return classes in the order in which they are looked at: the first ones of all queues, then the next ones.
+
+        Those that were never looked at precede those that were passed over, and the others follow.
+        """
+        turns: tuple[_ByQueue, _ByQueue, _ByQueue] = ({}, {}, {})
+        for number, (job, job_class) in enumerate(due):
+            order, _ = job_class.first() or ((), job)
+            turn = 0 if job_class.name not in self._refused else 1 if job_class.name in self._passed_over else 2
+            turns[turn].setdefault(job.queue, []).append((order, number, job, job_class))
+        found = []
+        for by_queue in turns:
+            of_queues = (sorted(by_queue[queue]) for queue in sorted(by_queue, key=self._cluster.accounts.order))
+            found += [each[2:] for together in zip_longest(*of_queues) for each in together if each is not None]
+        return found
 
     def _is_due(self, job_class: JobClass, job: Job, now: float) -> bool:
         if not self._has_waited(job, now):
@@ -166,10 +207,9 @@ class PreemptionRound:
         """Return whether something has changed since a refusal, or other jobs follow, and its pause is over."""
         if refusal.changes == self._cluster.changes and not refusal.more:
             return False
-        again = refusal.at + PAUSE.delay(refusal.times)
-        if now < again:
-            self._due = min(self._due, again)
-        return now >= again
+        if now < refusal.again:
+            self._due = min(self._due, refusal.again)
+        return now >= refusal.again
 
     def _has_waited(self, job: Job, now: float) -> bool:
         """Return whether a job has waited for as long as is configured, or since pods did not go for it."""
@@ -183,8 +223,10 @@ class PreemptionRound:
             self._due = min(self._due, until)
         return now >= until
 
-    def _search(self, job_class: JobClass, job: Job, now: Now, ownership: Ownership) -> Preemption | None:
+    def _search(self, job_class: JobClass, job: Job, now: Now, ownership: Ownership) -> tuple[Preemption | None, int]:
         """Return the answer by which the most important ``job`` of a class gets room, or another one of the class.
+
+        With it the work of the other answers.
 
         If no pod goes for a job none goes for the others, unless an obstacle is its own, or its share counts: then it
         is looked at the most important ones, if something has changed, and in turn at the next ones.
@@ -195,10 +237,12 @@ class PreemptionRound:
         if len(asked) == len(jobs):
             asked.clear()
         in_turn = bool(asked and before is not None and (before.changes == self._cluster.changes or not before.in_turn))
-        explained_at = before.explained_at if before is not None and job_class.preemption else -inf
-        explain = not in_turn and now.monotonic >= explained_at + EXPLAIN_INTERVAL
+        explain_at, same = (
+            (before.explain_at, before.same) if before is not None and job_class.preemption else (-inf, 0)
+        )
+        explain = not in_turn and now.monotonic >= explain_at
         shares = not _BY_SHARE.isdisjoint(self._cluster.allocator.conf.plugins)
-        why, searches = "", 0
+        why, searches, work = "", 0, 0
         for each in islice([each for each in jobs if not in_turn or each.key not in asked], MAX_ALIKE):
             record = self._cluster.groups.get(each.key)
             if not self._has_waited(each, now.monotonic):
@@ -209,7 +253,8 @@ class PreemptionRound:
             found = self._preempting.preempt(each.key, now, explain=explain and not why)
             if found.decision is not None and (found.victims or found.taken or not found.leaving):
                 self._waits_since.pop(each.key, None)
-                return found
+                return found, work
+            work += found.work + WORK_OF_ANSWER
             if not (why or in_turn) and (explain or found.leaving):
                 why = self._waits_for(found) if found.leaving else str(found)
             searches += not found.of_group
@@ -217,25 +262,30 @@ class PreemptionRound:
                 break
         if searches and not shares:
             asked = {each.key for each in jobs}
+        times = 0 if before is None or before.priority != job.priority else before.times + 1
+        if explain:
+            same = same + 1 if why == job_class.preemption else 0
+            explain_at = now.monotonic + EXPLAIN.delay(same)
         refusal = self._refused[job_class.name] = _Refusal(
             priority=job.priority,
             jobs=len(job_class.jobs),
             changes=self._cluster.changes,
-            at=now.monotonic,
-            times=0 if before is None or before.priority != job.priority else before.times + 1,
-            explained_at=now.monotonic if explain else explained_at,
+            again=now.monotonic + PAUSE.delay(times),
+            times=times,
+            explain_at=explain_at,
+            same=same,
             asked=frozenset() if searches and not shares else frozenset(asked),
             more=len(asked) < len(jobs),
             in_turn=in_turn,
         )
         if refusal.more:
-            self._due = min(self._due, now.monotonic + PAUSE.delay(refusal.times))
+            self._due = min(self._due, refusal.again)
         if len(self._refused) > MAX_REFUSED:
             self._refused.popitem(last=False)
         if why and why != job_class.preemption:
             job_class.preemption = why
             self.explained.append(job_class)
-        return None
+        return None, work
 
     def _waits_for(self, found: Preemption) -> str:
         names = [self._cluster.pods[uid].fact.ref for uid in found.leaving if uid in self._cluster.pods]
