@@ -9,7 +9,8 @@ thousandths of a card.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from deviceshare.allocation.allocator import Allocator, Placement
+from deviceshare.allocation.allocator import Allocator
+from deviceshare.allocation.answers import Placement
 from deviceshare.kernels import CARD
 from deviceshare.model import ContainerGrant, PodRequest
 from deviceshare.state import Holding, Trial
