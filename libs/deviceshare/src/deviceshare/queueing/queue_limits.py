@@ -3,13 +3,14 @@
 Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (Allocatable, JobEnqueueable).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
 from deviceshare.model import ResourceAmounts
 from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.proportion import NOTHING
-from deviceshare.queueing.queue_account import QueueAccount
+from deviceshare.queueing.queue_account import QueueAccount, add
 from deviceshare.queueing.shortage import CAPABILITY, CLUSTER, DESERVED, GUARANTEED, Shortage
 from deviceshare.state import PODS
 
@@ -81,6 +82,13 @@ class QueueLimits:
                     bound = GUARANTEED if name in each.guaranteed else CAPABILITY if name in each.bound else CLUSTER
                     return Shortage(each.fact.name, bound, name, most, used, amount, promised=True)
         return None
+
+    def could_have(self, account: QueueAccount, amounts: Iterable[ResourceAmounts]) -> bool:
+        """Return whether the bounds of a queue and its ancestors permit amounts together, ignoring their usage."""
+        total: Counter[str] = Counter()
+        for each in amounts:
+            add(total, each, 1)
+        return all(amount <= each.bound.get(name, amount) for each in account.path for name, amount in total.items())
 
     def of_cluster(self, resource: str) -> int | None:
         """Return how much the cluster has of a resource, None without a limit."""

@@ -348,14 +348,7 @@ class Queues:
 
     def could_have(self, queue: str, pods: Iterable[PodFact]) -> bool:
         """Return whether waiting pods may get within the bounds of a queue and its ancestors, ignoring their usage."""
-        amounts: Counter[str] = Counter()
-        for pod in pods:
-            add(amounts, self.counting.least(pod.ask), 1)
-        return all(
-            amount <= account.bound.get(name, amount)
-            for account in self.account(queue).path
-            for name, amount in amounts.items()
-        )
+        return self.limits.could_have(self.account(queue), (self.counting.least(pod.ask) for pod in pods))
 
     def asked(self, pods: Iterable[PodFact]) -> Counter[str]:
         """Return the total amounts of waiting pods."""
