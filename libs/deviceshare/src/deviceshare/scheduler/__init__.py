@@ -17,6 +17,7 @@ from deviceshare.scheduler.explaining import describe
 from deviceshare.scheduler.facts import Applied, Ended
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
+from deviceshare.scheduler.preempting import NOT_GONE
 from deviceshare.scheduler.preemption_round import shortened
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
 from deviceshare.scheduler.scheduler import PROMPT_RETRIES, RETRY, MovePlan, Scheduler
@@ -24,6 +25,7 @@ from deviceshare.scheduler.trial import SchedulerTrial, TriedGroup
 
 __all__ = [
     "EVERYTHING",
+    "NOT_GONE",
     "PROMPT_RETRIES",
     "RETRY",
     "Applied",

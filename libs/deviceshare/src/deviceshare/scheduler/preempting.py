@@ -33,7 +33,8 @@ _REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 """Label of nodes."""
 MAX_SPARED = 10_000
 """Pods that are spared at the same time; the one that was spared first may go again."""
-_NOT_GONE = "hold a pod that is terminating and has not gone"
+NOT_GONE = "hold a pod that has not gone in time"
+"""Why a pod is spared that was evicted, or is terminating."""
 _ACTIONS = {"preempt": PREEMPT, "gangpreempt": PREEMPT, "reclaim": RECLAIM, "gangreclaim": RECLAIM}
 
 
@@ -55,6 +56,7 @@ class Preempting:
         """Pods that do not go, until when, monotonic, and why."""
         self._late_at: dict[str, float] = {}
         """When the pods that are terminating should have gone, monotonic; bounded by the pods."""
+        self._spared_until = inf
 
     @property
     def actions(self) -> list[str]:
@@ -65,24 +67,31 @@ class Preempting:
     def spare(self, uid: str, until: float, why: str) -> None:
         """Neither let a pod go nor count on its end for a time: it does not go, or may not."""
         self._spared[uid] = (until, why)
+        self._spared_until = min(self._spared_until, until)
         self._cluster.mark_moved((uid,))
         if len(self._spared) > MAX_SPARED:
             self._cluster.mark_moved((self._spared.popitem(last=False)[0],))
 
     def end_sparing(self, now: float) -> None:
         """Let the pods go again that were spared until now."""
+        if now < self._spared_until:
+            return
         for uid in [uid for uid, at in self._late_at.items() if at <= now] if self._late_at else ():
             del self._late_at[uid]
-            self.spare(uid, inf, _NOT_GONE)
+            self.spare(uid, inf, NOT_GONE)
         if self._spared and (over := [uid for uid, (until, _) in self._spared.items() if until <= now]):
             for uid in over:
                 del self._spared[uid]
             self._cluster.mark_moved(over)
+        self._spared_until = min((*(until for until, _ in self._spared.values()), *self._late_at.values()), default=inf)
 
     @property
     def spared_until(self) -> float:
-        """When the first pod may go again, or one that is terminating is late, monotonic; ``inf`` for none."""
-        return min((*(until for until, _ in self._spared.values()), *self._late_at.values()), default=inf)
+        """When the first pod may go again, or one that is terminating is late, monotonic; ``inf`` for none.
+
+        A pod that is gone since then may count once.
+        """
+        return self._spared_until
 
     def preempt(self, key: GroupKey, now: Now, *, explain: bool, actions: Sequence[str] | None = None) -> Preemption:
         """Return which pods go for a waiting group by these actions in turn, None: by the configured ones.
@@ -163,7 +172,8 @@ class Preempting:
                 self._outdated.discard(uid)
                 if fact.terminating:
                     table.leaving[uid] = fact.node
-                    self._late_at.setdefault(uid, now + fact.grace + cluster.allocator.conf.preemption_timeout)
+                    late = now + fact.grace + cluster.allocator.conf.preemption_timeout
+                    self._spared_until = min(self._spared_until, self._late_at.setdefault(uid, late))
             else:
                 if table.leaving:
                     table.leaving.pop(uid, None)

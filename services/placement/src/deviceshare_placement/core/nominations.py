@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from deviceshare.model import BLOCKED, MAY_GO, Backoff, Claim, Eviction, Now, Outcome
-from deviceshare.scheduler import PodRecord, Scheduler
+from deviceshare.scheduler import NOT_GONE, PodRecord, Scheduler
 
 from deviceshare_placement.core.claims import LedgerChange
 
@@ -39,7 +39,7 @@ SPARED = Backoff(1.0, 30.0)
 MAX_BLOCKED = 10_000
 """Pods of which it is remembered how often they were blocked."""
 
-_NOT_GONE, _MAY_NOT_GO = "hold a pod that was evicted and has not gone", "hold a pod that may not be evicted now"
+_MAY_NOT_GO = "hold a pod that may not be evicted now"
 
 
 @dataclass
@@ -126,7 +126,7 @@ class Nominations:
             until = self._scheduler.blocked(preemptor, eviction.claim, now)
         if late or (eviction.go and self._blocks(pod, eviction, node)):
             until = max(until, now + self._scheduler.conf.preemption_timeout)
-            self._scheduler.spare(uid, until, why or _NOT_GONE)
+            self._scheduler.spare(uid, until, why or NOT_GONE)
         elif self._blocks(pod, eviction, node):
             times = self._blocked.pop(uid, 0)
             self._blocked[uid] = times + 1
