@@ -13,6 +13,8 @@ from unittest.mock import patch
 
 from deviceshare.objects import held, unserved
 from deviceshare.scheduler import Scheduler
+from deviceshare.scheduler.going_pods import GoingPods
+from deviceshare_binder.core.evictions import EvictionTasks
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_bus.cores.conditional_writer import ConditionalWriter
 from deviceshare_bus.streams.follower import Follower
@@ -135,6 +137,32 @@ def charge_nominated_pods_nothing():
     return patch("deviceshare.allocation.node_charges.nominated_room", lambda holdings, cards, counted: None)
 
 
+def evict_instead_of_asking():
+    original = EvictionTasks._next
+
+    def next_request(self, task, now):
+        request = original(self, task, now)
+        return None if request is None else replace(request, dry_run=False)
+
+    return patch.object(EvictionTasks, "_next", next_request)
+
+
+def keep_evictions_without_their_claims():
+    original = nominations.Nominations._change
+
+    def change(self, nomination, state):
+        changes = original(self, nomination, state)
+        for each in changes.values():
+            each.dropped.clear()
+        return changes
+
+    return patch.multiple(nominations.Nominations, _change=change, _note_alone=lambda self, nominations, now: None)
+
+
+def nominate_pods_that_go_already():
+    return patch.object(GoingPods, "__contains__", lambda self, uid: False)
+
+
 def requests_of_a_lost_node(seed):
     """Return a history in which a node vanishes while the request to bind a pod there is under way."""
     steps = (
@@ -176,6 +204,9 @@ BUGS = {
     trust_the_mark_of_a_plugin: drawn(("ending-kubelets",), {}),
     open_before_others_have_gone: preempting((), {}),
     charge_nominated_pods_nothing: preempting((), {"placement": 1}),
+    evict_instead_of_asking: preempting((), {}),
+    keep_evictions_without_their_claims: preempting((), {}),
+    nominate_pods_that_go_already: preempting((), {}),
 }
 
 
