@@ -30,7 +30,7 @@ class Removal(NamedTuple):
 def removal(scheduler: Scheduler, nodes: Collection[str], objects: PodObjects) -> Removal:
     """Return what goes with these nodes. Raises CommandError for an unknown node."""
     found = Removal(tuple(dict.fromkeys(nodes)), [], [], Counter())
-    known = scheduler.cluster.allocator.node_names
+    known = scheduler.node_names
     for name in nodes:
         if name not in known:
             shown = ", ".join(sorted(known)[:MAX_NODES]) + (", …" if len(known) > MAX_NODES else "")

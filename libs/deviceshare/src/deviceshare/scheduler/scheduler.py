@@ -221,6 +221,11 @@ class Scheduler(Known):
         return self._preempting.preempt(key, now, explain=explain, actions=actions)
 
     @property
+    def node_names(self) -> Collection[str]:
+        """The names of the nodes of which a fact is known."""
+        return self.cluster.allocator.node_names
+
+    @property
     def preemption_actions(self) -> list[str]:
         """The configured actions by which pods go for others, in turn."""
         return self._preempting.actions
