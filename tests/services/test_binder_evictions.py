@@ -286,6 +286,27 @@ def test_an_eviction_that_goes_on_for_another_claim_is_not_begun_again():
     assert outcomes(core.take(1.0)) == {("c2", "v1"): (MAY_GO, "")}
 
 
+def test_an_eviction_whose_request_is_under_way_goes_on_for_another_claim_and_counts_once():
+    core = scene(eviction(go=True), pods=[victim(), pod("u2")])
+    request = asked(core, 0.0)
+    core.ledger("n1", [claim("c2", uid="u2", waits_for=("v1",))], [eviction(identity="c2", go=True)])
+    assert of(EvictPod, core.take(0.1)) == []
+    core.evict_answered(request, EvictState.DONE, 0.2)
+    assert outcomes(core.take(0.2)) == {("c2", "v1"): (MAY_GO, "")}
+    assert core.notes.count(Count("preemption_victims:preempt")) == 1
+
+
+def test_a_blocked_eviction_that_goes_on_for_another_claim_keeps_its_pause():
+    core = scene(eviction(go=True), pods=[victim(), pod("u2")])
+    request = asked(core, 0.0)
+    core.ledger("n1", [claim("c2", uid="u2", waits_for=("v1",))], [eviction(identity="c2", go=True)])
+    core.evict_answered(request, EvictState.BLOCKED, 0.2, NEEDS)
+    assert of(EvictPod, core.take(0.2)) == []
+    core.ledger("n1", [claim("c3", uid="u2", waits_for=("v1",))], [eviction(identity="c3", go=True)])
+    assert of(EvictPod, core.take(0.3)) == []
+    assert [each.uid for each in of(EvictPod, core.take(60.0))] == ["v1"]
+
+
 def test_a_budget_that_refuses_is_not_asked_for_longer_because_an_eviction_goes_on_for_another_claim():
     core = scene(eviction(go=True), pods=[victim(), pod("u2")])
     core.evict_answered(asked(core, 0.0), EvictState.BLOCKED, 0.0, NEEDS)

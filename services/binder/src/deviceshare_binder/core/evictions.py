@@ -136,11 +136,20 @@ class EvictionTasks:
                 self._of_pod.setdefault(eviction.uid, {})[key] = None
                 self._of_node.setdefault(node.name, {})[key] = None
                 if (before := removed.get(eviction.uid)) is not None and before.eviction.go and eviction.go:
-                    task.since, task.accepted, task.reported = before.since, before.accepted, before.reported
+                    self._go_on(task, before)
             elif task.eviction.go != eviction.go:
                 task.tries, task.due, task.since, task.accepted, task.reported = 0, math.inf, None, False, False
             task.eviction = eviction
             self._enqueue(key, task)
+
+    def _go_on(self, task: EvictionTask, before: EvictionTask) -> None:
+        """Let a task go on where the one of the same pod for another claim was: its request is not sent again."""
+        task.since, task.accepted, task.reported = before.since, before.accepted, before.reported
+        task.request, task.tries = before.request, before.tries
+        if task.request:
+            self._in_flight[task.request] = task
+        elif before.due < math.inf:
+            self._wait(task, before.due)
 
     def pod(self, uid: str) -> None:
         """Apply that the fact of a pod changed."""
