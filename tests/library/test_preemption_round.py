@@ -72,6 +72,17 @@ def test_a_class_that_comes_is_looked_at_before_those_that_were(monkeypatch):
     assert others.index(key) <= 1
 
 
+def test_classes_that_come_all_the_time_leave_turns_to_the_others(monkeypatch):
+    watched = Watched(monkeypatch, 1)
+    watched.passes(30.0)
+    came = watched.now.monotonic
+    for number in range(200):
+        watched.scene.job(f"comes-{number}", cpu(2000 + number), queue="q0")
+        watched.passes(0.4)
+    others = {key for at, key in watched.asked if at > came and key.startswith("ns/waits-")}
+    assert len(others) == CLASSES
+
+
 def test_a_class_is_not_looked_at_again_while_nothing_changes(monkeypatch):
     watched = Watched(monkeypatch, 1)
     scheduler = watched.scene.scheduler

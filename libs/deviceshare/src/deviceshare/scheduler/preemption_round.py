@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import islice, zip_longest
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from deviceshare.model import Backoff, GroupKey, Now
 from deviceshare.preemption import Preemption
@@ -48,6 +48,7 @@ _BY_SHARE = frozenset({"drf", "tdm"})
 """Plugins by which it depends on a job, and not only on its class and priority, which pods may go for it."""
 
 
+_Item = TypeVar("_Item")
 _ByQueue = dict[str, list[tuple[OrderKey, int, Job, JobClass]]]
 """Classes by their queue, with their order, a number that none of the others has, and their most important job."""
 
@@ -104,6 +105,8 @@ class PreemptionRound:
         self._rate = WorkRate(WORK_PER_SECOND, BURST_OF_WORK)
         self._passed_over: set[Hashable] = set()
         """The classes that were due in an earlier round, and were not looked at since then."""
+        self._new_first = True
+        """Whether a round begins with the classes that were never looked at, not with those that were passed over."""
         self.explained: list[JobClass] = []
         """The job classes for which it was found why no pod goes, since the last call of :meth:`decide`."""
 
@@ -152,6 +155,7 @@ class PreemptionRound:
                 left = {each.name for _, each in due[number:]}
                 self._passed_over = left & self._passed_over or left
                 self._due = now.monotonic
+                self._new_first = not self._new_first
                 break
             found, work = self._search(job_class, job, now, ownership)
             if found is not None:
@@ -181,18 +185,19 @@ class PreemptionRound:
     def _in_turn(self, due: Iterable[tuple[Job, JobClass]]) -> list[tuple[Job, JobClass]]:
         """Return classes in the order in which they are looked at: the first ones of all queues, then the next ones.
 
-        Those that were never looked at precede those that were passed over, and the others follow.
+        Those that were never looked at and those that were passed over alternate, and the others follow.
         """
         turns: tuple[_ByQueue, _ByQueue, _ByQueue] = ({}, {}, {})
         for number, (job, job_class) in enumerate(due):
             order, _ = job_class.first() or ((), job)
             turn = 0 if job_class.name not in self._refused else 1 if job_class.name in self._passed_over else 2
             turns[turn].setdefault(job.queue, []).append((order, number, job, job_class))
-        found = []
+        in_turn: list[list[tuple[Job, JobClass]]] = []
         for by_queue in turns:
             of_queues = (sorted(by_queue[queue]) for queue in sorted(by_queue, key=self._cluster.accounts.order))
-            found += [each[2:] for together in zip_longest(*of_queues) for each in together if each is not None]
-        return found
+            in_turn.append([each[2:] for each in _alternating(*of_queues)])
+        new, passed_over, others = in_turn
+        return [*_alternating(*((new, passed_over) if self._new_first else (passed_over, new))), *others]
 
     def _is_due(self, job_class: JobClass, job: Job, now: float) -> bool:
         if not self._has_waited(job, now):
@@ -290,6 +295,11 @@ class PreemptionRound:
     def _waits_for(self, found: Preemption) -> str:
         names = [self._cluster.pods[uid].fact.ref for uid in found.leaving if uid in self._cluster.pods]
         return f"the pods fit when others are gone that are terminating: {shortened(names)}"
+
+
+def _alternating(*lists: Iterable[_Item]) -> Iterator[_Item]:
+    """Yield the first one of each list, then the second ones, and so on."""
+    return (each for together in zip_longest(*lists) for each in together if each is not None)
 
 
 def shortened(names: list[str], most: int = 3) -> str:
