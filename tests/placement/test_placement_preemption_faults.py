@@ -1,11 +1,21 @@
 """Pods that go for others: jobs that are alike, what blocks every pod, and ledgers that contradict earlier ones."""
 
 import pytest
-from deviceshare.model import GroupKey, NodeLedger, PodGroupFact, PriorityClassFact
+from deviceshare.model import (
+    GroupKey,
+    NodeLedger,
+    PodGroupFact,
+    PodSelection,
+    PodTerm,
+    PodTopology,
+    PriorityClassFact,
+    QueueFact,
+    Requirement,
+)
 from msgspec.structs import replace
 from support.builders import node
 from support.preemption_play import BLOCKED, PreemptionPlay
-from support.preemption_scene import cpu
+from support.preemption_scene import conf, cpu
 
 HIGH = PriorityClassFact(name="high", value=100)
 ELASTIC = PodGroupFact(
@@ -115,6 +125,41 @@ def test_a_pod_waits_for_a_terminating_one_whose_room_it_needs_beside_that_of_it
     core.waits("new", cpu(1500))
     core.settled()
     assert core.waiting() == {"new": ["ends", "one"]}
+
+
+def test_a_pod_waits_for_a_terminating_one_of_another_node_whose_part_of_the_queue_it_needs():
+    by_queue = conf("priority gang conformance proportion", actions="enqueue, allocate, preempt, backfill")
+    nodes = node("a", cpu=500), node("b", cpu=1000)
+    core = PreemptionPlay(*nodes, conf=by_queue, facts=[QueueFact(name="q", capability={"cpu": 1000})])
+    core.in_queue("q", core.runs, "ends", "a", cpu(500))
+    core.settled()
+    core.terminates("ends")
+    core.in_queue("q", core.waits, "new", cpu(1000))
+    for _ in range(5):
+        core.settled(after=1.0)
+    assert core.waiting().get("new") != []
+    core.ends("ends")
+    for _ in range(5):
+        core.settled(after=1.0)
+    assert core.waiting() == {"new": []}
+
+
+def test_a_pod_waits_for_a_terminating_one_of_another_node_that_keeps_it_away():
+    apart = PodTerm("zone", PodSelection((Requirement("app", "In", ("db",)),), ("ns",)))
+    labels = (("app", "db"),)
+    topology = PodTopology("ns", labels, anti_affinity=(apart,))
+    core = PreemptionPlay(node("a", cpu=500, labels={"zone": "z"}), node("b", cpu=1000, labels={"zone": "z"}))
+    core.runs("ends", "a", replace(cpu(500), topology=topology), labels=labels)
+    core.settled()
+    core.terminates("ends")
+    core.waits("new", replace(cpu(1000), topology=topology), labels=labels)
+    for _ in range(5):
+        core.settled(after=1.0)
+    assert core.waiting().get("new") != []
+    core.ends("ends")
+    for _ in range(5):
+        core.settled(after=1.0)
+    assert core.waiting() == {"new": []}
 
 
 def test_a_claim_that_was_open_may_wait_again_after_a_roll_back():

@@ -231,3 +231,56 @@ def test_a_successor_goes_on_where_room_was_taken(order):
         successor.pod_read(uid)
     successor.settled()
     assert (successor.waiting(), successor.evictions()) == ({"high": []}, {})
+
+
+QUEUES = conf(
+    "priority gang conformance proportion",
+    actions="enqueue, allocate, preempt, backfill",
+    off=["gang.enablePreemptable"],
+)
+
+
+def in_a_queue(*names_and_cpu: tuple[str, int], capability: int) -> PreemptionPlay:
+    """Return a core with nodes, and a queue q that may have so much CPU."""
+    nodes = (node(name, cpu=amount) for name, amount in names_and_cpu)
+    return PreemptionPlay(*nodes, conf=QUEUES, facts=[QueueFact(name="q", capability={"cpu": capability})])
+
+
+def settle(core: PreemptionPlay) -> None:
+    for _ in range(6):
+        core.settled(after=1.0)
+
+
+def test_a_pod_that_stays_as_its_room_is_not_needed_counts_in_its_queue_again():
+    core = in_a_queue(("a", 1000), ("b", 1200), capability=1200)
+    core.in_queue("q", core.runs, "victim", "a", cpu(1000))
+    core.settled()
+    core.in_queue("q", core.waits, "new", cpu(1000), priority=100)
+    settle(core)
+    assert core.waiting() == {"new": ["victim"]}
+    core.in_queue("q", core.waits, "high", cpu(1200), priority=1000)
+    settle(core)
+    assert core.waiting() == {"high": ["victim"]}
+
+
+def test_room_is_taken_after_a_pod_of_another_node_that_the_queue_has_room_without():
+    core = in_a_queue(("a", 700), ("b", 1000), ("c", 500), capability=1200)
+    core.in_queue("q", core.runs, "terminating", "c", cpu(500), grace=1000.0, preemptable=False)
+    core.in_queue("q", core.runs, "victim", "a", cpu(700), grace=1000.0)
+    core.settled()
+    core.terminates("terminating")
+    core.settled()
+    core.in_queue("q", core.waits, "new", cpu(600), priority=100)
+    settle(core)
+    core.answers()
+    core.settled()
+    core.terminates("victim")
+    core.settled()
+    core.in_queue("q", core.waits, "high", cpu(1000), priority=1000)
+    settle(core)
+    core.ends("victim")
+    settle(core)
+    assert core.waiting().get("high") != []
+    core.ends("terminating")
+    settle(core)
+    assert core.waiting()["high"] == []

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from deviceshare.queueing import Decision
 
 MAX_LEAVING = 20
-"""Pods that go on the nodes of a group of which it is looked whether it needs their room."""
+"""Pods, or pods together, of which it is looked whether a group needs their room, after all of them."""
 
 
 def fewest_going(

@@ -4,7 +4,7 @@ The group fits where the nominated pods would come, and waits for those of the p
 within a queue need not bring the queue to what it deserves, except where pods of other queues go for it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -68,8 +68,8 @@ def take_room(
     nominations: Iterable[NominatedGroup],
     terminating: Mapping[str, str],
     ancestors: int,
-) -> TakenRoom | None:
-    """Return whose nominated room a group takes, None if it fits in none. The state of the cluster stays the same.
+) -> tuple[TakenRoom | None, int]:
+    """Return whose nominated room a group takes, None if it fits in none, and the work. The state stays the same.
 
     Args:
         allocator: the nodes.
@@ -79,11 +79,13 @@ def take_room(
         terminating: the nodes of all pods that are terminating, by uid.
         ancestors: how many ancestors of its queue may deserve the room instead of the queue.
     """
+    work = 0
     for each in nominations:
-        found = _taken(allocator, queues, preemptor, each, terminating, ancestors)
-        if found is not None:
-            return found
-    return None
+        taken, tried = _taken(allocator, queues, preemptor, each, terminating, ancestors)
+        work += tried
+        if taken is not None:
+            return taken, work
+    return None, work
 
 
 def _taken(
@@ -93,22 +95,27 @@ def _taken(
     nominated: NominatedGroup,
     terminating: Mapping[str, str],
     ancestors: int,
-) -> TakenRoom | None:
+) -> tuple[TakenRoom | None, int]:
     going = {**terminating, **nominated.going}
+    work = 0
 
-    def decide(uids: Iterable[str]) -> Decision | None:
+    def decide(uids: Sequence[str]) -> Decision | None:
+        nonlocal work
         with Room(allocator, queues, preemptor, [*nominated.pods, *((uid, going[uid]) for uid in uids)]) as room:
-            if nominated.reclaims and not within_deserved(queues, preemptor, ancestors):
-                return None
-            decision = room.decide(())
-        return decision if decision.placed else None
+            for uid in nominated.going.keys() - set(uids):
+                queues.hold(uid)  # no claim waits for it any more, so that it stays, or counts until it has gone
+            decision = (
+                None if nominated.reclaims and not within_deserved(queues, preemptor, ancestors) else room.decide(())
+            )
+        work += room.spent
+        return decision if decision is not None and decision.placed else None
 
     decision = decide(sorted(going))
     if decision is None:
-        return None
+        return None, work
     nodes = {placement.node for _, placement in decision.placed}
-    near = [uid for uid, node in going.items() if node in nodes or uid in nominated.going]
-    together = [*nominated.sparable, *((uid,) for uid in sorted(near) if uid in terminating)]
-    decision, leaving = fewest_going(decision, near, together, decide)
+    far = [uid for uid, node in going.items() if node not in nodes and uid not in nominated.going]
+    near = [(uid,) for uid in sorted(going.keys() - set(far)) if uid in terminating]
+    decision, leaving = fewest_going(decision, sorted(going), [far, *nominated.sparable, *near], decide)
     leaving = tuple(sorted({*leaving, *nominated.unknown}))
-    return TakenRoom(nominated=nominated, decision=decision, leaving=leaving)
+    return TakenRoom(nominated=nominated, decision=decision, leaving=leaving), work

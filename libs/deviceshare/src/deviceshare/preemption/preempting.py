@@ -119,16 +119,21 @@ def _without_idle(cluster: PreemptionInput, preemptor: Preemptor, found: Preempt
     if found.decision is None or not found.leaving:
         return found
 
+    on = cluster.candidates.leaving
+    work = found.work
+
     def tried(uids: Sequence[str]) -> Decision | None:
-        leaving = [(uid, cluster.candidates.leaving[uid]) for uid in uids]
-        with Room(cluster.allocator, cluster.queues, preemptor, leaving) as room:
-            decision = room.fits()
-            if decision is None and found.victims:
-                decision = room.decide(found.victims)
+        nonlocal work
+        with Room(cluster.allocator, cluster.queues, preemptor, [(uid, on[uid]) for uid in uids]) as room:
+            decision = room.decide(found.victims) if found.victims else room.fits()
+        work += room.spent
         return decision if decision is not None and decision.placed else None
 
-    decision, needed = fewest_going(found.decision, found.leaving, [(uid,) for uid in found.leaving], tried)
-    return replace(found, decision=decision, leaving=needed)
+    nodes = {placement.node for _, placement in found.decision.placed}
+    far = [uid for uid in found.leaving if on[uid] not in nodes]
+    near = [(uid,) for uid in found.leaving if on[uid] in nodes]
+    decision, needed = fewest_going(found.decision, found.leaving, [far, *near], tried)
+    return replace(found, decision=decision, leaving=needed, work=work)
 
 
 def _taking_room(
@@ -138,11 +143,13 @@ def _taking_room(
     if found.decision is not None or not cluster.nominations:
         return found
     able = [of_tiers[0] for _, of_tiers in rules if of_tiers[0].preempts and not of_tiers[0].obstacle(preemptor)]
-    taken = able and take_room(
+    if not able:
+        return found
+    taken, work = take_room(
         cluster.allocator, cluster.queues, preemptor, cluster.nominations, cluster.candidates.leaving, able[0].ancestors
     )
-    if not taken:
-        return found
+    if taken is None:
+        return replace(found, work=found.work + work)
     return Preemption(
         action=PREEMPT,
         decision=taken.decision,
@@ -155,12 +162,13 @@ def _taking_room(
 def _answer(
     cluster: PreemptionInput, preemptor: Preemptor, rules: Sequence[ActionRules], order: str, *, explain: bool
 ) -> Preemption:
-    """Return the pods that go for a group, which waits for all pods that are terminating on its nodes."""
+    """Return the pods that go for a group, which waits for all pods that are terminating."""
     table = cluster.candidates
+    leaving = tuple(sorted(table.leaving))
     with Room(cluster.allocator, cluster.queues, preemptor, sorted(table.leaving.items())) as room:
         decision = room.fits()
         if decision is not None:
-            return Preemption(decision=decision, leaving=_leaving(table, decision), nodes=cluster.allocator.nodes)
+            return Preemption(decision=decision, leaving=leaving, nodes=cluster.allocator.nodes, work=room.spent)
         obstacle = ""
         attempts: list[_Attempt] = []
         for action, of_tiers in rules:
@@ -176,12 +184,12 @@ def _answer(
                     action=action,
                     victims=tuple(each for uid in sorted(found.victims) if (each := table.get(uid)) is not None),
                     decision=found.decision,
-                    leaving=_leaving(table, found.decision),
+                    leaving=leaving,
                     nodes=cluster.allocator.nodes,
                 )
             attempts.append(attempt)
         counts = why_none_goes(room, [attempt.reasons() for attempt in attempts if explain])
-        work = room.work + sum(attempt.work for attempt in attempts)
+        work = room.spent + sum(attempt.work for attempt in attempts)
     return Preemption(
         work=work,
         obstacle="" if counts else obstacle or NO_POD,
@@ -291,11 +299,5 @@ class _Attempt:
             if found.get(node) == usual:
                 found[node] = why
         lacking = set[str]() if self._search is None else self._search.lacking()
-        found |= {node: STILL_LACK_ROOM if node in lacking else NOT_TOGETHER for node in able}
+        found |= {node: STILL_LACK_ROOM if node in lacking else NOT_TOGETHER for node in able if node in found}
         return ReasonsOfNodes(found, able)
-
-
-def _leaving(table: CandidateTable, decision: Decision) -> tuple[str, ...]:
-    """Return the pods that are terminating on the nodes of a decision."""
-    nodes = {placement.node for _, placement in decision.placed}
-    return tuple(sorted(uid for uid, node in table.leaving.items() if node in nodes))

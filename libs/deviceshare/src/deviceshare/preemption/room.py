@@ -17,6 +17,8 @@ from deviceshare.state import Holding, Trial
 
 MAX_ORDERS = 6
 """Orders of the pods of a gang that are tried: all those of three different requests."""
+RELEASED_PER_PLACEMENT = 4
+"""Pods whose room is released in the time of one placement."""
 
 
 class Room:
@@ -50,6 +52,11 @@ class Room:
     def mixed(self) -> bool:
         """Whether pods of the group have different requests, so that what fits depends on their order and nodes."""
         return len(_orders(self._preemptor.group)) > 1
+
+    @property
+    def spent(self) -> int:
+        """The work with the release of the pods that leave, in placements."""
+        return self.work + len(self._leaving) // RELEASED_PER_PLACEMENT
 
     def __enter__(self) -> Self:
         self._trial.__enter__()
