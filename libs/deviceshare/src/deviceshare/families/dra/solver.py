@@ -1,0 +1,401 @@
+"""The search for the devices of the claims of a pod on one node: all claims together, the first solution wins.
+
+Source: the experimental allocator of k8s.io/dynamic-resource-allocation 0.37.2.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import msgspec
+
+from deviceshare.families.dra.capacity import Amounts, consumption, fits
+from deviceshare.families.dra.constraints import Values, allowed, applies, values_of
+from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.pools import Candidate, DeviceId, Features, Place, Pool, gather
+from deviceshare.families.dra.selectors import Selectors
+from deviceshare.families.dra.views import (
+    Device,
+    DeviceClass,
+    Exact,
+    Request,
+    ResourceClaim,
+    ResourceSlice,
+    Taint,
+    Toleration,
+)
+from deviceshare.model import parse_quantity
+
+MAX_DEVICES = 32
+"""Devices of one claim, as in the API."""
+MAX_STEPS = 20_000
+"""Devices that one search tries; beyond, the node is refused."""
+
+
+class InUse(NamedTuple):
+    """Devices that other claims have: dedicated ones, and what shares consume of the others."""
+
+    devices: frozenset[DeviceId] = frozenset()
+    shares: Mapping[DeviceId, Amounts] = {}
+
+
+class Given(NamedTuple):
+    """A device for a request; ``request`` has the alternative's name after a slash."""
+
+    request: str
+    candidate: Candidate
+    consumed: Amounts
+    shared: bool
+    exact: Exact
+
+
+class Answer(NamedTuple):
+    """The devices of each claim, None if they do not fit; ``steps``: the devices that were tried."""
+
+    claims: tuple[tuple[Given, ...], ...] | None
+    steps: int
+
+
+class _Ask(msgspec.Struct):
+    """A request or an alternative of one: what it asks, and for mode All the devices."""
+
+    request: Request
+    exact: Exact
+    name: str
+    alternative: str
+    device_class: DeviceClass
+    every: list[Candidate] | None = None
+
+    @property
+    def number(self) -> int:
+        return self.exact.count if self.every is None else len(self.every)
+
+
+class _TooMany(Exception):
+    """The claim would have more than MAX_DEVICES; another alternative may not."""
+
+
+def in_use(claims: Iterable[ResourceClaim]) -> InUse:
+    """Return what allocated claims use; access of administrators does not count."""
+    devices: set[DeviceId] = set()
+    shares: dict[DeviceId, Amounts] = {}
+    for claim in claims:
+        for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+            key = (result.driver, result.pool, result.device)
+            if result.admin_access:
+                continue
+            if result.share_id:
+                used = shares.setdefault(key, {})
+                for name, value in result.consumed_capacity.items():
+                    used[name] = used.get(name, Fraction(0)) + parse_quantity(value)
+            else:
+                devices.add(key)
+    return InUse(frozenset(devices), shares)
+
+
+class Solver:
+    """Finds devices on one node for claims that are allocated together."""
+
+    def __init__(
+        self,
+        place: Place,
+        slices: Iterable[ResourceSlice],
+        classes: Mapping[str, DeviceClass],
+        used: InUse,
+        features: Features,
+        selectors: Selectors,
+    ) -> None:
+        self._place, self._classes, self._features, self._selectors = place, classes, features, selectors
+        self._pools = gather(slices, place, features)
+        self._used = used
+        self._order = [each for pool in self._pools if not (pool.invalid or pool.incomplete) for each in pool.devices]
+        self._pool_of = {(pool.driver, pool.name): pool for pool in self._pools}
+        self._matches: dict[tuple[int, DeviceId], bool] = {}
+        self._chosen: list[list[Given]] = []
+        self._marked: dict[DeviceId, int] = {}
+        self._steps = 0
+
+    def solve(self, claims: Sequence[ResourceClaim], max_steps: int = MAX_STEPS) -> Answer:
+        """Return the devices of all claims.
+
+        Raises:
+            AllocationError: a claim cannot be evaluated, or a pool is invalid, or the search is too long.
+        """
+        self._max_steps = max_steps
+        self._claims = claims
+        self._asks = [self._read(claim) for claim in claims]
+        self._chosen = [[] for _ in claims]
+        if self._claim(0):
+            return Answer(tuple(tuple(each) for each in self._chosen), self._steps)
+        if any(pool.invalid for pool in self._pools):
+            raise AllocationError("invalid-pools", f"node {self._place.name}: a resource pool is invalid", of_node=True)
+        return Answer(None, self._steps)
+
+    def _read(self, claim: ResourceClaim) -> list[list[_Ask]]:
+        where = f"claim {claim.metadata.name}"
+        asks: list[list[_Ask]] = []
+        least = 0
+        for request in claim.spec.devices.requests:
+            if request.first_available and "PrioritizedList" not in self._features:
+                raise AllocationError("feature-disabled", f"{where}, request {request.name}: PrioritizedList is disabled")
+            if request.first_available:
+                of_request = [self._ask(where, request, each, each.name) for each in request.first_available]
+            elif request.exactly is not None:
+                of_request = [self._ask(where, request, request.exactly, "")]
+            else:
+                raise AllocationError("request-unknown", f"{where}, request {request.name}: unknown kind of request")
+            asks.append(of_request)
+            least += min(ask.exact.count if ask.every is None else 0 for ask in of_request)
+            if least > MAX_DEVICES:
+                raise AllocationError("too-many-devices", f"{where}, request {request.name}: more than {MAX_DEVICES}")
+        for constraint in claim.spec.devices.constraints:
+            distinct = constraint.distinct_attribute is not None and "ConsumableCapacity" in self._features
+            if constraint.match_attribute is None and not distinct:
+                raise AllocationError("constraint-unknown", f"{where}: a constraint of an unknown kind")
+        return asks
+
+    def _ask(self, claim: str, request: Request, exact: Exact, alternative: str) -> _Ask:
+        name = f"{request.name}/{alternative}" if alternative else request.name
+        where = f"{claim}, request {name}"
+        if exact.derived_attributes:
+            raise AllocationError("derived-unsupported", f"{where}: derivedAttributes are not supported")
+        if any(selector.cel is None for selector in exact.selectors):
+            raise AllocationError("selector-unknown", f"{where}: a selector of an unknown kind")
+        if exact.admin_access and "AdminAccess" not in self._features:
+            raise AllocationError("feature-disabled", f"{where}: admin access is requested, but AdminAccess is disabled")
+        if exact.capacity is not None and exact.capacity.requests and "ConsumableCapacity" not in self._features:
+            raise AllocationError("feature-disabled", f"{where}: capacity is requested, but it is disabled")
+        if not exact.device_class_name:
+            raise AllocationError("class-unnamed", f"{where}: deviceClassName is missing")
+        if (device_class := self._classes.get(exact.device_class_name)) is None:
+            raise AllocationError("class-missing", f"{where}: there is no DeviceClass {exact.device_class_name}")
+        ask = _Ask(request, exact, name, alternative, device_class)
+        if exact.allocation_mode == "All":
+            ask.every = self._all(ask, where)
+        elif exact.allocation_mode != "ExactCount":
+            raise AllocationError("mode-unknown", f"{where}: unknown allocationMode {exact.allocation_mode!r}")
+        return ask
+
+    def _all(self, ask: _Ask, where: str) -> list[Candidate]:
+        every = []
+        for pool in self._pools:
+            for state, is_so in (("incomplete", pool.incomplete), ("invalid", pool.invalid)):
+                if is_so:
+                    raise AllocationError(f"all-of-{state}-pool", f"{where}: pool {pool.driver}/{pool.name} is {state}")
+            for candidate in pool.devices:
+                if self._selectable(ask, candidate) and self._enough(ask, candidate):
+                    every.append(candidate)
+        return every
+
+    def _enough(self, ask: _Ask, candidate: Candidate) -> bool:
+        if "ConsumableCapacity" not in self._features:
+            return True
+        consumed = self._consumption(ask, candidate)
+        return consumed is not None and fits(candidate.device, consumed, {})
+
+    def _consumption(self, ask: _Ask, candidate: Candidate) -> Amounts | None:
+        fractional = "FractionalCapacityRange" in self._features
+        where = f"request {ask.name}, device {'/'.join(candidate.id)}"
+        return consumption(ask.exact, candidate.id[0], candidate.device, fractional=fractional, where=where)
+
+    def _selectable(self, ask: _Ask, candidate: Candidate) -> bool:
+        key = (id(ask.exact), candidate.id)
+        known = self._matches.get(key)
+        if known is None:
+            known = self._matches[key] = self._select(ask, candidate)
+        return known
+
+    def _select(self, ask: _Ask, candidate: Candidate) -> bool:
+        device = candidate.device
+        multiple = "ConsumableCapacity" in self._features
+        for owner, selectors in ((f"class {ask.device_class.metadata.name}", ask.device_class.spec.selectors),
+                                 (f"request {ask.name}", ask.exact.selectors)):
+            for selector in selectors:
+                if selector.cel is None:
+                    raise AllocationError("selector-unknown", f"{owner}: a selector of an unknown kind")
+                outcome = self._selectors.matches(selector.cel.expression, candidate.id[0], device, multiple)
+                if isinstance(outcome, tuple):
+                    raise AllocationError(outcome[0], f"{owner} on device {'/'.join(candidate.id)}: {outcome[1]}")
+                if not outcome:
+                    return False
+        if device.consumes_counters and "PartitionableDevices" not in self._features:
+            return False
+        if device.binding_conditions and "DeviceBindingAndStatus" not in self._features:
+            return False
+        return candidate.here and self._operable(candidate)
+
+    def _operable(self, candidate: Candidate) -> bool:
+        """Return whether the node can do without the operations that a slice skips."""
+        if not candidate.slice.spec.skip_node_operations:
+            return True
+        return "OptionalNodeOperations" in self._features and bool(self._place.features)
+
+    def _claim(self, claim: int) -> bool:
+        if claim >= len(self._claims):
+            return True
+        return self._request(claim, 0)
+
+    def _request(self, claim: int, request: int) -> bool:
+        if request >= len(self._asks[claim]):
+            try:
+                return self._claim(claim + 1)
+            except _TooMany:
+                return False
+        alternatives = self._asks[claim][request]
+        if not alternatives[0].alternative:
+            return self._devices(claim, request, alternatives[0], 0, 0)
+        for ask in alternatives:
+            try:
+                if self._devices(claim, request, ask, 0, 0):
+                    return True
+            except _TooMany:
+                continue
+        return False
+
+    def _devices(self, claim: int, request: int, ask: _Ask, number: int, start: int) -> bool:
+        if number >= ask.number and not (ask.every is not None and not ask.every):
+            return self._request(claim, request + 1)
+        if number == 0 and len(self._chosen[claim]) + ask.number > MAX_DEVICES:
+            raise _TooMany
+        if ask.every is not None:
+            if not ask.every:
+                return False
+            return self._try(claim, request, ask, number, ask.every[number], 0)
+        for index in range(start, len(self._order)):
+            candidate = self._order[index]
+            if self._is_taken(claim, ask, candidate) or not self._selectable(ask, candidate):
+                continue
+            if self._try(claim, request, ask, number, candidate, index + 1):
+                return True
+        return False
+
+    def _is_taken(self, claim: int, ask: _Ask, candidate: Candidate) -> bool:
+        if ask.exact.admin_access:
+            return any(given.candidate.id == candidate.id for given in self._chosen[claim])
+        if self._shared(candidate.device) and candidate.id not in self._used.devices:
+            return False
+        return candidate.id in self._used.devices or self._marked.get(candidate.id, 0) > 0
+
+    def _shared(self, device: Device) -> bool:
+        return device.allow_multiple_allocations and "ConsumableCapacity" in self._features
+
+    def _try(self, claim: int, request: int, ask: _Ask, number: int, candidate: Candidate, start: int) -> bool:
+        """Take a device and go on; undo it if that leads to no solution."""
+        self._steps += 1
+        if self._steps > self._max_steps:
+            text = f"node {self._place.name}: the search for devices tried {self._max_steps} without an answer"
+            raise AllocationError("search-too-long", text, of_node=True)
+        given = self._given(claim, ask, candidate)
+        if given is None:
+            return False
+        self._chosen[claim].append(given)
+        self._marked[candidate.id] = self._marked.get(candidate.id, 0) + 1
+        done = False
+        try:
+            done = self._devices(claim, request, ask, number + 1, start)
+        finally:
+            if not done:
+                self._chosen[claim].pop()
+                self._marked[candidate.id] -= 1
+        return done
+
+    def _given(self, claim: int, ask: _Ask, candidate: Candidate) -> Given | None:
+        """Return the device for a request, None if it cannot be given now."""
+        device, must = candidate.device, ask.every is not None
+        if self._is_taken(claim, ask, candidate):
+            return None
+        if not self._counters_allow(candidate):
+            return None
+        if "DeviceTaints" in self._features and not tolerated(device.taints, ask.exact.tolerations):
+            return None
+        if not self._constraints_allow(claim, ask, candidate):
+            if must:
+                text = f"claim {self._claims[claim].metadata.name}, request {ask.name}: a constraint excludes device "
+                raise AllocationError("all-against-constraint", text + "/".join(candidate.id))
+            return None
+        consumed: Amounts = {}
+        if "ConsumableCapacity" in self._features:
+            amounts = self._consumption(ask, candidate)
+            shared = self._shared(device)
+            if amounts is None or not fits(device, amounts, self._consumed(candidate.id) if shared else {}):
+                return None
+            consumed = amounts
+        return Given(ask.name, candidate, consumed, self._shared(device), ask.exact)
+
+    def _consumed(self, key: DeviceId) -> Amounts:
+        used = dict(self._used.shares.get(key, {}))
+        for given in (each for of_claim in self._chosen for each in of_claim):
+            if given.candidate.id == key:
+                for name, amount in given.consumed.items():
+                    used[name] = used.get(name, Fraction(0)) + amount
+        return used
+
+    def _constraints_allow(self, claim: int, ask: _Ask, candidate: Candidate) -> bool:
+        lists = "ListTypeAttributes" in self._features
+        for constraint in self._claims[claim].spec.devices.constraints:
+            if not applies(constraint, ask.request.name, ask.alternative):
+                continue
+            chosen: list[Values] = []
+            for given in self._chosen[claim]:
+                name, _, alternative = given.request.partition("/")
+                if applies(constraint, name, alternative):
+                    values = values_of(constraint, given.candidate.id[0], given.candidate.device, lists)
+                    chosen.append(values or frozenset())
+            if not allowed(constraint, chosen, values_of(constraint, candidate.id[0], candidate.device, lists)):
+                return False
+        return True
+
+    def _counters_allow(self, candidate: Candidate) -> bool:
+        """Return whether no counter of the pool is negative with the device, and its groups go with the others'."""
+        if not candidate.device.consumes_counters or "PartitionableDevices" not in self._features:
+            return True
+        pool = self._pool_of[candidate.id[:2]]
+        left = dict(pool.counters)
+        groups: dict[str, frozenset[str] | None] = {}
+        users = [each for each in pool.all_devices if self._is_used(each.id)]
+        if all(each.id != candidate.id for each in users):
+            users.append(candidate)
+        for each in users:
+            for use in each.device.consumes_counters:
+                for name, counter in use.counters.items():
+                    key = (use.counter_set, name)
+                    left[key] = left.get(key, Fraction(0)) - parse_quantity(counter.value)
+                if "CompatibilityGroups" in self._features and not _join(groups, use.counter_set, use.compatibility_groups):
+                    return False
+        return all(amount >= 0 for amount in left.values())
+
+    def _is_used(self, key: DeviceId) -> bool:
+        return key in self._used.devices or key in self._used.shares or self._marked.get(key, 0) > 0
+
+
+def _join(groups: dict[str, frozenset[str] | None], counter_set: str, own: Iterable[str]) -> bool:
+    """Add the groups of a device to those of a counter set; return whether they go together."""
+    names = frozenset(own)
+    known = groups.get(counter_set)
+    if known is None:
+        groups[counter_set] = names
+        return True
+    both = known & names
+    groups[counter_set] = both
+    return bool(both) or not (known or names)
+
+
+def tolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> bool:
+    """Return whether all taints that keep a device from being given are tolerated."""
+    return all(
+        taint.effect not in ("NoSchedule", "NoExecute") or any(_tolerates(each, taint) for each in tolerations)
+        for taint in taints
+    )
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+
+
+__all__ = ["MAX_DEVICES", "MAX_STEPS", "Answer", "Given", "InUse", "Pool", "Solver", "in_use", "tolerated"]

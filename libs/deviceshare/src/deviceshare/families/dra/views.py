@@ -1,0 +1,285 @@
+"""The objects of ``resource.k8s.io/v1`` as far as the allocation of devices reads them. Source: types.go of 1.37.2."""
+
+from typing import Any
+
+import msgspec
+
+from deviceshare.model import Quantity
+
+
+class _View(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Fields have the names of the API."""
+
+
+class Metadata(_View):
+    """The identity of an object."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class Requirement(_View):
+    """An expression of a node selector."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class Term(_View):
+    """A term of a node selector: all its expressions must match."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class NodeSelector(_View):
+    """A node matches if any term matches."""
+
+    node_selector_terms: tuple[Term, ...] = ()
+
+
+class Cel(_View):
+    """An expression over ``device``."""
+
+    expression: str
+
+
+class Selector(_View):
+    """A selector; without ``cel`` it is of a kind that this version does not know."""
+
+    cel: Cel | None = None
+
+
+class Attribute(_View):
+    """An attribute of a device, of exactly one type; without any it is of a type that this version does not know."""
+
+    string: str | None = None
+    version: str | None = None
+    strings: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
+    ints: tuple[int, ...] | None = None
+    bools: tuple[bool, ...] | None = None
+    bool_: bool | None = msgspec.field(default=None, name="bool")
+    int_: int | None = msgspec.field(default=None, name="int")
+
+
+class Range(_View):
+    """The amounts that may be consumed: ``min + n * step`` up to ``max``."""
+
+    min: Quantity
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class RequestPolicy(_View):
+    """How a request for a capacity is rounded."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    valid_range: Range | None = None
+
+
+class Capacity(_View):
+    """A capacity of a device, or a counter of a set."""
+
+    value: Quantity
+    request_policy: RequestPolicy | None = None
+
+
+class CounterUse(_View):
+    """What a device consumes of one counter set."""
+
+    counter_set: str
+    counters: dict[str, Capacity] = {}
+    compatibility_groups: tuple[str, ...] = ()
+
+
+class CounterSet(_View):
+    """Counters that devices of a pool share."""
+
+    name: str
+    counters: dict[str, Capacity] = {}
+
+
+class Taint(_View):
+    """A taint of a device."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Toleration(_View):
+    """A toleration of a request."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Device(_View):
+    """A device of a slice."""
+
+    name: str
+    attributes: dict[str, Attribute] = {}
+    capacity: dict[str, Capacity] = {}
+    consumes_counters: tuple[CounterUse, ...] = ()
+    node_name: str = ""
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    taints: tuple[Taint, ...] = ()
+    binds_to_node: bool = False
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    allow_multiple_allocations: bool = False
+    node_allocatable_resource_mappings: dict[str, Any] = {}
+
+
+class PoolOfSlice(_View):
+    """The pool of a slice; it is complete with ``resource_slice_count`` slices of its newest generation."""
+
+    name: str
+    generation: int = 0
+    resource_slice_count: int = 1
+
+
+class SliceSpec(_View):
+    """The content of a ResourceSlice."""
+
+    driver: str
+    pool: PoolOfSlice
+    node_name: str = ""
+    node_selector: NodeSelector | None = None
+    all_nodes: bool = False
+    per_device_node_selection: bool = False
+    devices: tuple[Device, ...] = ()
+    shared_counters: tuple[CounterSet, ...] = ()
+    skip_node_operations: bool | tuple[str, ...] | None = None
+
+
+class ResourceSlice(_View):
+    """A ResourceSlice."""
+
+    metadata: Metadata
+    spec: SliceSpec
+
+
+class Opaque(_View):
+    """Parameters for a driver."""
+
+    driver: str
+    parameters: Any = None
+
+
+class Config(_View):
+    """Configuration of a class, or of requests of a claim."""
+
+    opaque: Opaque | None = None
+    requests: tuple[str, ...] = ()
+
+
+class ClassSpec(_View):
+    """The content of a DeviceClass."""
+
+    selectors: tuple[Selector, ...] = ()
+    config: tuple[Config, ...] = ()
+    extended_resource_name: str = ""
+
+
+class DeviceClass(_View):
+    """A DeviceClass."""
+
+    metadata: Metadata
+    spec: ClassSpec = ClassSpec()
+
+
+class CapacityRequests(_View):
+    """Amounts of the capacities that each device of a request consumes."""
+
+    requests: dict[str, Quantity] = {}
+
+
+class Exact(_View):
+    """What a request or one of its alternatives asks for."""
+
+    name: str = ""
+    device_class_name: str = ""
+    selectors: tuple[Selector, ...] = ()
+    allocation_mode: str = "ExactCount"
+    count: int = 1
+    admin_access: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    capacity: CapacityRequests | None = None
+    derived_attributes: tuple[Any, ...] = ()
+
+
+class Request(_View):
+    """A request: ``exactly``, or the first of several alternatives that fits."""
+
+    name: str
+    exactly: Exact | None = None
+    first_available: tuple[Exact, ...] = ()
+
+
+class Constraint(_View):
+    """A constraint over the devices of some requests, of all without names."""
+
+    requests: tuple[str, ...] = ()
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
+class DevicesSpec(_View):
+    """The devices that a claim asks for."""
+
+    requests: tuple[Request, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    config: tuple[Config, ...] = ()
+
+
+class ClaimSpec(_View):
+    """The content of a ResourceClaim."""
+
+    devices: DevicesSpec = DevicesSpec()
+
+
+class Result(_View):
+    """A device that a claim has."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool = False
+    share_id: str = msgspec.field(default="", name="shareID")
+    consumed_capacity: dict[str, Quantity] = {}
+
+
+class Results(_View):
+    """The devices that a claim has."""
+
+    results: tuple[Result, ...] = ()
+
+
+class AllocationStatus(_View):
+    """The allocation of a claim."""
+
+    devices: Results = Results()
+    node_selector: NodeSelector | None = None
+
+
+class ClaimStatus(_View):
+    """The status of a claim."""
+
+    allocation: AllocationStatus | None = None
+
+
+class ResourceClaim(_View):
+    """A ResourceClaim."""
+
+    metadata: Metadata
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
