@@ -24,7 +24,9 @@ def consumption(request: Exact, driver: str, device: Device, *, fractional: bool
         asked = wanted.pop(name, None)
         if asked is None:
             domain, _, plain = name.rpartition("/")
-            asked = wanted.pop(plain if domain == driver else f"{driver}/{name}", None) if domain in ("", driver) else None
+            asked = (
+                wanted.pop(plain if domain == driver else f"{driver}/{name}", None) if domain in ("", driver) else None
+            )
         amount = _amount(capacity, None if asked is None else parse_quantity(asked), fractional, f"{where}: {name!r}")
         if amount is None:
             return None
@@ -69,5 +71,7 @@ def _in_range(policy: RequestPolicy, asked: Fraction, fractional: bool, where: s
             raise AllocationError("capacity-not-representable", f"capacity {where}: the request exceeds 64 bits")
         amount = least + ceil((whole - least) / step) * step if step > 0 else whole
         if amount * unit > _LARGEST:
-            raise AllocationError("capacity-not-representable", f"capacity {where}: the rounded request exceeds 64 bits")
+            raise AllocationError(
+                "capacity-not-representable", f"capacity {where}: the rounded request exceeds 64 bits"
+            )
     return None if bounds.max is not None and amount > parse_quantity(bounds.max) else amount

@@ -16,7 +16,9 @@ from deviceshare.model import InputError, parse_quantity
 MAX_LENGTH = 10 * 1024
 """Characters of an expression, as in the API server."""
 
-_LACKING = re.compile(r"\.(?:indexOf|lastIndexOf|isSorted|min|max|sum|find|findAll|reverse)\s*\(|\b(?:ip|cidr|url|isIP|isCIDR|isURL|format)\b")
+_LACKING = re.compile(
+    r"\.(?:indexOf|lastIndexOf|isSorted|min|max|sum|find|findAll|reverse)\s*\(|\b(?:ip|cidr|url|isIP|isCIDR|isURL|format)\b"
+)
 _LITERAL = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
 _UNKNOWN = re.compile(r"\bdevice\b(?!\s*\.\s*\??\s*(?:driver|attributes|capacity|allowMultipleAllocations)\b).{0,40}")
 _WALKS_DOMAINS = re.compile(
@@ -97,7 +99,9 @@ class _Cel:
     def compile(self, expression: str) -> Any:
         """Return a compiled expression; raises :class:`AllocationError`."""
         if len(expression) > MAX_LENGTH:
-            raise AllocationError("cel-compile", f"an expression has {len(expression)} characters, at most {MAX_LENGTH}")
+            raise AllocationError(
+                "cel-compile", f"an expression has {len(expression)} characters, at most {MAX_LENGTH}"
+            )
         if unknown := _UNKNOWN.search(_LITERAL.sub('""', expression)):
             raise AllocationError("cel-compile", f"compilation failed: undefined field {unknown[0]!r}")
         if ".reverse(" in expression:

@@ -59,23 +59,27 @@ def gather(slices: Iterable[ResourceSlice], place: Place, features: Features) ->
     """Return the pools that a node sees: first those without binding conditions, by driver and name."""
     of_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
     for each in slices:
-        if _usable(each, features):
+        if _known(each, features):
             of_pool.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
-    counted = "PartitionableDevices" in features
-    pools = [pool for key in sorted(of_pool) if (pool := _pool(of_pool[key], place, counted)) is not None]
+    pools = [pool for key in sorted(of_pool) if (pool := _pool(of_pool[key], place, features)) is not None]
     return sorted(pools, key=lambda pool: pool.binds)
 
 
-def _usable(each: ResourceSlice, features: Features) -> bool:
-    if "PartitionableDevices" not in features and (each.spec.shared_counters or each.spec.per_device_node_selection):
-        return False
+def _known(each: ResourceSlice, features: Features) -> bool:
+    """Return whether a slice counts at all: one with compatibility groups does with the feature only."""
     return "CompatibilityGroups" in features or not any(
         use.compatibility_groups for device in each.spec.devices for use in device.consumes_counters
     )
 
 
-def _pool(slices: list[ResourceSlice], place: Place, counted: bool) -> Pool | None:
-    seen = [each for each in slices if _sees(each, place)]
+def _usable(each: ResourceSlice, features: Features) -> bool:
+    partitions = each.spec.shared_counters or each.spec.per_device_node_selection
+    return "PartitionableDevices" in features or not partitions
+
+
+def _pool(slices: list[ResourceSlice], place: Place, features: Features) -> Pool | None:
+    # Slices of features that are off are not seen, but count for the completeness of their pool.
+    seen = [each for each in slices if _usable(each, features) and _sees(each, place)]
     if not seen:
         return None
     generation = max(each.spec.pool.generation for each in seen)
@@ -98,9 +102,11 @@ def _pool(slices: list[ResourceSlice], place: Place, counted: bool) -> Pool | No
             invalid |= shared.name in sets
             sets.add(shared.name)
             counters.update({(shared.name, name): parse_quantity(c.value) for name, c in shared.counters.items()})
-    for candidate in all_devices if counted else ():
+    for candidate in all_devices if "PartitionableDevices" in features else ():
         for use in candidate.device.consumes_counters:
-            invalid |= use.counter_set not in sets or any((use.counter_set, name) not in counters for name in use.counters)
+            invalid |= use.counter_set not in sets or any(
+                (use.counter_set, name) not in counters for name in use.counters
+            )
     spec = newest[0].spec
     binds = any(each.device.binding_conditions for each in devices)
     return Pool(spec.driver, spec.pool.name, devices, all_devices, counters, incomplete, invalid, binds)

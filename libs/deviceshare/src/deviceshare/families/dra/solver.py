@@ -137,7 +137,9 @@ class Solver:
         least = 0
         for request in claim.spec.devices.requests:
             if request.first_available and "PrioritizedList" not in self._features:
-                raise AllocationError("feature-disabled", f"{where}, request {request.name}: PrioritizedList is disabled")
+                raise AllocationError(
+                    "feature-disabled", f"{where}, request {request.name}: PrioritizedList is disabled"
+                )
             if request.first_available:
                 of_request = [self._ask(where, request, each, each.name) for each in request.first_available]
             elif request.exactly is not None:
@@ -145,7 +147,10 @@ class Solver:
             else:
                 raise AllocationError("request-unknown", f"{where}, request {request.name}: unknown kind of request")
             asks.append(of_request)
-            least += min(ask.exact.count if ask.every is None else 0 for ask in of_request)
+            fewest = min(of_request, key=lambda ask: ask.number)
+            least += fewest.number
+            if fewest.every is not None:
+                least = min(least, MAX_DEVICES)
             if least > MAX_DEVICES:
                 raise AllocationError("too-many-devices", f"{where}, request {request.name}: more than {MAX_DEVICES}")
         for constraint in claim.spec.devices.constraints:
@@ -162,7 +167,9 @@ class Solver:
         if any(selector.cel is None for selector in exact.selectors):
             raise AllocationError("selector-unknown", f"{where}: a selector of an unknown kind")
         if exact.admin_access and "AdminAccess" not in self._features:
-            raise AllocationError("feature-disabled", f"{where}: admin access is requested, but AdminAccess is disabled")
+            raise AllocationError(
+                "feature-disabled", f"{where}: admin access is requested, but AdminAccess is disabled"
+            )
         if exact.capacity is not None and exact.capacity.requests and "ConsumableCapacity" not in self._features:
             raise AllocationError("feature-disabled", f"{where}: capacity is requested, but it is disabled")
         if not exact.device_class_name:
@@ -208,8 +215,11 @@ class Solver:
     def _select(self, ask: _Ask, candidate: Candidate) -> bool:
         device = candidate.device
         multiple = "ConsumableCapacity" in self._features
-        for owner, selectors in ((f"class {ask.device_class.metadata.name}", ask.device_class.spec.selectors),
-                                 (f"request {ask.name}", ask.exact.selectors)):
+        owners = (
+            (f"class {ask.device_class.metadata.name}", ask.device_class.spec.selectors),
+            (f"request {ask.name}", ask.exact.selectors),
+        )
+        for owner, selectors in owners:
             for selector in selectors:
                 if selector.cel is None:
                     raise AllocationError("selector-unknown", f"{owner}: a selector of an unknown kind")
@@ -228,7 +238,7 @@ class Solver:
         """Return whether the node can do without the operations that a slice skips."""
         if not candidate.slice.spec.skip_node_operations:
             return True
-        return "OptionalNodeOperations" in self._features and bool(self._place.features)
+        return "OptionalNodeOperations" in self._features and "DRAOptionalNodeOperations" in self._place.features
 
     def _claim(self, claim: int) -> bool:
         if claim >= len(self._claims):
@@ -244,12 +254,15 @@ class Solver:
         alternatives = self._asks[claim][request]
         if not alternatives[0].alternative:
             return self._devices(claim, request, alternatives[0], 0, 0)
+        too_many = 0
         for ask in alternatives:
             try:
                 if self._devices(claim, request, ask, 0, 0):
                     return True
             except _TooMany:
-                continue
+                too_many += 1
+        if too_many == len(alternatives):
+            raise _TooMany
         return False
 
     def _devices(self, claim: int, request: int, ask: _Ask, number: int, start: int) -> bool:
@@ -271,7 +284,9 @@ class Solver:
 
     def _is_taken(self, claim: int, ask: _Ask, candidate: Candidate) -> bool:
         if ask.exact.admin_access:
-            return any(given.candidate.id == candidate.id for given in self._chosen[claim])
+            return not self._shared(candidate.device) and any(
+                given.candidate.id == candidate.id for given in self._chosen[claim]
+            )
         if self._shared(candidate.device) and candidate.id not in self._used.devices:
             return False
         return candidate.id in self._used.devices or self._marked.get(candidate.id, 0) > 0
@@ -352,20 +367,22 @@ class Solver:
         pool = self._pool_of[candidate.id[:2]]
         left = dict(pool.counters)
         groups: dict[str, frozenset[str] | None] = {}
-        users = [each for each in pool.all_devices if self._is_used(each.id)]
-        if all(each.id != candidate.id for each in users):
-            users.append(candidate)
+        users = [each for each in pool.all_devices if each.id in self._used.devices or each.id in self._used.shares]
+        # Access of an administrator to a device in use consumes its counters again, a further share does not.
+        for added in [*(given.candidate for of_claim in self._chosen for given in of_claim), candidate]:
+            if added.id[:2] == candidate.id[:2]:
+                if not self._shared(added.device) or all(each.id != added.id for each in users):
+                    users.append(added)
         for each in users:
             for use in each.device.consumes_counters:
                 for name, counter in use.counters.items():
                     key = (use.counter_set, name)
                     left[key] = left.get(key, Fraction(0)) - parse_quantity(counter.value)
-                if "CompatibilityGroups" in self._features and not _join(groups, use.counter_set, use.compatibility_groups):
+                if "CompatibilityGroups" in self._features and not _join(
+                    groups, use.counter_set, use.compatibility_groups
+                ):
                     return False
         return all(amount >= 0 for amount in left.values())
-
-    def _is_used(self, key: DeviceId) -> bool:
-        return key in self._used.devices or key in self._used.shares or self._marked.get(key, 0) > 0
 
 
 def _join(groups: dict[str, frozenset[str] | None], counter_set: str, own: Iterable[str]) -> bool:
