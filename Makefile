@@ -116,7 +116,7 @@ bench: $(READY)  ## measure the whole system and the floor
 	@$(BIN)/deviceshare lab bench bus --nodes 1000 --pods 10000
 
 lock: $(READY)  ## resolve requirements/*.in again
-	@for f in uv runtime dev docs release; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	@for f in uv runtime dra dev docs release; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header requirements/$$f.in -o requirements/$$f.txt > /dev/null; done
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		-c requirements/runtime.txt requirements/service.in -o requirements/service.txt > /dev/null

@@ -37,6 +37,9 @@ def conformance(
     victims, which an exact search found. The status is 1 if they are not good enough over all cases. In Volcano's unit
     tests of preemption the pods that are evicted are compared.
 
+    A case of Kubernetes' allocator of devices (Dynamic Resource Allocation) is a cluster and claims: errors and devices
+    of every node are compared. It needs the package deviceshare[dra].
+
     docs/compatibility.md lists all deviations and rules. The command needs no running system. The status is 1 if a case
     or session failed.
     """

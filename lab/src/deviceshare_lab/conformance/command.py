@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from deviceshare_lab.conformance.batch import replay
 from deviceshare_lab.conformance.cases import Answered, Case, Place, read_file
+from deviceshare_lab.conformance.devices import command as devices
+from deviceshare_lab.conformance.devices.command import is_of_devices
 from deviceshare_lab.conformance.kube_scheduler.command import is_of_kube_scheduler
 from deviceshare_lab.conformance.kube_scheduler.command import summarize as summarize_plugins
 from deviceshare_lab.conformance.kube_scheduler.report import as_object as plugins_as_object
@@ -33,12 +35,16 @@ def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = Fa
     of_preemption = [file for file in files if is_of_preemption(file)]
     of_evictions = [file for file in files if is_of_evictions(file)]
     of_sessions = [file for file in files if is_of_sessions(file) and file not in (*of_preemption, *of_evictions)]
-    of_plugins = [file for file in files if is_of_kube_scheduler(file)]
-    others = [file for file in files if file not in (*of_sessions, *of_plugins, *of_preemption, *of_evictions)]
+    of_devices = [file for file in files if is_of_devices(file)]
+    of_plugins = [file for file in files if is_of_kube_scheduler(file) and file not in of_devices]
+    others = [
+        file for file in files if file not in (*of_sessions, *of_plugins, *of_preemption, *of_evictions, *of_devices)
+    ]
     cases = Summary([outcome for file in others for outcome in outcomes(file)])
     plugins = summarize_plugins(of_plugins)
     sessions = summarize(of_sessions, as_volcano=as_volcano)
     preemption = summarize_preemption(of_preemption)
+    allocations = devices.summarize(of_devices)
     evictions = unit_tests.summarize(of_evictions, as_volcano=as_volcano)
     if json:
         more = {"sessions": sessions_as_object(sessions)} if of_sessions else {}
@@ -46,6 +52,8 @@ def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = Fa
             more["kube_scheduler"] = plugins_as_object(plugins)
         if of_preemption:
             more["preemption"] = preemption_as_object(preemption)
+        if of_devices:
+            more["devices"] = devices.as_object(allocations)
         if of_evictions:
             more["evictions"] = unit_tests.as_object(evictions)
         print(as_json(cases, more))
@@ -54,9 +62,10 @@ def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = Fa
         texts += [sessions_as_text(sessions, verbose)] if of_sessions else []
         texts += [plugins_as_text(plugins, verbose)] if of_plugins else []
         texts += [preemption_as_text(preemption, verbose)] if of_preemption else []
+        texts += [devices.as_text(allocations, verbose)] if of_devices else []
         texts += [unit_tests.as_text(evictions, verbose)] if of_evictions else []
         print("\n\n".join(texts))
-    failed = cases.failed + sessions.failed + plugins.failed + len(evictions.failures)
+    failed = cases.failed + sessions.failed + plugins.failed + len(evictions.failures) + len(allocations.failures)
     return int(failed > 0 or preemption.failed)
 
 

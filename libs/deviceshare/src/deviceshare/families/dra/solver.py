@@ -184,14 +184,12 @@ class Solver:
         return ask
 
     def _all(self, ask: _Ask, where: str) -> list[Candidate]:
-        every = []
+        every: list[Candidate] = []
         for pool in self._pools:
             for state, is_so in (("incomplete", pool.incomplete), ("invalid", pool.invalid)):
                 if is_so:
                     raise AllocationError(f"all-of-{state}-pool", f"{where}: pool {pool.driver}/{pool.name} is {state}")
-            for candidate in pool.devices:
-                if self._selectable(ask, candidate) and self._enough(ask, candidate):
-                    every.append(candidate)
+            every += [each for each in pool.devices if self._selectable(ask, each) and self._enough(ask, each)]
         return every
 
     def _enough(self, ask: _Ask, candidate: Candidate) -> bool:
@@ -370,9 +368,9 @@ class Solver:
         users = [each for each in pool.all_devices if each.id in self._used.devices or each.id in self._used.shares]
         # Access of an administrator to a device in use consumes its counters again, a further share does not.
         for added in [*(given.candidate for of_claim in self._chosen for given in of_claim), candidate]:
-            if added.id[:2] == candidate.id[:2]:
-                if not self._shared(added.device) or all(each.id != added.id for each in users):
-                    users.append(added)
+            again = self._shared(added.device) and any(each.id == added.id for each in users)
+            if added.id[:2] == candidate.id[:2] and not again:
+                users.append(added)
         for each in users:
             for use in each.device.consumes_counters:
                 for name, counter in use.counters.items():

@@ -1,0 +1,1 @@
+"""Answers recorded from Kubernetes' allocator of devices (Dynamic Resource Allocation), compared with ours."""

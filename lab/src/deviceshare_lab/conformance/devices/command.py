@@ -1,0 +1,155 @@
+"""The replay of the answers of Kubernetes' allocator of devices in ``deviceshare lab conformance``."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from deviceshare.families.dra.cel import evaluator
+from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.pools import DeviceId, Features, Place
+from deviceshare.families.dra.selectors import Selectors
+from deviceshare.families.dra.solver import InUse, Solver, in_use
+from deviceshare.families.dra.views import DeviceClass, ResourceClaim, ResourceSlice
+from deviceshare.model import parse_quantity
+from deviceshare_cli.errors import CommandError
+
+from deviceshare_lab.conformance.failures import Failure, blocks
+from deviceshare_lab.conformance.lines import decode_line, read_lines
+from deviceshare_lab.conformance.replay import Difference
+
+_DERIVED = "DerivedAttributes"
+_LINES = msgspec.json.Decoder(dict[str, Any])
+
+
+class DeviceSummary(msgspec.Struct):
+    """The results of all cases; ``refused``: cases with derived attributes, which are refused by name."""
+
+    cases: int = 0
+    refused: int = 0
+    failures: list[Failure] = []
+
+
+def is_of_devices(path: Path) -> bool:
+    """Return whether a file has answers of the allocator of devices."""
+    _, line = next(read_lines(path))
+    first = decode_line(line, _LINES, str(path)) if line.startswith(b"{") and b'"deviceClasses"' in line else {}
+    return isinstance(first.get("case"), dict) and "deviceClasses" in first["case"]
+
+
+def summarize(files: Sequence[Path]) -> DeviceSummary:
+    """Replay the cases of files.
+
+    Raises:
+        CommandError: a file or a line is invalid.
+    """
+    summary = DeviceSummary()
+    for path in files:
+        for number, line in read_lines(path):
+            where = f"{path}: line {number}"
+            recorded = decode_line(line, _LINES, where)
+            try:
+                differences = list(_differences(recorded["case"], recorded["answer"]))
+                name, derived = recorded["case"]["id"], _DERIVED in recorded["case"]["features"]
+            except (LookupError, TypeError, ValueError) as error:
+                raise CommandError(f"{where}: not a recorded case: {error!r}") from None
+            summary.cases += 1
+            if derived and differences and all(each.ours == "('cycle', 'derived-unsupported')" for each in differences):
+                summary.refused += 1
+            elif differences:
+                summary.failures.append(Failure(name, str(path), number, tuple(differences)))
+    return summary
+
+
+def as_text(summary: DeviceSummary, verbose: bool) -> str:
+    """Return the summary as text; ``verbose`` shows every difference."""
+    counts = f"{summary.cases - summary.refused - len(summary.failures)} identical"
+    line = f"Allocation of devices: {counts}, {summary.refused} refused by name, {len(summary.failures)} failed"
+    return "\n\n".join([*blocks(summary.failures, verbose=verbose), line])
+
+
+def as_object(summary: DeviceSummary) -> dict[str, Any]:
+    """Return the summary for JSON with all failures."""
+    return {
+        "cases": summary.cases,
+        "refused": summary.refused,
+        "failed": len(summary.failures),
+        "failures": summary.failures,
+    }
+
+
+def _differences(case: dict[str, Any], answer: dict[str, Any]) -> list[Difference]:
+    slices = _objects(case["slices"], ResourceSlice)
+    claims = _objects(case["claims"], ResourceClaim)
+    classes = {each.metadata.name: each for each in _objects(case["deviceClasses"], DeviceClass)}
+    features, selectors, used = Features(frozenset(case["features"])), Selectors(evaluator()), _used(case)
+    nodes = {node["metadata"]["name"]: node for node in case["nodes"]}
+    found = []
+    for name, recorded in answer["nodes"].items():
+        node = nodes[name]
+        declared = frozenset(node.get("status", {}).get("declaredFeatures", ()))
+        place = Place(name, node["metadata"].get("labels", {}), declared)
+        ours: Any
+        try:
+            solved = Solver(place, slices, classes, used, features, selectors).solve(claims).claims
+            ours = solved and [
+                [(each.request, *each.candidate.id, _sorted(each.consumed) if each.shared else ()) for each in of_claim]
+                for of_claim in solved
+            ]
+            ours = None if solved is None else [*(ours or ())]
+        except AllocationError as error:
+            ours = ("node" if error.of_node else "cycle", error.kind)
+        theirs = _theirs(recorded)
+        if theirs != ours:
+            found.append(Difference(f"node {name}", "devices", str(theirs), str(ours)))
+    return found
+
+
+def _theirs(recorded: dict[str, Any]) -> Any:
+    if error := recorded.get("error"):
+        return error["scope"], error["kind"]
+    if not recorded["fits"]:
+        return None
+    return [
+        [
+            (each["request"], each["driver"], each["pool"], each["device"], _sorted(_amounts(each)))
+            for each in allocation["devices"]["results"]
+        ]
+        for allocation in recorded.get("allocations", ())
+    ]
+
+
+def _amounts(result: dict[str, Any]) -> dict[str, Fraction]:
+    return {name: parse_quantity(value) for name, value in result.get("consumedCapacity", {}).items()}
+
+
+def _sorted(amounts: dict[str, Fraction]) -> tuple[tuple[str, Fraction], ...]:
+    return tuple(sorted(amounts.items()))
+
+
+def _used(case: dict[str, Any]) -> InUse:
+    if case.get("allocatedClaims"):
+        return in_use(_objects(case["allocatedClaims"], ResourceClaim))
+    state = case["allocatedState"]
+
+    def key(entry: dict[str, str]) -> DeviceId:
+        return entry["driver"], entry["pool"], entry["device"]
+
+    shares: dict[DeviceId, dict[str, Fraction]] = {key(each): {} for each in state.get("shares", ())}
+    for each in state.get("capacity", ()):
+        of_device = shares.setdefault(key(each), {})
+        for name, value in each["consumed"].items():
+            of_device[name] = of_device.get(name, Fraction(0)) + parse_quantity(value)
+    return InUse(frozenset(map(key, state.get("devices", ()))), shares)
+
+
+def _objects(objects: Any, kind: Any) -> list[Any]:
+    return [msgspec.convert(_without_nulls(each), kind) for each in objects or ()]
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a value without null fields: Go writes absent lists as null."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value

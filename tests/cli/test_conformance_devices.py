@@ -1,0 +1,27 @@
+"""Answers of Kubernetes' allocator of devices, replayed."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from deviceshare_lab.conformance.command import conformance
+from deviceshare_lab.conformance.devices.command import summarize
+
+DATA = Path(__file__).parents[1] / "data" / "dra"
+
+
+@pytest.mark.parametrize(("file", "cases", "refused"), [("upstream", 279, 5), ("random", 246, 0)])
+def test_devices_are_those_that_kubernetes_gives(file: str, cases: int, refused: int) -> None:
+    summary = summarize([DATA / f"dra-{file}.jsonl.gz"])
+    assert (summary.cases, summary.refused, summary.failures) == (cases, refused, [])
+
+
+def test_another_device_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with gzip.open(DATA / "dra-upstream.jsonl.gz", "rt") as file:
+        recorded = json.loads(file.readline())
+    recorded["answer"]["nodes"]["node-1"]["allocations"][0]["devices"]["results"][0]["device"] = "device-9"
+    path = tmp_path / "changed.jsonl"
+    path.write_text(json.dumps(recorded))
+    assert conformance([path]) == 1
+    assert "0 identical, 0 refused by name, 1 failed" in capsys.readouterr().out
