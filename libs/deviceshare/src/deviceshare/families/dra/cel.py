@@ -184,7 +184,7 @@ def _normalized(text: str, normalize: bool) -> Small:
         parts = [part.lstrip("0") or "0" for part in release.split(".")]
         if len(parts) > 3:  # noqa: PLR2004 - major, minor, patch
             raise ValueError(f"invalid version {text!r}")
-        text = ".".join((parts + ["0", "0"])[:3]) + text[len(release) :]
+        text = ".".join([*parts, "0", "0"][:3]) + text[len(release) :]
     return _semver(text)
 
 

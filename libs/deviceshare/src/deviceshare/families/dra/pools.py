@@ -46,13 +46,8 @@ class Pool(msgspec.Struct):
     binds: bool = False
 
 
-class Features(NamedTuple):
-    """The names of the features that are on."""
-
-    names: frozenset[str]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
+Features = frozenset[str]
+"""The names of the features that are on."""
 
 
 def gather(slices: Iterable[ResourceSlice], place: Place, features: Features) -> list[Pool]:

@@ -19,8 +19,8 @@ Outcome = bool | tuple[str, str]
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WALKS = frozenset(
-    ["all", "exists", "exists_one", "existsOne", "map", "filter", "in", "size", "bind", "sets", "transformList"]
-    + ["transformMap", "transformMapEntry", "optMap", "optFlatMap", "string", "dyn"]
+    "all exists exists_one existsOne map filter in size bind sets transformList transformMap transformMapEntry "
+    "optMap optFlatMap string dyn".split()
 )
 """Words of expressions that may look at attributes which they do not name."""
 _STEP = r"(?:\s*\.\s*[A-Za-z_]\w*|\s*\[\s*(?:\"[^\"\\]*\"|'[^'\\]*')\s*\])"
