@@ -44,7 +44,7 @@ def fits(device: Device, consumed: Amounts, used: Mapping[str, Fraction]) -> boo
 
 def _amount(capacity: Capacity, asked: Fraction | None, fractional: bool, where: str) -> Fraction | None:
     policy, value = capacity.request_policy, parse_quantity(capacity.value)
-    if asked is not None and asked < 0 or value < 0:
+    if (asked is not None and asked < 0) or value < 0:
         raise AllocationError("capacity-negative", f"capacity {where}: capacity value is negative")
     if asked is None:
         return value if policy is None or policy.default is None else parse_quantity(policy.default)

@@ -182,7 +182,7 @@ def _normalized(text: str, normalize: bool) -> Small:
         match = re.match(r"[\d.]*", text)
         release = match[0] if match else ""
         parts = [part.lstrip("0") or "0" for part in release.split(".")]
-        if len(parts) > 3:  # noqa: PLR2004 - major, minor, patch
+        if len(parts) > 3:
             raise ValueError(f"invalid version {text!r}")
         text = ".".join([*parts, "0", "0"][:3]) + text[len(release) :]
     return _semver(text)
@@ -223,4 +223,4 @@ def _compare(one: Small, other: Small) -> int:
         a, b = _version_key(one), _version_key(other)
     else:
         a, b = _amount(one), _amount(other)
-    return (a > b) - (a < b)
+    return int(a > b) - int(a < b)

@@ -19,8 +19,25 @@ Outcome = bool | tuple[str, str]
 _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WALKS = frozenset(
-    "all exists exists_one existsOne map filter in size bind sets transformList transformMap transformMapEntry "
-    "optMap optFlatMap string dyn".split()
+    [
+        "all",
+        "exists",
+        "exists_one",
+        "existsOne",
+        "map",
+        "filter",
+        "in",
+        "size",
+        "bind",
+        "sets",
+        "transformList",
+        "transformMap",
+        "transformMapEntry",
+        "optMap",
+        "optFlatMap",
+        "string",
+        "dyn",
+    ]
 )
 """Words of expressions that may look at attributes which they do not name."""
 _STEP = r"(?:\s*\.\s*[A-Za-z_]\w*|\s*\[\s*(?:\"[^\"\\]*\"|'[^'\\]*')\s*\])"

@@ -11,7 +11,7 @@ class _View(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Fields have the names of the API."""
 
 
-class Metadata(_View):
+class Metadata(_View, frozen=True):
     """The identity of an object."""
 
     name: str
@@ -19,7 +19,7 @@ class Metadata(_View):
     uid: str = ""
 
 
-class Requirement(_View):
+class Requirement(_View, frozen=True):
     """An expression of a node selector."""
 
     key: str
@@ -27,32 +27,32 @@ class Requirement(_View):
     values: tuple[str, ...] = ()
 
 
-class Term(_View):
+class Term(_View, frozen=True):
     """A term of a node selector: all its expressions must match."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
 
 
-class NodeSelector(_View):
+class NodeSelector(_View, frozen=True):
     """A node matches if any term matches."""
 
     node_selector_terms: tuple[Term, ...] = ()
 
 
-class Cel(_View):
+class Cel(_View, frozen=True):
     """An expression over ``device``."""
 
     expression: str
 
 
-class Selector(_View):
+class Selector(_View, frozen=True):
     """A selector; without ``cel`` it is of a kind that this version does not know."""
 
     cel: Cel | None = None
 
 
-class Attribute(_View):
+class Attribute(_View, frozen=True):
     """An attribute of a device, of exactly one type; without any it is of a type that this version does not know."""
 
     string: str | None = None
@@ -65,7 +65,7 @@ class Attribute(_View):
     int_: int | None = msgspec.field(default=None, name="int")
 
 
-class Range(_View):
+class Range(_View, frozen=True):
     """The amounts that may be consumed: ``min + n * step`` up to ``max``."""
 
     min: Quantity
@@ -73,7 +73,7 @@ class Range(_View):
     step: Quantity | None = None
 
 
-class RequestPolicy(_View):
+class RequestPolicy(_View, frozen=True):
     """How a request for a capacity is rounded."""
 
     default: Quantity | None = None
@@ -81,14 +81,14 @@ class RequestPolicy(_View):
     valid_range: Range | None = None
 
 
-class Capacity(_View):
+class Capacity(_View, frozen=True):
     """A capacity of a device, or a counter of a set."""
 
     value: Quantity
     request_policy: RequestPolicy | None = None
 
 
-class CounterUse(_View):
+class CounterUse(_View, frozen=True):
     """What a device consumes of one counter set."""
 
     counter_set: str
@@ -96,14 +96,14 @@ class CounterUse(_View):
     compatibility_groups: tuple[str, ...] = ()
 
 
-class CounterSet(_View):
+class CounterSet(_View, frozen=True):
     """Counters that devices of a pool share."""
 
     name: str
     counters: dict[str, Capacity] = {}
 
 
-class Taint(_View):
+class Taint(_View, frozen=True):
     """A taint of a device."""
 
     key: str = ""
@@ -111,7 +111,7 @@ class Taint(_View):
     effect: str = ""
 
 
-class Toleration(_View):
+class Toleration(_View, frozen=True):
     """A toleration of a request."""
 
     key: str = ""
@@ -120,7 +120,7 @@ class Toleration(_View):
     effect: str = ""
 
 
-class Device(_View):
+class Device(_View, frozen=True):
     """A device of a slice."""
 
     name: str
@@ -138,7 +138,7 @@ class Device(_View):
     node_allocatable_resource_mappings: dict[str, Any] = {}
 
 
-class PoolOfSlice(_View):
+class PoolOfSlice(_View, frozen=True):
     """The pool of a slice; it is complete with ``resource_slice_count`` slices of its newest generation."""
 
     name: str
@@ -146,7 +146,7 @@ class PoolOfSlice(_View):
     resource_slice_count: int = 1
 
 
-class SliceSpec(_View):
+class SliceSpec(_View, frozen=True):
     """The content of a ResourceSlice."""
 
     driver: str
@@ -160,28 +160,28 @@ class SliceSpec(_View):
     skip_node_operations: bool | tuple[str, ...] | None = None
 
 
-class ResourceSlice(_View):
+class ResourceSlice(_View, frozen=True):
     """A ResourceSlice."""
 
     metadata: Metadata
     spec: SliceSpec
 
 
-class Opaque(_View):
+class Opaque(_View, frozen=True):
     """Parameters for a driver."""
 
     driver: str
     parameters: Any = None
 
 
-class Config(_View):
+class Config(_View, frozen=True):
     """Configuration of a class, or of requests of a claim."""
 
     opaque: Opaque | None = None
     requests: tuple[str, ...] = ()
 
 
-class ClassSpec(_View):
+class ClassSpec(_View, frozen=True):
     """The content of a DeviceClass."""
 
     selectors: tuple[Selector, ...] = ()
@@ -189,20 +189,20 @@ class ClassSpec(_View):
     extended_resource_name: str = ""
 
 
-class DeviceClass(_View):
+class DeviceClass(_View, frozen=True):
     """A DeviceClass."""
 
     metadata: Metadata
     spec: ClassSpec = ClassSpec()
 
 
-class CapacityRequests(_View):
+class CapacityRequests(_View, frozen=True):
     """Amounts of the capacities that each device of a request consumes."""
 
     requests: dict[str, Quantity] = {}
 
 
-class Exact(_View):
+class Exact(_View, frozen=True):
     """What a request or one of its alternatives asks for."""
 
     name: str = ""
@@ -216,7 +216,7 @@ class Exact(_View):
     derived_attributes: tuple[Any, ...] = ()
 
 
-class Request(_View):
+class Request(_View, frozen=True):
     """A request: ``exactly``, or the first of several alternatives that fits."""
 
     name: str
@@ -224,7 +224,7 @@ class Request(_View):
     first_available: tuple[Exact, ...] = ()
 
 
-class Constraint(_View):
+class Constraint(_View, frozen=True):
     """A constraint over the devices of some requests, of all without names."""
 
     requests: tuple[str, ...] = ()
@@ -232,7 +232,7 @@ class Constraint(_View):
     distinct_attribute: str | None = None
 
 
-class DevicesSpec(_View):
+class DevicesSpec(_View, frozen=True):
     """The devices that a claim asks for."""
 
     requests: tuple[Request, ...] = ()
@@ -240,13 +240,13 @@ class DevicesSpec(_View):
     config: tuple[Config, ...] = ()
 
 
-class ClaimSpec(_View):
+class ClaimSpec(_View, frozen=True):
     """The content of a ResourceClaim."""
 
     devices: DevicesSpec = DevicesSpec()
 
 
-class Result(_View):
+class Result(_View, frozen=True):
     """A device that a claim has."""
 
     request: str
@@ -258,26 +258,26 @@ class Result(_View):
     consumed_capacity: dict[str, Quantity] = {}
 
 
-class Results(_View):
+class Results(_View, frozen=True):
     """The devices that a claim has."""
 
     results: tuple[Result, ...] = ()
 
 
-class AllocationStatus(_View):
+class AllocationStatus(_View, frozen=True):
     """The allocation of a claim."""
 
     devices: Results = Results()
     node_selector: NodeSelector | None = None
 
 
-class ClaimStatus(_View):
+class ClaimStatus(_View, frozen=True):
     """The status of a claim."""
 
     allocation: AllocationStatus | None = None
 
 
-class ResourceClaim(_View):
+class ResourceClaim(_View, frozen=True):
     """A ResourceClaim."""
 
     metadata: Metadata
