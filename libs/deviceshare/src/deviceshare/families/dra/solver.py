@@ -12,8 +12,9 @@ import msgspec
 from deviceshare.families.dra.capacity import Amounts, consumption, fits
 from deviceshare.families.dra.constraints import Values, allowed, applies, values_of
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.pools import Candidate, DeviceId, Features, Place, Pool, gather
+from deviceshare.families.dra.pools import Candidate, DeviceId, Features, Place, gather
 from deviceshare.families.dra.selectors import Selectors
+from deviceshare.families.dra.taints import tolerated
 from deviceshare.families.dra.views import (
     Device,
     DeviceClass,
@@ -21,8 +22,6 @@ from deviceshare.families.dra.views import (
     Request,
     ResourceClaim,
     ResourceSlice,
-    Taint,
-    Toleration,
 )
 from deviceshare.model import parse_quantity
 
@@ -393,24 +392,3 @@ def _join(groups: dict[str, frozenset[str] | None], counter_set: str, own: Itera
     both = known & names
     groups[counter_set] = both
     return bool(both) or not (known or names)
-
-
-def tolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> bool:
-    """Return whether all taints that keep a device from being given are tolerated."""
-    return all(
-        taint.effect not in ("NoSchedule", "NoExecute") or any(_tolerates(each, taint) for each in tolerations)
-        for taint in taints
-    )
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value
-
-
-__all__ = ["MAX_DEVICES", "MAX_STEPS", "Answer", "Given", "InUse", "Pool", "Solver", "in_use", "tolerated"]
