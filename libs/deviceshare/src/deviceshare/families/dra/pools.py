@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from deviceshare.families.dra.views import Device, NodeSelector, Requirement, ResourceSlice
+from deviceshare.families.dra.views import CounterSet, Device, NodeSelector, Requirement, ResourceSlice
 from deviceshare.model import parse_quantity
 
 DeviceId = tuple[str, str, str]
@@ -34,7 +34,10 @@ class Candidate(NamedTuple):
 
 
 class Pool(msgspec.Struct):
-    """The slices of a pool that a node sees; counters and their users also from slices that it does not see."""
+    """The devices of a pool that a node sees; counters and their users also from slices that it does not see.
+
+    An incomplete or invalid pool has none.
+    """
 
     driver: str
     name: str
@@ -54,8 +57,7 @@ def gather(slices: Iterable[ResourceSlice], place: Place, features: Features) ->
     """Return the pools that a node sees: first those without binding conditions, by driver and name."""
     of_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
     for each in slices:
-        if _known(each, features):
-            of_pool.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
+        of_pool.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
     pools = [pool for key in sorted(of_pool) if (pool := _pool(of_pool[key], place, features)) is not None]
     return sorted(pools, key=lambda pool: pool.binds)
 
@@ -69,48 +71,58 @@ def _known(each: ResourceSlice, features: Features) -> bool:
 
 def _usable(each: ResourceSlice, features: Features) -> bool:
     partitions = each.spec.shared_counters or each.spec.per_device_node_selection
-    return "PartitionableDevices" in features or not partitions
+    return _known(each, features) and ("PartitionableDevices" in features or not partitions)
 
 
 def _pool(slices: list[ResourceSlice], place: Place, features: Features) -> Pool | None:
-    # Slices of features that are off are not seen, but count for the completeness of their pool.
+    # Without PartitionableDevices its slices are not seen, but count for completeness (GatherPools, checkSlicesInPool).
     seen = [each for each in slices if _usable(each, features) and _sees(each, place)]
     if not seen:
         return None
     generation = max(each.spec.pool.generation for each in seen)
     newest = [each for each in seen if each.spec.pool.generation == generation]
-    everywhere = [each for each in slices if each.spec.pool.generation == generation]
-    count = newest[0].spec.pool.resource_slice_count
-    incomplete = False
-    if len(newest) != count:
+    spec, others = newest[0].spec, list[ResourceSlice]()
+    if len(newest) != spec.pool.resource_slice_count:
+        # Only now all slices of the pool are looked at, and a newer one of any kind makes the pool obsolete.
         if any(each.spec.pool.generation > generation for each in slices):
             return None
-        incomplete = len(everywhere) != count
+        everywhere = [each for each in slices if each.spec.pool.generation == generation and _known(each, features)]
+        if len(everywhere) != spec.pool.resource_slice_count:
+            return Pool(spec.driver, spec.pool.name, [], [], {}, incomplete=True)
+        others = [each for each in everywhere if each not in newest]
     newest.sort(key=lambda each: each.metadata.name)
     devices = list(_candidates(newest, place))
-    all_devices = devices + list(_candidates([each for each in everywhere if each not in newest], None))
-    counters: dict[CounterKey, Fraction] = {}
-    sets: set[str] = set()
-    invalid = len({each.id for each in devices}) != len(devices)
-    for each in everywhere:
-        for shared in each.spec.shared_counters:
-            invalid |= shared.name in sets
-            sets.add(shared.name)
-            counters.update({(shared.name, name): parse_quantity(c.value) for name, c in shared.counters.items()})
-    for candidate in all_devices if "PartitionableDevices" in features else ():
-        for use in candidate.device.consumes_counters:
-            invalid |= use.counter_set not in sets or any(
-                (use.counter_set, name) not in counters for name in use.counters
-            )
-    spec = newest[0].spec
+    all_devices = devices + list(_candidates(others, None))
+    valid, counters = len({each.id for each in devices}) == len(devices), dict[CounterKey, Fraction]()
+    if "PartitionableDevices" in features:
+        sets = _shared_counters([*newest, *others])
+        valid = valid and sets is not None and all(_counted(each.device, sets) for each in all_devices)
+        for each in (sets or {}).values():
+            counters.update({(each.name, name): parse_quantity(c.value) for name, c in each.counters.items()})
+    if not valid:
+        return Pool(spec.driver, spec.pool.name, [], [], {}, invalid=True)
     binds = any(each.device.binding_conditions for each in devices)
-    return Pool(spec.driver, spec.pool.name, devices, all_devices, counters, incomplete, invalid, binds)
+    return Pool(spec.driver, spec.pool.name, devices, all_devices, counters, binds=binds)
+
+
+def _shared_counters(slices: Iterable[ResourceSlice]) -> dict[str, CounterSet] | None:
+    """Return the counter sets of a pool, None if one is there twice."""
+    sets = [each for of_pool in slices for each in of_pool.spec.shared_counters]
+    by_name = {each.name: each for each in sets}
+    return by_name if len(by_name) == len(sets) else None
+
+
+def _counted(device: Device, sets: Mapping[str, CounterSet]) -> bool:
+    """Return whether all counters and sets that a device consumes exist."""
+    return all(
+        use.counter_set in sets and use.counters.keys() <= sets[use.counter_set].counters.keys()
+        for use in device.consumes_counters
+    )
 
 
 def _candidates(slices: Iterable[ResourceSlice], place: Place | None) -> Iterator[Candidate]:
+    # Kubernetes 1.34 has counters and devices in one slice, which later versions refuse.
     for each in slices:
-        if each.spec.shared_counters and not each.spec.devices:
-            continue
         for device in each.spec.devices:
             here = place is not None and (not each.spec.per_device_node_selection or _device_here(device, place))
             yield Candidate((each.spec.driver, each.spec.pool.name, device.name), device, each, here)

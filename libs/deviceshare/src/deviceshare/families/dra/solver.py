@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from deviceshare.families.dra.capacity import Amounts, consumption, fits
+from deviceshare.families.dra.compatibility import Groups, go_together, join
 from deviceshare.families.dra.constraints import Values, allowed, applies, values_of
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.pools import Candidate, DeviceId, Features, Place, gather
@@ -146,10 +147,7 @@ class Solver:
             else:
                 raise AllocationError("request-unknown", f"{where}, request {request.name}: unknown kind of request")
             asks.append(of_request)
-            fewest = min(of_request, key=lambda ask: ask.number)
-            least += fewest.number
-            if fewest.every is not None:
-                least = min(least, MAX_DEVICES)
+            least += min(ask.number for ask in of_request)  # the devices of mode All count as others do
             if least > MAX_DEVICES:
                 raise AllocationError("too-many-devices", f"{where}, request {request.name}: more than {MAX_DEVICES}")
         for constraint in claim.spec.devices.constraints:
@@ -169,7 +167,7 @@ class Solver:
             raise AllocationError(
                 "feature-disabled", f"{where}: admin access is requested, but AdminAccess is disabled"
             )
-        if exact.capacity is not None and exact.capacity.requests and "ConsumableCapacity" not in self._features:
+        if exact.capacity is not None and "ConsumableCapacity" not in self._features:
             raise AllocationError("feature-disabled", f"{where}: capacity is requested, but it is disabled")
         if not exact.device_class_name:
             raise AllocationError("class-unnamed", f"{where}: deviceClassName is missing")
@@ -200,7 +198,7 @@ class Solver:
     def _consumption(self, ask: _Ask, candidate: Candidate) -> Amounts | None:
         fractional = "FractionalCapacityRange" in self._features
         where = f"request {ask.name}, device {'/'.join(candidate.id)}"
-        return consumption(ask.exact, candidate.id[0], candidate.device, fractional=fractional, where=where)
+        return consumption(ask.exact, candidate.device, fractional=fractional, where=where)
 
     def _selectable(self, ask: _Ask, candidate: Candidate) -> bool:
         key = (id(ask.exact), candidate.id)
@@ -281,6 +279,7 @@ class Solver:
 
     def _is_taken(self, claim: int, ask: _Ask, candidate: Candidate) -> bool:
         if ask.exact.admin_access:
+            # A shared device may be given again, also in this claim (allocateDevice: only others are marked).
             return not self._shared(candidate.device) and any(
                 given.candidate.id == candidate.id for given in self._chosen[claim]
             )
@@ -361,34 +360,30 @@ class Solver:
         """Return whether no counter of the pool is negative with the device, and its groups go with the others'."""
         if not candidate.device.consumes_counters or "PartitionableDevices" not in self._features:
             return True
+        if self._shared(candidate.device) and self._is_shared_already(candidate):
+            return True  # its first share consumed the counters
         pool = self._pool_of[candidate.id[:2]]
         left = dict(pool.counters)
-        groups: dict[str, frozenset[str] | None] = {}
+        groups: Groups = {}
         users = [each for each in pool.all_devices if each.id in self._used.devices or each.id in self._used.shares]
-        # Access of an administrator to a device in use consumes its counters again, a further share does not.
-        for added in [*(given.candidate for of_claim in self._chosen for given in of_claim), candidate]:
-            again = self._shared(added.device) and any(each.id == added.id for each in users)
-            if added.id[:2] == candidate.id[:2] and not again:
-                users.append(added)
+        # Access of an administrator to a dedicated device in use consumes its counters again (allocateDevice:
+        # skipCounterCheck is for shared devices only).
+        first = set(self._used.shares)
+        for given in (given for of_claim in self._chosen for given in of_claim):
+            if given.candidate.id[:2] == candidate.id[:2] and not (given.shared and given.candidate.id in first):
+                users.append(given.candidate)
+            first.add(given.candidate.id)
         for each in users:
+            join(groups, each.device)
+        if "CompatibilityGroups" in self._features and not go_together(groups, candidate.device):
+            return False
+        for each in [*users, candidate]:
             for use in each.device.consumes_counters:
                 for name, counter in use.counters.items():
-                    key = (use.counter_set, name)
-                    left[key] = left.get(key, Fraction(0)) - parse_quantity(counter.value)
-                if "CompatibilityGroups" in self._features and not _join(
-                    groups, use.counter_set, use.compatibility_groups
-                ):
-                    return False
+                    left[use.counter_set, name] -= parse_quantity(counter.value)
         return all(amount >= 0 for amount in left.values())
 
-
-def _join(groups: dict[str, frozenset[str] | None], counter_set: str, own: Iterable[str]) -> bool:
-    """Add the groups of a device to those of a counter set; return whether they go together."""
-    names = frozenset(own)
-    known = groups.get(counter_set)
-    if known is None:
-        groups[counter_set] = names
-        return True
-    both = known & names
-    groups[counter_set] = both
-    return bool(both) or not (known or names)
+    def _is_shared_already(self, candidate: Candidate) -> bool:
+        return candidate.id in self._used.shares or any(
+            given.candidate.id == candidate.id for of_claim in self._chosen for given in of_claim
+        )
