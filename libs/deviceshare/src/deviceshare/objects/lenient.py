@@ -1,6 +1,5 @@
 """Decoding of objects into views: fields of a wrong type are omitted and reported, the others are kept."""
 
-import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -8,20 +7,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from deviceshare.model import Field, FormatError, Problem, Source
+from deviceshare.model.conversion import SOME_ENTRY, Path, follow, location
 from deviceshare.objects.bounds import SMALL_BYTES, cut_texts
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import ConfigMapObject, NodeObject, Object
 
 V = TypeVar("V", bound=Object)
-Path = list[str | int]
 
 MAX_REPAIRS = 32
 """With this many fields of a wrong type, only the identity of an object is kept."""
 
-_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-_SOME_ENTRY = "..."
-"""The key of a mapping in the messages of msgspec, which do not name it."""
 _DECODED_AGAIN = 256 * SMALL_BYTES
 """Bytes that are decoded again to keep the valid entries of a mapping; a larger one is omitted as a whole."""
 _LONGEST_VALUE = 256
@@ -81,9 +76,9 @@ def repair(tree: Any, view_type: type[V], kind: str, problems: list[Problem], si
         try:
             return msgspec.convert(tree, view_type)
         except msgspec.ValidationError as error:
-            path, expected = _location(error)
+            path, expected = location(error)
             if path in ([], ["metadata"], ["metadata", "name"]):
-                raise _follow(root, path).error(expected) from error
+                raise follow(root, path).error(expected) from error
             problems.extend(_cut(root, path, expected, view_type, _DECODED_AGAIN // max(size, 1)))
     problems.append(root.holding("…").error(f"fewer than {MAX_REPAIRS} fields of a wrong type").problem)
     return msgspec.convert({"metadata": _identity(tree)}, view_type)
@@ -101,26 +96,14 @@ def _subject(kind: str, tree: Any) -> str:
     return " ".join((kind, "/".join(identity.values()))).rstrip()
 
 
-def _location(error: msgspec.ValidationError) -> tuple[Path, str]:
-    """Return the path of the invalid value, and the expected type."""
-    match = _MESSAGE.fullmatch(str(error))
-    assert match is not None
-    path: Path = [
-        name or (index if index == _SOME_ENTRY else int(index)) for name, index in _STEP.findall(match["path"] or "")
-    ]
-    expected, _, found = match["what"].removeprefix("Expected ").replace("`", "").partition(", got ")
-    expected = expected.replace(" | null", "").replace(" | ", " or ")
-    return path, f"{expected}, not {found}" if found else expected
-
-
 def _cut(root: Field, path: Path, expected: str, view_type: type[Object], most_entries: int) -> list[Problem]:
     """Remove the value at a path; return its problems. The valid entries of a mapping stay, if it has few."""
-    if path[-1] == _SOME_ENTRY:
+    if path[-1] == SOME_ENTRY:
         path = path[:-1]
-        if len(_follow(root, path).value) <= most_entries:
+        if len(follow(root, path).value) <= most_entries:
             return _cut_entries(root, path, expected, view_type)
-    holder, last = _follow(root, path[:-1]).value, path[-1]
-    problem = _follow(root, path).error(expected).problem
+    holder, last = follow(root, path[:-1]).value, path[-1]
+    problem = follow(root, path).error(expected).problem
     if isinstance(holder, list) and expected.startswith("object"):
         holder[int(last)] = {}  # later items keep their position
     else:
@@ -130,7 +113,7 @@ def _cut(root: Field, path: Path, expected: str, view_type: type[Object], most_e
 
 def _cut_entries(root: Field, path: Path, expected: str, view_type: type[Object]) -> list[Problem]:
     """Decode the entries of a mapping one by one and keep those of the right type."""
-    mapping = _follow(root, path)
+    mapping = follow(root, path)
     entries, problems = dict(mapping.value), []
     for key, value in list(entries.items()):
         mapping.value.clear()
@@ -138,18 +121,12 @@ def _cut_entries(root: Field, path: Path, expected: str, view_type: type[Object]
         try:
             msgspec.convert(root.value, view_type)
         except msgspec.ValidationError as error:
-            if _location(error)[0] == [*path, _SOME_ENTRY]:
+            if location(error)[0] == [*path, SOME_ENTRY]:
                 problems.append(mapping.entry(key).error(expected).problem)
                 del entries[key]
     mapping.value.clear()
     mapping.value.update(entries)
     return problems
-
-
-def _follow(field: Field, path: Path) -> Field:
-    for step in path:
-        field = field[step]
-    return field
 
 
 def seconds(timestamp: str | None, field: str, problems: Problems) -> float:
