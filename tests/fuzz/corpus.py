@@ -304,3 +304,96 @@ RECORDED_CASE = {
     ],
     "quirk": "",
 }  # fmt: skip
+DEVICE_CLASS: dict[str, Any] = {
+    "metadata": {"name": "gpu"},
+    "spec": {
+        "selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}],
+        "config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"sharing": None, "slots": [1, 2.5]}}}],
+        "extendedResourceName": "example.com/gpu",
+    },
+}
+_MEMORY = {
+    "value": "80Gi",
+    "requestPolicy": {"default": "10Gi", "validRange": {"min": "5Gi", "max": "40Gi", "step": "5Gi"}},
+}
+RESOURCE_SLICE: dict[str, Any] = {
+    "metadata": {"name": "n-gpu", "uid": "u"},
+    "spec": {
+        "driver": "gpu.example.com",
+        "pool": {"name": "n", "generation": 3, "resourceSliceCount": 1},
+        "nodeName": "n",
+        "sharedCounters": [{"name": "card-0", "counters": {"slices": {"value": "7"}, "memory": {"value": "80Gi"}}}],
+        "devices": [
+            {
+                "name": f"gpu-{number}",
+                "attributes": {
+                    "model": {"string": "H100"},
+                    "driverVersion": {"version": "570.86.15"},
+                    "index": {"int": number},
+                    "healthy": {"bool": True},
+                    "lanes": {"ints": [1, 2]},
+                },
+                "capacity": {"memory": _MEMORY, "cores": {"value": 100}},
+                "allowMultipleAllocations": number > 0,
+                "consumesCounters": [
+                    {"counterSet": "card-0", "counters": {"slices": {"value": "3"}}, "compatibilityGroups": ["a"]}
+                ],
+                "taints": [{"key": "maintenance", "value": "soon", "effect": "NoSchedule"}],
+                "bindingConditions": ["ready"],
+                "bindingFailureConditions": ["failed"],
+            }
+            for number in range(2)
+        ],
+    },
+}
+RESOURCE_CLAIM: dict[str, Any] = {
+    "metadata": {"name": "c", "namespace": "ns", "uid": "u"},
+    "spec": {
+        "devices": {
+            "requests": [
+                {
+                    "name": "first",
+                    "exactly": {
+                        "deviceClassName": "gpu",
+                        "selectors": [{"cel": {"expression": 'device.attributes["gpu.example.com"].index >= 0'}}],
+                        "allocationMode": "ExactCount",
+                        "count": 1,
+                        "tolerations": [{"key": "maintenance", "operator": "Exists"}],
+                        "capacity": {"requests": {"memory": "7Gi"}},
+                    },
+                },
+                {
+                    "name": "second",
+                    "firstAvailable": [
+                        {"name": "all", "deviceClassName": "gpu", "allocationMode": "All"},
+                        {"name": "one", "deviceClassName": "gpu", "adminAccess": True, "tolerations": [{}]},
+                    ],
+                },
+            ],
+            "constraints": [
+                {"requests": ["first", "second/one"], "matchAttribute": "gpu.example.com/model"},
+                {"distinctAttribute": "gpu.example.com/index"},
+            ],
+            "config": [{"requests": ["first"], "opaque": {"driver": "gpu.example.com", "parameters": {}}}],
+        }
+    },
+    "status": {
+        "allocation": {
+            "devices": {
+                "results": [
+                    {
+                        "request": "first",
+                        "driver": "gpu.example.com",
+                        "pool": "n",
+                        "device": "gpu-1",
+                        "shareID": "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa",
+                        "consumedCapacity": {"memory": "10Gi", "cores": "100"},
+                    }
+                ]
+            },
+            "nodeSelector": {
+                "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]
+            },
+        }
+    },
+}

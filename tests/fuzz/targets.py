@@ -10,6 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 from deviceshare.conf import parse_conf, parse_devices
+from deviceshare.families.dra.cel import evaluator
+from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice
+from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.pools import Features, Place
+from deviceshare.families.dra.selectors import Selectors
+from deviceshare.families.dra.solver import Solver, in_use
 from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
 from deviceshare.families.mindcluster import wire as mindcluster_wire
 from deviceshare.families.vgpu import wire as vgpu_wire
@@ -106,6 +112,25 @@ def _configuration(parse: Callable[[str, str], Any]) -> Callable[[str], object]:
     return read
 
 
+_SELECTORS = Selectors(evaluator())
+_DEVICE_FEATURES = Features(
+    frozenset(
+        [
+            *("AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints", "FractionalCapacityRange"),
+            *("CompatibilityGroups", "ListTypeAttributes", "PartitionableDevices", "PrioritizedList"),
+        ]
+    )
+)
+
+
+def _allocate(device_class: bytes, resource_slice: bytes, claim: bytes) -> None:
+    """Allocate devices on a node where an equal claim has some already."""
+    found, asked = decode_class(device_class), decode_claim(claim)
+    slices, used = [decode_slice(resource_slice)], in_use([asked])
+    solver = Solver(Place("n", {}), slices, {found.metadata.name: found}, used, _DEVICE_FEATURES, _SELECTORS)
+    solver.solve([asked], max_steps=500)
+
+
 def _recorded_case(line: bytes) -> None:
     with TemporaryDirectory() as directory:
         path = Path(directory) / "cases.jsonl"
@@ -197,6 +222,15 @@ TARGETS: dict[str, Target] = {
     "storage class": Target(documents(corpus.STORAGE_CLASS), _fact(decode_storage_class), (FormatError,)),
     "volume limits": Target(documents(corpus.CSI_NODE), _fact(decode_volume_limits), (FormatError,)),
     "queue": Target(documents(corpus.QUEUE), _fact(decode_queue), (FormatError,)),
+    "device class": Target(documents(corpus.DEVICE_CLASS), decode_class, (FormatError,)),
+    "resource slice": Target(documents(corpus.RESOURCE_SLICE), decode_slice, (FormatError,)),
+    "resource claim": Target(documents(corpus.RESOURCE_CLAIM), decode_claim, (FormatError,)),
+    "devices of claims": Target(
+        st.tuples(documents(corpus.DEVICE_CLASS), documents(corpus.RESOURCE_SLICE), documents(corpus.RESOURCE_CLAIM)),
+        _spread(_allocate),
+        (FormatError, AllocationError),
+        weight=2,
+    ),
     "manifests": Target(texts(*corpus.texts_of(".yaml"), *corpus.TRICKY_YAML), services.read_manifests),
     "recorded-cases": Target(documents(corpus.RECORDED_CASE), _recorded_case, (CommandError,)),
     "library": Target(chain.scenes(), chain.live_through, weight=8),

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from deviceshare.families.dra.cel import evaluator
+from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.pools import DeviceId, Features, Place
 from deviceshare.families.dra.selectors import Selectors
@@ -145,11 +146,4 @@ def _used(case: dict[str, Any]) -> InUse:
 
 
 def _objects(objects: Any, kind: Any) -> list[Any]:
-    return [msgspec.convert(_without_nulls(each), kind) for each in objects or ()]
-
-
-def _without_nulls(value: Any) -> Any:
-    """Return a value without null fields: Go writes absent lists as null."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+    return [msgspec.convert(without_nulls(each), kind) for each in objects or ()]

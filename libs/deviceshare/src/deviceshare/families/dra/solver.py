@@ -223,6 +223,9 @@ class Solver:
                     raise AllocationError(outcome[0], f"{owner} on device {'/'.join(candidate.id)}: {outcome[1]}")
                 if not outcome:
                     return False
+        if device.node_allocatable_resources or device.node_allocatable_resource_mappings:
+            text = f"device {'/'.join(candidate.id)}: nodeAllocatableResources are not supported"
+            raise AllocationError("node-allocatable-unsupported", text, of_node=True)
         if device.consumes_counters and "PartitionableDevices" not in self._features:
             return False
         if device.binding_conditions and "DeviceBindingAndStatus" not in self._features:

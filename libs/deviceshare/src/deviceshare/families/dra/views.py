@@ -135,7 +135,9 @@ class Device(_View, frozen=True):
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool = False
+    node_allocatable_resources: dict[str, Any] = {}
     node_allocatable_resource_mappings: dict[str, Any] = {}
+    """The former name of ``node_allocatable_resources``, in Kubernetes 1.36."""
 
 
 class PoolOfSlice(_View, frozen=True):
