@@ -75,6 +75,51 @@ def test_slices_of_other_nodes_are_looked_at_only_if_the_number_differs() -> Non
     assert caught.value.kind == "invalid-pools"
 
 
+def test_a_slice_of_the_node_says_how_many_a_pool_has() -> None:
+    """Source: Allocate looks at the slices of the node before those that several nodes see."""
+    shared = resource_slice("a", 1, nodeName="", allNodes=True, devices=[{"name": "d0"}])
+    own = resource_slice("b", 2, devices=[{"name": "d1"}])
+    assert given([shared, own], claim(ONE)) == [["d0"]]
+    assert given([{**shared, "spec": {**shared["spec"], "pool": own["spec"]["pool"]}}, own], claim(ONE)) == [["d0"]]
+    own["spec"]["pool"] = {**own["spec"]["pool"], "resourceSliceCount": 3}
+    assert given([shared, own], claim(ONE)) is None
+
+
+@pytest.mark.parametrize("constraint", ["matchAttribute", "distinctAttribute"])
+@pytest.mark.parametrize(
+    ("attributes", "devices"),
+    [
+        (({"ints": [1]},), 1),
+        (({"ints": [1]}, {"ints": [2]}), None),
+        (({"ints": [1]}, {"int": 1}), {"distinctAttribute": 2}),
+        (({"int": 1}, {"int": 1}), {"matchAttribute": 2}),
+        (({"int": 1}, {"int": 2}), {"distinctAttribute": 2}),
+        (({"int": 1}, {"string": "1"}), {"distinctAttribute": 2}),
+    ],
+)
+def test_without_lists_a_list_is_a_value_for_the_first_device(
+    constraint: str, attributes: tuple[dict[str, Any], ...], devices: int | dict[str, int] | None
+) -> None:
+    """Source: add of both constraints; distinctAttribute does not ask for ConsumableCapacity."""
+    names = [f"d{number}" for number in range(len(attributes))]
+    made = [{"name": name, "attributes": {"a": value}} for name, value in zip(names, attributes, strict=True)]
+    asking = claim({"count": len(names)})
+    asking["spec"]["devices"]["constraints"] = [{constraint: f"{DRIVER}/a"}]
+    number = devices.get(constraint) if isinstance(devices, dict) else devices
+    assert given([resource_slice("a", devices=made)], asking, features=NONE) == (number and [names])
+
+
+def test_devices_of_features_that_are_off_prevent_mode_all() -> None:
+    """Source: allocateDevice refuses what isSelectable has counted."""
+    devices = [{"name": "d0"}, consumer("d1")]
+    assert given([resource_slice("a", devices=devices)], claim(EVERY), features=NONE) is None
+    assert given([resource_slice("a", devices=devices)], claim({"count": 2}), features=NONE) is None
+    assert given([resource_slice("a", devices=devices[:1])], claim(EVERY), features=NONE) == [["d0"]]
+    skips = resource_slice("b", devices=[{"name": "d0"}], skipNodeOperations=["*"])
+    assert given([skips], claim(EVERY)) is None
+    assert given([skips], claim(ONE)) is None
+
+
 def test_an_incomplete_pool_is_not_invalid() -> None:
     assert given([resource_slice("a", 2, devices=[{"name": "d0"}, {"name": "d0"}])], claim(ONE)) is None
 

@@ -156,8 +156,6 @@ class Checker:
             return False
         if device.get("bindingConditions") and "DeviceBindingAndStatus" not in self.features:
             return False
-        if device.get("consumesCounters") and "PartitionableDevices" not in self.features:
-            return False
         if "ConsumableCapacity" not in self.features:
             return True
         amounts = self._amounts(asked, device)
@@ -184,6 +182,8 @@ class Checker:
         device, each = self.devices[key]
         require(self._fits_alone(asked, key), f"{key} does not match {result['request']}")
         require(bool(result.get("adminAccess")) == admin, f"{key}: adminAccess")
+        counted = device.get("consumesCounters") and "PartitionableDevices" not in self.features
+        require(not counted, f"{key} consumes counters")
         if each["spec"].get("skipNodeOperations"):
             declared = self.node.get("status", {}).get("declaredFeatures") or ()
             allowed = "OptionalNodeOperations" in self.features and "DRAOptionalNodeOperations" in declared

@@ -56,7 +56,8 @@ Features = frozenset[str]
 def gather(slices: Iterable[ResourceSlice], place: Place, features: Features) -> list[Pool]:
     """Return the pools that a node sees: first those without binding conditions, by driver and name."""
     of_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for each in slices:
+    # The first slice says how many there are: one of the node comes before those that others see as well.
+    for each in sorted(slices, key=lambda each: each.spec.node_name != place.name):
         of_pool.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
     pools = [pool for key in sorted(of_pool) if (pool := _pool(of_pool[key], place, features)) is not None]
     return sorted(pools, key=lambda pool: pool.binds)

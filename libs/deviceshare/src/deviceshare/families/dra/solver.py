@@ -151,8 +151,7 @@ class Solver:
             if least > MAX_DEVICES:
                 raise AllocationError("too-many-devices", f"{where}, request {request.name}: more than {MAX_DEVICES}")
         for constraint in claim.spec.devices.constraints:
-            distinct = constraint.distinct_attribute is not None and "ConsumableCapacity" in self._features
-            if constraint.match_attribute is None and not distinct:
+            if constraint.match_attribute is None and constraint.distinct_attribute is None:
                 raise AllocationError("constraint-unknown", f"{where}: a constraint of an unknown kind")
         return asks
 
@@ -226,14 +225,17 @@ class Solver:
         if device.node_allocatable_resources or device.node_allocatable_resource_mappings:
             text = f"device {'/'.join(candidate.id)}: nodeAllocatableResources are not supported"
             raise AllocationError("node-allocatable-unsupported", text, of_node=True)
-        if device.consumes_counters and "PartitionableDevices" not in self._features:
-            return False
         if device.binding_conditions and "DeviceBindingAndStatus" not in self._features:
             return False
-        return candidate.here and self._operable(candidate)
+        return candidate.here
 
     def _operable(self, candidate: Candidate) -> bool:
-        """Return whether the node can do without the operations that a slice skips."""
+        """Return whether the features that a device needs are on, and the node can do without what its slice skips.
+
+        A device that fails here belongs to mode All, which it prevents.
+        """
+        if candidate.device.consumes_counters and "PartitionableDevices" not in self._features:
+            return False
         if not candidate.slice.spec.skip_node_operations:
             return True
         return "OptionalNodeOperations" in self._features and "DRAOptionalNodeOperations" in self._place.features
@@ -316,7 +318,7 @@ class Solver:
     def _given(self, claim: int, ask: _Ask, candidate: Candidate) -> Given | None:
         """Return the device for a request, None if it cannot be given now."""
         device, must = candidate.device, ask.every is not None
-        if self._is_taken(claim, ask, candidate):
+        if self._is_taken(claim, ask, candidate) or not self._operable(candidate):
             return None
         if not self._counters_allow(candidate):
             return None
@@ -361,7 +363,7 @@ class Solver:
 
     def _counters_allow(self, candidate: Candidate) -> bool:
         """Return whether no counter of the pool is negative with the device, and its groups go with the others'."""
-        if not candidate.device.consumes_counters or "PartitionableDevices" not in self._features:
+        if not candidate.device.consumes_counters:
             return True
         if self._shared(candidate.device) and self._is_shared_already(candidate):
             return True  # its first share consumed the counters
