@@ -1,5 +1,6 @@
 """Rules of Kubernetes' allocator of devices that its recorded answers do not fix, as its source has them."""
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -13,7 +14,9 @@ from deviceshare.model import parse_quantity
 
 UNUSED = InUse()
 NONE = Features(frozenset())
-ALL = Features(frozenset({"AdminAccess", "CompatibilityGroups", "ConsumableCapacity", "PartitionableDevices"}))
+ALL = Features(
+    frozenset({"AdminAccess", "CompatibilityGroups", "ConsumableCapacity", "DeviceTaints", "PartitionableDevices"})
+)
 DRIVER = "d.example.com"
 COUNTERS = {"sharedCounters": [{"name": "c", "counters": {"units": {"value": "2"}}}]}
 
@@ -118,6 +121,22 @@ def test_devices_of_features_that_are_off_prevent_mode_all() -> None:
     skips = resource_slice("b", devices=[{"name": "d0"}], skipNodeOperations=["*"])
     assert given([skips], claim(EVERY)) is None
     assert given([skips], claim(ONE)) is None
+
+
+def test_a_device_that_is_no_longer_shared_has_room_beside_its_shares_only() -> None:
+    """Source: CmpRequestOverCapacity adds what is allocated, whatever the device is now."""
+    slices = [resource_slice("a", devices=[{"name": "d0", "capacity": {"memory": {"value": "2"}}}])]
+    used = InUse(shares={(DRIVER, "p", "d0"): {"memory": Fraction(1)}})
+    assert given(slices, claim(ONE), used=used) is None
+    assert given(slices, claim({"capacity": {"requests": {"memory": "1"}}}), used=used) == [["d0"]]
+
+
+def test_an_amount_that_is_an_error_comes_before_what_excludes_a_device() -> None:
+    """Source: allocateOne compares capacities before allocateDevice looks at taints."""
+    device = {"name": "d0", "capacity": {"memory": {"value": "2"}}, "taints": [{"key": "k", "effect": "NoSchedule"}]}
+    with pytest.raises(AllocationError) as caught:
+        given([resource_slice("a", devices=[device])], claim({"capacity": {"requests": {"memory": "-1"}}}))
+    assert caught.value.kind == "capacity-negative"
 
 
 def test_an_incomplete_pool_is_not_invalid() -> None:

@@ -278,6 +278,8 @@ class Solver:
             candidate = self._order[index]
             if self._is_taken(claim, ask, candidate) or not self._selectable(ask, candidate):
                 continue
+            if not self._enough(ask, candidate):
+                continue  # an amount that is an error comes before what only excludes the device
             if self._try(claim, request, ask, number, candidate, index + 1):
                 return True
         return False
@@ -332,8 +334,7 @@ class Solver:
         consumed: Amounts = {}
         if "ConsumableCapacity" in self._features:
             amounts = self._consumption(ask, candidate)
-            shared = self._shared(device)
-            if amounts is None or not fits(device, amounts, self._consumed(candidate.id) if shared else {}):
+            if amounts is None or not fits(device, amounts, self._consumed(candidate.id)):
                 return None
             consumed = amounts
         return Given(ask.name, candidate, consumed, self._shared(device), ask.exact)
@@ -341,7 +342,7 @@ class Solver:
     def _consumed(self, key: DeviceId) -> Amounts:
         used = dict(self._used.shares.get(key, {}))
         for given in (each for of_claim in self._chosen for each in of_claim):
-            if given.candidate.id == key:
+            if given.candidate.id == key and given.shared:
                 for name, amount in given.consumed.items():
                     used[name] = used.get(name, Fraction(0)) + amount
         return used
