@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 from deviceshare.objects import held, unserved
 from deviceshare.scheduler import Scheduler
-from deviceshare.scheduler.going_pods import GoingPods
 from deviceshare_binder.core.evictions import EvictionTasks
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_bus.cores.conditional_writer import ConditionalWriter
@@ -159,10 +158,6 @@ def keep_evictions_without_their_claims():
     return patch.multiple(nominations.Nominations, _change=change, _note_alone=lambda self, nominations, now: None)
 
 
-def nominate_pods_that_go_already():
-    return patch.object(GoingPods, "__contains__", lambda self, uid: False)
-
-
 def requests_of_a_lost_node(seed):
     """Return a history in which a node vanishes while the request to bind a pod there is under way."""
     steps = (
@@ -206,7 +201,6 @@ BUGS = {
     charge_nominated_pods_nothing: preempting((), {"placement": 1}),
     evict_instead_of_asking: preempting((), {}),
     keep_evictions_without_their_claims: preempting((), {}),
-    nominate_pods_that_go_already: preempting((), {}),
 }
 
 
