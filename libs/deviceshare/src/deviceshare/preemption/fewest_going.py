@@ -24,7 +24,8 @@ def fewest_going(
     """
     needed = tuple(going)
     for dropped in ([uid for uids in together for uid in uids], *together[:MAX_LEAVING]):
-        rest = tuple(uid for uid in needed if uid not in dropped)
+        gone = frozenset(dropped)
+        rest = tuple(uid for uid in needed if uid not in gone)
         if rest == needed:
             continue
         found = tried(rest)

@@ -122,9 +122,10 @@ class Preempting:
         revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
         rules = [(action, rules_of(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
         table = self._noted(now.monotonic)
-        nominations = lower_nominations(preemptor, nominated_groups(cluster, self._spared))
+        nominated = list(nominated_groups(cluster, self._spared))
+        nominations = lower_nominations(preemptor, nominated)
         if not (explain or nominations or may_find(table, preemptor, rules)):
-            return Preemption(obstacle=NO_POD)
+            return Preemption(obstacle=NO_POD, work=len(nominated))
         for uid in sorted(self._outdated):
             self._put(table, uid)
         self._outdated.clear()
@@ -143,7 +144,8 @@ class Preempting:
             nominations=nominations,
         )
         with cluster.dispatcher.reservations.enforced(except_for=key):
-            return preempt(known, preemptor, rules, conf.preemption_victims, explain=explain)
+            found = preempt(known, preemptor, rules, conf.preemption_victims, explain=explain)
+        return replace(found, work=found.work + len(nominated))
 
     def _noted(self, now: float) -> CandidateTable:
         """Return the table, in which all candidates are noted as they are now; those outdated are not put yet."""

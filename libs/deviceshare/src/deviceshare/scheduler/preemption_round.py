@@ -157,11 +157,12 @@ class PreemptionRound:
                 self._due = now.monotonic
                 self._new_first = not self._new_first
                 break
+            self._passed_over.discard(job_class.name)
             found, work = self._search(job_class, job, now, ownership)
+            self._rate.spend(work, now.monotonic)
             if found is not None:
                 self._due = now.monotonic
                 return found
-            self._rate.spend(work, now.monotonic)
             done += work
         else:
             self._passed_over.clear()
