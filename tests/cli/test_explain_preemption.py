@@ -14,7 +14,7 @@ from deviceshare_cli.whatif.preemption import preemption_report
 from deviceshare_lab.clusters import objects
 from support.builders import node as make_node
 from support.card_objects import node, placed, snapshot, waiting
-from support.preemption_scene import NOW, PreemptionScene, conf, cpu
+from support.preemption_scene import NOW, USUAL, PreemptionScene, conf, cpu, nominate
 from support.up_commands import UpSystem, running_up
 from support.whole_state import whole_state
 from typer.testing import CliRunner, Result
@@ -56,7 +56,7 @@ def test_the_victims_are_listed_with_their_number_and_priorities(explain) -> Non
     assert result.exit_code == 0, (result.output, result.exception)
     assert result.stdout.splitlines() == [
         "Pod default/new, priority 100, queue default",
-        "  By the action preempt 1 pod would be evicted, with priorities of 7 in sum and 7 at most.",
+        "  By the action preempt 1 pod would be evicted, the sum of their priorities is 7, the highest is 7.",
         "",
         "Evicted:",
         "  NAMESPACE   POD   NODE   PRIORITY   QUEUE",
@@ -92,6 +92,17 @@ def test_it_says_why_no_pod_is_evicted(explain) -> None:
     fits = json.loads(explain("small", "-o", "json", actions=("preempt",)).stdout)
     assert (fits["victims"], fits["placed"][0]["node"]) == ([], "b")
     assert fits["message"] == "No pod is evicted: it fits now."
+
+
+def test_whose_nominated_room_is_taken_is_said() -> None:
+    scene = PreemptionScene(make_node("a", cpu=1000), conf=USUAL)
+    scene.job("old", cpu(1000), on=["a"], level="")
+    scene.job("mid", cpu(1000), level="mid")
+    assert nominate(scene, "mid") == ["uid-old-0"]
+    (high,) = scene.job("high", cpu(1000), level="high")
+    report = preemption_report(scene.scheduler, scene.scheduler.pods[high.uid], NOW)
+    assert report.data["message"] == "No other pod is evicted: it takes the room of nominated pods of lower priority."
+    assert (report.data["taken"], report.data["waits_for"], report.data["victims"]) == (["ns/mid-0"], ["ns/old-0"], [])
 
 
 def test_a_pod_that_does_not_wait_or_exist_is_an_error(explain) -> None:

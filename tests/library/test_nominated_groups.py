@@ -3,31 +3,13 @@
 from random import Random
 
 import pytest
-from deviceshare.model import Eviction
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
 from support.builders import card, node, vgpu
-from support.preemption_scene import NOW, PreemptionScene, conf, cpu
+from support.preemption_scene import NOW, PreemptionScene, conf, cpu, nominate
 from support.whole_state import whole_state
 
 USUAL = conf("priority gang conformance", off=["gang.enablePreemptable"], StarvationSeconds=0)
-
-
-def nominate(scene: PreemptionScene, name: str) -> list[str]:
-    """Write what is found for a PodGroup into the ledgers; return the uids of the pods that go."""
-    scheduler = scene.scheduler
-    found = scene.preempt(name)
-    uids = tuple(sorted(each.uid for each in found.victims))
-    for number, (pod, placement) in enumerate(found.placed):
-        claim = scheduler.new_claim(f"{name}-{number}", pod, placement, found.decision, NOW)
-        known = scheduler.ledger(placement.node).claims.values()
-        scheduler.claim(placement.node, (*known, replace(claim, waits_for=uids)))
-    for victim in found.victims:
-        scheduler.ledger(victim.node).evictions[victim.uid] = Eviction(
-            uid=victim.uid, namespace="ns", name=victim.pod.name, claim=f"{name}-0", preemptor=f"ns/{name}-0",
-            action="preempt",
-        )  # fmt: skip
-    return list(uids)
 
 
 def test_a_pod_takes_the_card_of_a_nominated_one_and_waits_for_the_pods_of_this_card():
@@ -76,8 +58,8 @@ def fits(scene: PreemptionScene, gone: set[str]) -> bool:
     return bool(without(scene, gone | others).round(NOW).placed)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_room_is_taken_where_a_new_scheduler_without_these_pods_places_the_group(seed):
+def random_scene(seed: int) -> tuple[PreemptionScene, set[str]]:
+    """Return a cluster in which the group "high" waits, and the pods that go for another group."""
     rng = Random(seed)
     names = ["a", "b"][: rng.randint(1, 2)]
     scene = PreemptionScene(
@@ -93,6 +75,19 @@ def test_room_is_taken_where_a_new_scheduler_without_these_pods_places_the_group
             if key.startswith("pod uid-old") and fact.uid not in going:
                 scene.put(key, replace(fact, preemptable=False))
     scene.job("high", vgpu(rng.randint(1, 2), rng.choice((50, 80, 100))), level="high")
+    return scene, going
+
+
+def test_some_of_the_random_groups_take_room_and_wait_for_fewer_pods():
+    answers = [(scene.preempt("high"), going) for scene, going in map(random_scene, range(60))]
+    taken = [(found, going) for found, going in answers if found.taken]
+    assert len(taken) >= 10
+    assert any(len(found.leaving) < len(going) for found, going in taken)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_room_is_taken_where_a_new_scheduler_without_these_pods_places_the_group(seed):
+    scene, going = random_scene(seed)
     found = scene.preempt("high")
     nominated = {claim.uid for record in scene.scheduler.ledgers.values() for claim in record.claims.values()}
     if found.taken:

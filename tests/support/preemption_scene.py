@@ -1,7 +1,9 @@
 """A scheduler whose pods may have to go, as :mod:`deviceshare_lab.clusters.preemption_scene` makes it."""
 
+from deviceshare.model import Eviction
 from deviceshare_lab.clusters import preemption_scene
 from deviceshare_lab.clusters.preemption_scene import NOW, USUAL, conf, cpu
+from msgspec.structs import replace
 
 __all__ = ["NOW", "USUAL", "PreemptionScene", "conf", "cpu"]
 
@@ -14,3 +16,20 @@ class PreemptionScene(preemption_scene.PreemptionScene):
         found = self.preempt(name)
         assert found.placed, str(found)
         return sorted(each.pod.name for each in found.victims)
+
+
+def nominate(scene: PreemptionScene, name: str) -> list[str]:
+    """Write what is found for a PodGroup into the ledgers; return the uids of the pods that go."""
+    scheduler = scene.scheduler
+    found = scene.preempt(name)
+    uids = tuple(sorted(each.uid for each in found.victims))
+    for number, (pod, placement) in enumerate(found.placed):
+        claim = scheduler.new_claim(f"{name}-{number}", pod, placement, found.decision, NOW)
+        known = scheduler.ledger(placement.node).claims.values()
+        scheduler.claim(placement.node, (*known, replace(claim, waits_for=uids)))
+    for victim in found.victims:
+        scheduler.ledger(victim.node).evictions[victim.uid] = Eviction(
+            uid=victim.uid, namespace="ns", name=victim.pod.name, claim=f"{name}-0", preemptor=f"ns/{name}-0",
+            action="preempt",
+        )  # fmt: skip
+    return list(uids)

@@ -50,6 +50,8 @@ def preemption_report(scheduler: Scheduler, record: PodRecord, now: Now) -> Repo
 
 
 def _answer(found: Preemption) -> str:
+    if found.taken:
+        return "No other pod is evicted: it takes the room of nominated pods of lower priority."
     if found.victims:
         return f"By the action {found.action} {_sums([each.priority for each in found.victims])}."
     if found.leaving:
@@ -59,7 +61,8 @@ def _answer(found: Preemption) -> str:
 
 def _sums(priorities: Sequence[int]) -> str:
     pods = f"{len(priorities)} pods" if len(priorities) > 1 else "1 pod"
-    return f"{pods} would be evicted, with priorities of {sum(priorities)} in sum and {max(priorities)} at most"
+    sums = f"the sum of their priorities is {sum(priorities)}, the highest is {max(priorities)}"
+    return f"{pods} would be evicted, {sums}"
 
 
 def _nominated(scheduler: Scheduler, record: PodRecord) -> Report:
@@ -74,6 +77,12 @@ def _nominated(scheduler: Scheduler, record: PodRecord) -> Report:
             action = eviction.action
     lines = [f"Nominated on node {node}: it waits for pods that are evicted for it and its group."]
     return _report(scheduler, record, lines, Preemption(action=action), victims, (), configured=True, nominated=node)
+
+
+def _ref(scheduler: Scheduler, node: str, claim: str) -> str:
+    """Return the namespace and name of a nominated pod."""
+    known = scheduler.ledgers[node].claims[claim]
+    return f"{known.namespace}/{known.name}"
 
 
 def _victim(pod: PodFact, queue: str) -> dict[str, Any]:
@@ -100,8 +109,10 @@ def _report(
     ]
     shown = [(each["namespace"], each["name"], each["node"], shown_devices(each["devices"]) or NONE) for each in placed]
     ends = [each.ref for each in leaving]
+    taken = sorted({_ref(scheduler, node, claim) for node, claim in found.taken})
     sections = (
         ("Evicted", table_lines((head, [[str(value) for value in each.values()] for each in victims]))),
+        ("Takes the room of", taken),
         ("Waits for the end of", ends),
         ("Placed then" if victims or ends else "Placed", table_lines((("NAMESPACE", "POD", "NODE", "DEVICES"), shown))),
     )
@@ -118,7 +129,8 @@ def _report(
         "count": len(victims),
         "sum": sum(priorities),
         "highest": max(priorities, default=None),
-        "terminating": ends,
+        "taken": taken,
+        "waits_for": ends,
         "placed": placed,
         "message": " ".join(lines),
         "reasons": [{"nodes": number, "reason": reason} for reason, number in found.reasons],
