@@ -55,7 +55,7 @@ def test_the_pods_of_a_drained_card_are_placed_elsewhere(tmp_path: Path) -> None
         before = cards(system)
         name, card = next(iter(before.items()))
         where = f"{card.partition('-')[0]}/0"
-        late = system.command("drain", "card", where, "--timeout", "500ms", "--reason", "fan")
+        late = system.command("drain", "card", where, "--timeout", "10s", "--reason", "fan")
         assert late.returncode == 1, late.stdout
         assert f"default/{name} blocked by PodDisruptionBudget b: 0 of 0 allowed; retry in 1 s" in late.stdout
         assert f"error: pod default/{name} is still there: blocked by PodDisruptionBudget b" in late.stderr

@@ -5,7 +5,7 @@ No kubelet runs: on the real API server the tests end terminating pods.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -91,6 +91,34 @@ async def run(cluster: Any, *cards: str, **options: Any) -> int:
         return await drain_cards(cluster, cordon.parse_cards(cards), CORDONING, Options(**options))
 
 
+async def run_until(
+    reached: Callable[[str], bool],
+    cluster: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    **options: Any,
+) -> tuple[int, list[str]]:
+    """Drain GPU-0 of gpu-1 until ``reached`` says so of what is printed; return status and errors."""
+    limits: list[asyncio.Timeout] = []
+
+    def limited(seconds: float | None) -> asyncio.Timeout:
+        limits.append(asyncio.timeout(seconds))
+        return limits[-1]
+
+    monkeypatch.setattr(drain, "time_limit", limited)
+    task = asyncio.create_task(run(cluster, "gpu-1/GPU-0", timeout=600.0, **options))
+    out = err = ""
+    async with asyncio.timeout(60):
+        while not reached(out + err):
+            assert not task.done()
+            found = capsys.readouterr()
+            out, err = out + found.out, err + found.err
+            await asyncio.sleep(0.01)
+    limits[0].reschedule(asyncio.get_running_loop().time())
+    status = await task
+    return status, (err + capsys.readouterr().err).splitlines()
+
+
 async def test_all_pods_with_a_share_of_the_card_go_and_no_others(
     cluster: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,25 +197,44 @@ async def test_an_eviction_waits_for_the_budget(cluster: Any, capsys: pytest.Cap
     assert await names(cluster) == []
 
 
-async def test_the_timeout_names_the_pods_that_are_left(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_timeout_names_the_pods_that_are_left(
+    cluster: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     await cluster.create(pod("web-0", "GPU-0"))
     await cluster.create(pod("a", "GPU-0"))
     await budget(cluster, "web", expected=1)
-    assert await run(cluster, "gpu-1/GPU-0", timeout=1.0) == 1
-    assert capsys.readouterr().err.splitlines() == [
-        "error: the timeout of 1 s is over",
+
+    def reached(printed: str) -> bool:
+        return "pod default/a evicted" in printed and "default/web-0 blocked" in printed
+
+    status, errors = await run_until(reached, cluster, capsys, monkeypatch)
+    assert status == 1
+    assert errors == [
+        "error: the timeout of 600 s is over",
         "error: pod default/web-0 is still there: blocked by PodDisruptionBudget b: 0 of 0 allowed",
         "error: gpu-1/GPU-0 not drained: 1 pod evicted",
     ]
     assert await names(cluster) == ["web-0"]
 
 
-async def test_a_pod_that_does_not_end_is_waited_for(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_pod_that_does_not_end_is_waited_for(
+    cluster: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     stays = pod("stays", "GPU-0", terminationGracePeriodSeconds=3600)
     stays["metadata"]["annotations"]["pod-delete.stage.kwok.x-k8s.io/delay"] = "1h"
     await cluster.create(stays)
-    assert await run(cluster, "gpu-1/GPU-0", timeout=0.5, grace=1800) == 1
-    assert "error: pod default/stays is still there: terminating" in capsys.readouterr().err
+    looks = 0
+    get = cluster.get
+
+    async def counted(kind: str, namespace: str, name: str) -> Any:
+        nonlocal looks
+        looks += kind == "Pod"
+        return await get(kind, namespace, name)
+
+    monkeypatch.setattr(cluster, "get", counted)
+    status, errors = await run_until(lambda _: looks >= 3, cluster, capsys, monkeypatch, grace=1800)
+    assert status == 1
+    assert "error: pod default/stays is still there: terminating" in errors
     (left,) = await cluster.list("Pod")
     assert left["metadata"]["deletionGracePeriodSeconds"] == 1800
 
@@ -226,6 +273,46 @@ async def test_a_pod_that_is_bound_meanwhile_goes_as_well(cluster: Any, monkeypa
     assert await names(cluster) == []
 
 
+async def test_a_pod_whose_binding_was_under_way_goes_as_well(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_all, lists = cluster.list, 0
+
+    async def racing(kind: str) -> Any:
+        nonlocal lists
+        found = await list_all(kind)
+        lists += kind == "Pod"
+        if lists == 1:
+            await cluster.create(pod("late", "GPU-0"))
+        return found
+
+    monkeypatch.setattr(cluster, "list", racing)
+    assert await run(cluster, "gpu-1/GPU-0") == 0
+    assert lists >= 3
+    assert await names(cluster) == []
+
+
+async def test_pods_are_read_again_after_an_error(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await cluster.create(pod("a", "GPU-0"))
+    list_all, fails = cluster.list, 1
+
+    async def failing(kind: str) -> Any:
+        nonlocal fails
+        if kind == "Pod" and fails:
+            fails -= 1
+            raise ClusterError("no connection", final=False)
+        return await list_all(kind)
+
+    monkeypatch.setattr(cluster, "list", failing)
+    assert await run(cluster, "gpu-1/GPU-0") == 0
+    assert "pods cannot be listed: no connection; retry in 0.01 s" in capsys.readouterr().out
+    assert await names(cluster) == []
+    await cluster.create(pod("b", "GPU-0"))
+    fails = 100
+    assert await run(cluster, "gpu-1/GPU-0") == 1
+    assert "error: gpu-1/GPU-0 not drained: 0 pods evicted" in capsys.readouterr().err
+
+
 async def test_a_pod_that_the_api_server_refuses_to_evict_fails_alone(
     cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,10 +345,13 @@ async def test_after_the_timeout_earlier_refusals_are_named_as_well(
         raise ClusterError("no connection" if name == "a" else "not allowed", final=name == "b")
 
     monkeypatch.setattr(cluster, "evict", failing)
-    assert await run(cluster, "gpu-1/GPU-0", timeout=0.5) == 1
-    assert capsys.readouterr().err.splitlines() == [
+    status, errors = await run_until(
+        lambda printed: "default/a not evicted: no connection; retry" in printed, cluster, capsys, monkeypatch
+    )
+    assert status == 1
+    assert errors == [
         "error: pod default/b not evicted: not allowed",
-        "error: the timeout of 0.5 s is over",
+        "error: the timeout of 600 s is over",
         "error: pod default/a is still there: not evicted: no connection",
         "error: gpu-1/GPU-0 not drained: 0 pods evicted",
     ]

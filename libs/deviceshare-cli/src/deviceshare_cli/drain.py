@@ -7,6 +7,7 @@ since some may have been bound while the card was being cordoned.
 """
 
 import asyncio
+from asyncio import timeout as time_limit
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import NamedTuple
@@ -20,7 +21,14 @@ from deviceshare_cluster.interface import Cluster, ClusterError, EvictState, Obj
 from deviceshare_cli.cordon import Change, Target, cards_of, change_card, identify, node_of, opened, parse_cards
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
-from deviceshare_cli.simulate.restartable import DAEMON_SET, NO_CONTROLLER, STATIC, empty_dirs, obstacle_to_recreate
+from deviceshare_cli.simulate.restartable import (
+    DAEMON_SET,
+    NO_CONTROLLER,
+    STATIC,
+    UNREAD,
+    empty_dirs,
+    obstacle_to_recreate,
+)
 
 RETRY = Backoff(1.0, 15.0)
 """Seconds until an eviction is requested again that a budget does not allow, or that failed."""
@@ -28,7 +36,9 @@ POLL_SECONDS = 1.0
 """Seconds between two looks whether a pod is gone, as by kubectl."""
 MAX_ROUNDS = 10
 """How often the pods of the cards are read, if others come meanwhile."""
-TERMINATING = "terminating"
+MAX_RETRIES = 5
+"""How often in a row pods are read again if they cannot be read."""
+STILL_THERE = "terminating"
 
 CardName = tuple[str, str]
 """Node and id."""
@@ -71,9 +81,13 @@ async def drain_cards(cluster: Cluster, cards: Sequence[CardName], cordoning: Ch
         _show(dry if options.dry_run else await change_card(cluster, node, card, cordoning))
     draining = _Drain(cluster, options)
     try:
-        async with asyncio.timeout(options.timeout or None):
+        async with time_limit(options.timeout or None) as limit:
             await draining.of_cards(found)
+    except ClusterError as error:
+        draining.failures.append(str(error))
     except TimeoutError:
+        if not limit.expired():
+            raise
         draining.failures.append(f"the timeout of {options.timeout:g} s is over")
     titles = ", ".join(f"{node}/{card}" for node, card in found)
     failures = [*draining.failures, *(f"pod {ref} is still there: {why}" for ref, why in draining.pending.items())]
@@ -111,13 +125,21 @@ class _Drain:
         """The pods that are not gone yet, and why, by namespace and name."""
 
     async def of_cards(self, cards: Sequence[CardName]) -> None:
-        """Evict the pods of cards until none is left, or some were not evicted. Raises ClusterError."""
+        """Evict the pods of cards until none is left, or some were not evicted. Raises ClusterError.
+
+        The bindings that were under way when the cards were cordoned have a pause in which their pods appear.
+        """
+        looked = False
         for _ in range(MAX_ROUNDS):
             pods = [each for each in await self._pods(cards) if each.fact.uid not in self.evicted | self.ignored]
             self.failures += [line for each in pods for line in self._refusals(each)]
             pods = [each for each in pods if each.fact.uid not in self.ignored]
-            if self.failures or not pods:
+            if self.failures or (not pods and (looked or self._options.dry_run)):
                 return
+            looked = not pods
+            if looked:
+                await asyncio.sleep(POLL_SECONDS)
+                continue
             await asyncio.gather(*(self._evict(each.fact) for each in pods))
             if self._options.dry_run or self.failures:
                 return
@@ -127,7 +149,7 @@ class _Drain:
         """Return the pods that have a share of one of the cards, in the order of their names."""
         found = []
         nodes = {node for node, _ in cards}
-        for obj in await self._cluster.list("Pod"):
+        for obj in await self._all_pods():
             if (obj.get("spec") or {}).get("nodeName") not in nodes:
                 continue
             fact = decode_pod(msgspec.json.encode(obj))
@@ -136,10 +158,23 @@ class _Drain:
                 found.append(PodOnCard(fact, obj))
         return sorted(found, key=lambda each: each.fact.ref)
 
+    async def _all_pods(self) -> list[Object]:
+        for number in count():
+            try:
+                return await self._cluster.list("Pod")
+            except ClusterError as error:
+                if error.final or number == MAX_RETRIES:
+                    raise
+                _show(f"pods cannot be listed: {error}; retry in {RETRY.delay(number):g} s")
+            await asyncio.sleep(RETRY.delay(number))
+        raise AssertionError
+
     def _refusals(self, pod: PodOnCard) -> list[str]:
         """Return why a pod is not evicted; it is noted if it is to be left where it is."""
         fact, options, owners = pod.fact, self._options, "metadata.ownerReferences"
         obstacle = obstacle_to_recreate(fact, pod.obj)
+        if obstacle == UNREAD:
+            return [f"pod {fact.ref}: its object cannot be read, so that it is not known what it would lose"]
         if obstacle == STATIC:
             return self._ignore(fact, "a static pod of the kubelet")
         if obstacle == DAEMON_SET:
@@ -186,7 +221,7 @@ class _Drain:
                 return False
             self.pending[pod.ref] = why
             pause = POLL_SECONDS
-            if why != TERMINATING:
+            if why != STILL_THERE:
                 pause = RETRY.delay(number)
                 _show(f"{pod.ref} {why}; retry in {pause:g} s")
             await asyncio.sleep(pause)
@@ -203,9 +238,9 @@ class _Drain:
         return ""
 
     async def _wait(self, pod: PodFact) -> str:
-        """Return :data:`TERMINATING` if a pod is still there. Raises ClusterError."""
+        """Return :data:`STILL_THERE` if a pod is still there. Raises ClusterError."""
         found = await self._cluster.get("Pod", pod.namespace, pod.name)
-        return TERMINATING if found is not None and found["metadata"].get("uid") == pod.uid else ""
+        return STILL_THERE if found is not None and found["metadata"].get("uid") == pod.uid else ""
 
     async def _budget(self, pod: PodFact) -> str:
         """Return the budget that allows no eviction of a pod, '' if it cannot be said."""

@@ -102,15 +102,15 @@ def obstacle_to_recreate(fact: PodFact, obj: Object | None) -> str:
     ``obj``: its object, None if it is not known.
     """
     pod = _decoded(obj)
-    if fact.terminating:
-        return TERMINATING
     if pod is None:
-        return UNREAD
+        return TERMINATING if fact.terminating else UNREAD
     owner = next((each.kind for each in pod.metadata.owner_references or () if each.controller), None)
     if MIRROR in (pod.metadata.annotations or {}) or owner == "Node":
         return STATIC
     if owner == "DaemonSet":
         return DAEMON_SET
+    if fact.terminating:
+        return TERMINATING
     return NO_CONTROLLER if owner is None else ""
 
 
