@@ -132,6 +132,17 @@ def open_before_others_have_gone():
     return patch.object(nominations.Nominations, "state", state)
 
 
+def let_go_before_all_may():
+    original = nominations.Nominations.state
+
+    def state(self, nomination, now):
+        found = original(self, nomination, now)
+        lets_go = found == nominations.WAITING and not all(each.go for each, _ in nomination.evictions.values())
+        return nominations.FREE if lets_go else found
+
+    return patch.object(nominations.Nominations, "state", state)
+
+
 def charge_nominated_pods_nothing():
     return patch("deviceshare.allocation.node_charges.nominated_room", lambda holdings, cards, counted: None)
 
@@ -198,6 +209,7 @@ BUGS = {
     forget_a_tombstone: drawn((), {}),
     trust_the_mark_of_a_plugin: drawn(("ending-kubelets",), {}),
     open_before_others_have_gone: preempting((), {}),
+    let_go_before_all_may: preempting((), {}),
     charge_nominated_pods_nothing: preempting((), {"placement": 1}),
     evict_instead_of_asking: preempting((), {}),
     keep_evictions_without_their_claims: preempting((), {}),

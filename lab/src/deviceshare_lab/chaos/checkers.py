@@ -94,8 +94,11 @@ class Checkers:
                 added += self.ledgers.take(*ledger)
                 to_go += self.evictions.take(ledger[0], parse_evictions(stored.subject, stored.data))
         self.ledgers.check_gangs(added)
+        if not (to_go or self.evictions.going):
+            return
+        pods = {pod["metadata"]["uid"]: pod for pod in self._api.objects("Pod")}
+        self.evictions.check_let_go(pods)
         if to_go:
-            pods = {pod["metadata"]["uid"]: pod for pod in self._api.objects("Pod")}
             minimums = {name_of(group): group["spec"]["minMember"] for group in self._api.objects("PodGroup")}
             self.evictions.check(to_go, pods, minimums)
 
@@ -104,6 +107,7 @@ class Checkers:
             self.ledgers.outcome(stored.subject, stored.data)
             _, outcomes = parse_outcomes(stored.subject, stored.data) or ("", [])
             self.ledgers.outcomes_written(outcomes)
+            self.evictions.outcomes_written(outcomes)
             for outcome in outcomes:
                 if outcome.state == "bound":
                     self._outcomes.setdefault((outcome.claim, outcome.uid), (self._clock(), writer))
@@ -117,6 +121,7 @@ class Checkers:
             self.evictions.now.clear()
             for each in stored:
                 self.evictions.take(node_of(each.subject), parse_evictions(each.subject, each.data))
+            self.evictions.going.clear()
         elif stream.name == "OUTCOME":
             self._outcomes.clear()  # binders may bind again what they have forgotten
             self.ledgers.outcomes = dict(filter(None, (parse_outcomes(each.subject, each.data) for each in stored)))

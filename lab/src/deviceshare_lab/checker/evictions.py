@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from deviceshare_lab.checker.claims import Eviction
+from deviceshare_lab.checker.claims import Eviction, Outcome
 from deviceshare_lab.checker.ledgers import Ledgers
 from deviceshare_lab.checker.pods import Report
 from deviceshare_lab.clusters.fields import Object, group_of, has_ended, name_of
@@ -22,6 +22,10 @@ class CheckedEvictions:
         """Uids of the pods that were to be evicted at any time."""
         self._inherited: dict[str, str] = {}
         """Pods that go for another claim than before since the last check: their uids, and the claim before."""
+        self._may_go: set[tuple[str, str]] = set()
+        """Claim and uid of each eviction whose outcome said at any time that the pod may go."""
+        self.going: list[Eviction] = []
+        """Pods that were let go since the last check."""
 
     def take(self, node: str, evictions: Sequence[Eviction]) -> list[Eviction]:
         """Take the evictions in a node's ledger; return those that are new, or belong to another claim than before."""
@@ -29,6 +33,8 @@ class CheckedEvictions:
         self._inherited |= {
             each.uid: before[each.uid] for each in evictions if before.get(each.uid, each.claim) != each.claim
         }
+        went = {uid for uid, each in self.now.get(node, {}).items() if each.go}
+        self.going += [each for each in evictions if each.go and each.uid not in went]
         self.now[node] = {each.uid: each for each in evictions}
         self._let_go |= {each.uid for each in evictions if each.go}
         return [each for each in evictions if before.get(each.uid) != each.claim]
@@ -66,6 +72,27 @@ class CheckedEvictions:
             if victim["metadata"]["namespace"] == SYSTEM:
                 self._report("pods of the system stay", what)
             self._check_gang(group_of(victim), pods, minimums)
+
+    def outcomes_written(self, outcomes: Iterable[Outcome]) -> None:
+        """Note the pods that may go."""
+        self._may_go |= {(each.claim, each.uid) for each in outcomes if each.state == "may go"}
+
+    def check_let_go(self, pods: Mapping[str, Object]) -> None:
+        """Check that pods were let go only when all may go that their claim waits for."""
+        let_go, self.going = self.going, []
+        new = {each.uid for each in let_go}
+        evictions = {each.uid: each for on_node in self.now.values() for each in on_node.values()}
+        claims = {claim.id: claim for claim in self._ledgers.all()}
+        for each in let_go:
+            claim = claims.get(each.claim)
+            for uid in claim.waits_for if claim is not None else ():
+                pod, other = pods.get(uid), evictions.get(uid)
+                gone = pod is None or has_ended(pod) or "deletionTimestamp" in pod["metadata"]
+                if pod is None or gone or uid in self._ledgers.twins:
+                    continue
+                went_before = other is not None and other.go and uid not in new
+                if not went_before and (other is None or (other.claim, uid) not in self._may_go):
+                    self._report("pods go when all may", f"{each.name} goes for {each.claim}, {name_of(pod)} may not")
 
     def _check_taken(self, before: str, taker: Object, pods: Mapping[str, Object]) -> None:
         """Check that a pod may take the room of a claim."""
