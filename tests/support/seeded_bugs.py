@@ -143,6 +143,17 @@ def let_go_before_all_may():
     return patch.object(nominations.Nominations, "state", state)
 
 
+def let_go_what_is_blocked():
+    original = nominations.Nominations.state
+
+    def state(self, nomination, now):
+        found = original(self, nomination, now)
+        lets_go = found == nominations.LATE and not all(each.go for each, _ in nomination.evictions.values())
+        return nominations.FREE if lets_go else found
+
+    return patch.object(nominations.Nominations, "state", state)
+
+
 def charge_nominated_pods_nothing():
     return patch("deviceshare.allocation.node_charges.nominated_room", lambda holdings, cards, counted: None)
 
@@ -210,6 +221,7 @@ BUGS = {
     trust_the_mark_of_a_plugin: drawn(("ending-kubelets",), {}),
     open_before_others_have_gone: preempting((), {}),
     let_go_before_all_may: preempting((), {}),
+    let_go_what_is_blocked: preempting(("forbidden",), {}),
     charge_nominated_pods_nothing: preempting((), {"placement": 1}),
     evict_instead_of_asking: preempting((), {}),
     keep_evictions_without_their_claims: preempting((), {}),
