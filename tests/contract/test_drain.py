@@ -29,16 +29,16 @@ async def _no_pauses(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     for name in ("gpu-1", "gpu-2"):
         metadata = {"name": name, "annotations": labels}
         await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": ready})
-    task = asyncio.create_task(_kubelet(cluster))
+    task = asyncio.create_task(_kubelet(cluster, cluster.list))
     yield
     task.cancel()
     await asyncio.wait([task])
 
 
-async def _kubelet(cluster: Any) -> None:
-    """End pods that are terminating, as long as they are not to stay."""
+async def _kubelet(cluster: Any, list_all: Callable[[str], Any]) -> None:
+    """End pods that are terminating, unless they stay; ``list_all`` is none that a test replaces."""
     while True:
-        for pod in await cluster.list("Pod"):
+        for pod in await list_all("Pod"):
             metadata = pod["metadata"]
             if "deletionTimestamp" in metadata and "stays" not in metadata["name"]:
                 await cluster.delete("Pod", metadata["namespace"], metadata["name"])
