@@ -36,7 +36,7 @@ def preemption_report(scheduler: Scheduler, record: PodRecord, now: Now) -> Repo
         return _nominated(scheduler, record)
     if not record.waits:
         where = f"on node {pod.node}" if pod.node else "terminating" if pod.terminating else "ended"
-        where = "claimed and not bound yet" if record.claims else where
+        where = "claimed and not bound yet" if record.claims and not pod.node else where
         raise CommandError(f"pod {pod.ref} does not wait: it is {where}")
     actions = scheduler.preemption_actions
     tried = actions if PREEMPT in actions else [*actions, PREEMPT]
