@@ -212,6 +212,8 @@ def delete(
     run_and_exit(changing.delete(runfile.find(run), filename, ignore_not_found=ignore_not_found))
 
 
+_ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for all who look at the card.")]
+_ByOption = Annotated[str, typer.Option(metavar="NAME", help="Who. [default: the user of this process]")]
 _KIND = typer.Argument(metavar="card NODE/UUID...", help="The word card, and the cards by UUID or index.")
 _LiveOption = Annotated[bool, typer.Option("--live", help="The cluster of the kubeconfig, not that of a running `up`.")]
 _KubeconfigOption = Annotated[
@@ -231,8 +233,8 @@ def _cards_of(arguments: list[str]) -> list[str]:
 @app.command()
 def cordon(
     arguments: Annotated[list[str], _KIND],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for all who look at the card.")] = "",
-    by: Annotated[str, typer.Option(metavar="NAME", help="Who. [default: the user of this process]")] = "",
+    reason: _ReasonOption = "",
+    by: _ByOption = "",
     live: _LiveOption = False,
     kubeconfig: _KubeconfigOption = "",
     context: _ContextOption = "",
@@ -274,8 +276,8 @@ def drain(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Ask the API server which pods would be evicted, and change nothing.")
     ] = False,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for all who look at the card.")] = "",
-    by: Annotated[str, typer.Option(metavar="NAME", help="Who. [default: the user of this process]")] = "",
+    reason: _ReasonOption = "",
+    by: _ByOption = "",
     live: _LiveOption = False,
     kubeconfig: _KubeconfigOption = "",
     context: _ContextOption = "",
