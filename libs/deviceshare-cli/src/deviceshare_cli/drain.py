@@ -159,15 +159,17 @@ class _Drain:
         return sorted(found, key=lambda each: each.fact.ref)
 
     async def _all_pods(self) -> list[Object]:
-        for number in count():
+        tries = 0
+        while True:
             try:
                 return await self._cluster.list("Pod")
             except ClusterError as error:
-                if error.final or number == MAX_RETRIES:
+                if error.final or tries == MAX_RETRIES:
                     raise
-                _show(f"pods cannot be listed: {error}; retry in {RETRY.delay(number):g} s")
-            await asyncio.sleep(RETRY.delay(number))
-        raise AssertionError
+                pause = RETRY.delay(tries)
+                _show(f"pods cannot be listed: {error}; retry in {pause:g} s")
+            tries += 1
+            await asyncio.sleep(pause)
 
     def _refusals(self, pod: PodOnCard) -> list[str]:
         """Return why a pod is not evicted; it is noted if it is to be left where it is."""

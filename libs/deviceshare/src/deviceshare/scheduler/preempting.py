@@ -122,7 +122,7 @@ class Preempting:
         revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
         rules = [(action, rules_of(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
         table = self._noted(now.monotonic)
-        nominated = list(nominated_groups(cluster, self._spared))
+        nominated = nominated_groups(cluster, self._spared)
         nominations = lower_nominations(preemptor, nominated)
         if not (explain or nominations or may_find(table, preemptor, rules)):
             return Preemption(obstacle=NO_POD, work=len(nominated))
