@@ -34,6 +34,17 @@ def full() -> PreemptionPlay:
     return core
 
 
+def assert_opened_after(core: PreemptionPlay, name: str, ends: str) -> None:
+    """Check that a claim is not opened before a terminating pod has ended, and then is."""
+    for _ in range(5):
+        core.settled(after=1.0)
+    assert core.waiting().get(name) != []
+    core.ends(ends)
+    for _ in range(5):
+        core.settled(after=1.0)
+    assert core.waiting() == {name: []}
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_gang_at_its_minimum_does_not_hide_the_jobs_that_ask_for_the_same(first):
     core = PreemptionPlay(node("a", cpu=2000), facts=[HIGH, ELASTIC])
@@ -135,13 +146,7 @@ def test_a_pod_waits_for_a_terminating_one_of_another_node_whose_part_of_the_que
     core.settled()
     core.terminates("ends")
     core.in_queue("q", core.waits, "new", cpu(1000))
-    for _ in range(5):
-        core.settled(after=1.0)
-    assert core.waiting().get("new") != []
-    core.ends("ends")
-    for _ in range(5):
-        core.settled(after=1.0)
-    assert core.waiting() == {"new": []}
+    assert_opened_after(core, "new", "ends")
 
 
 def test_a_pod_waits_for_a_terminating_one_of_another_node_that_keeps_it_away():
@@ -153,13 +158,7 @@ def test_a_pod_waits_for_a_terminating_one_of_another_node_that_keeps_it_away():
     core.settled()
     core.terminates("ends")
     core.waits("new", replace(cpu(1000), topology=topology), labels=labels)
-    for _ in range(5):
-        core.settled(after=1.0)
-    assert core.waiting().get("new") != []
-    core.ends("ends")
-    for _ in range(5):
-        core.settled(after=1.0)
-    assert core.waiting() == {"new": []}
+    assert_opened_after(core, "new", "ends")
 
 
 def test_a_claim_that_was_open_may_wait_again_after_a_roll_back():
