@@ -111,6 +111,22 @@ async def test_the_header_and_the_badge_count_the_pods_of_the_view_waiting():
         await page.has("3 pods in 2 groups")
 
 
+async def test_nominated_and_leaving_pods_are_visible():
+    leaving = pod("b", node="n1", held=grants(), terminating=True)
+    core = read(node(), pod("a", created=NOW.wall - 7260, priority=9), leaving, ledger(claim(waits_for=("uid-b",))))
+    catch_up(core)
+    async with shown(core) as page:
+        await page.open("pods")
+        await page.has("nominated")
+        await page.has("terminating")
+        await page.has("2 h 1 min")
+        await page.open("pods?state=Nominated")
+        await page.until("document.querySelectorAll('tbody tr').length === 1")
+        await page.open("pods/default/a")
+        await page.has("nominated on n1")
+        assert page.errors == []
+
+
 async def test_reasons_count_nodes_once_and_events_name_their_service():
     core = small_core()
     found = [

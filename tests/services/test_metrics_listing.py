@@ -13,10 +13,10 @@ from support.metrics import read, snapshot_of
 from support.metrics_messages import claim, events, explanation, ledger, node, pod, step
 
 
-def shown(name, namespace="default", state="Pending", queue="default", node=None):
+def shown(name, namespace="default", state="Pending", queue="default", node=None, **changes):
     return api.Pod(
         namespace=namespace, name=name, uid=f"{namespace}-{name}", scheduler="volcano", node=node, state=state,
-        devices=(), reason=None, queue=queue, group="", problems=(),
+        devices=(), reason=None, queue=queue, group="", problems=(), **changes,
     )  # fmt: skip
 
 
@@ -26,6 +26,15 @@ PODS = (
     shown("c", namespace="team", queue="research", state="Bound", node="n2"),
     shown("d", namespace="team", queue="research", state="Gated"),
 )
+
+
+@pytest.mark.parametrize(("state", "expected"), [("nominated", "n"), ("pending", "np"), ("Terminating", "t")])
+def test_a_pod_is_found_by_its_state_and_by_the_status_that_users_see(state, expected):
+    pods = (
+        shown("n", nominated_node="n1"), shown("p"), shown("t", state="Bound", node="n1", terminating=True),
+        shown("e", state="Ended", terminating=True),
+    )  # fmt: skip
+    assert "".join(pod.name for pod in select("pods", pods, [("state", state)])[0]) == expected
 
 
 def names(query):

@@ -55,14 +55,18 @@ def test_a_claim_takes_its_card_and_its_resources_before_the_pod_is_bound():
 
 
 def test_a_nominated_claim_takes_nothing_and_its_pod_waits():
-    victim = pod("b", node="n1", held=grants())
+    victim = pod("b", node="n1", held=grants(), terminating=True)
     core = read(node(), pod(), victim, ledger(claim(waits_for=(victim[1].uid,))))
     snapshot = snapshot_of(core)
     assert only(snapshot.devices).memory_used == 1024
     assert {each.name: each.state for each in snapshot.pods} == {"a": "Pending", "b": "Bound"}
+    assert {each.name: (each.status, each.nominated_node) for each in snapshot.pods} == {
+        "a": ("Nominated", "n1"),
+        "b": ("Terminating", ""),
+    }
     assert snapshot.claims == ()
     read(ledger(claim()), into=core)
-    assert {each.name: each.state for each in snapshot_of(core).pods} == {"a": "Claimed", "b": "Bound"}
+    assert {each.name: each.status for each in snapshot_of(core).pods} == {"a": "Claimed", "b": "Terminating"}
 
 
 def test_a_bound_pod_with_a_claim_counts_once():
@@ -299,7 +303,7 @@ def test_a_claimed_pod_whose_volumes_are_bound_first():
     assert shown == {"a": ("Claimed", reason), "plain": ("Claimed", None)}
     answer = explain(core, "default", "a")
     assert answer is not None
-    assert reason in explanation_text("default/a", answer, {}, 0.0)
+    assert reason in explanation_text("default/a", answer, None, 0.0)
     assert "deviceshare_pods_binding_volumes 1.0" in exposed(core)
     read(pod(node="n1"), into=core)
     assert snapshot_of(core).pods[0].reason is None

@@ -126,7 +126,7 @@ def _reasons(pods: Iterable[api.Pod], now: float) -> list[str]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     times: dict[str, float] = {}
     for each in pods:
-        if each.state in ("Pending", "Gated", "OtherScheduler"):
+        if each.state in api.WAITING:
             reason = each.reason or "; ".join(each.problems) or "no decision yet"
             found[reason].append(f"{each.namespace}/{each.name}")
             if each.reason_at:

@@ -29,6 +29,8 @@ NodeState = Literal["ready", "not_ready", "unschedulable"]
 LifeStageName = Literal["seen", "queued", "decided", "claimed", "handed_over", "bound"]
 StageState = Literal["done", "current", "open"]
 
+WAITING: tuple[PodState, ...] = ("Pending", "Gated", "OtherScheduler")
+"""States of pods that wait for a place."""
 POD_STATES: tuple[PodState, ...] = get_args(PodState)
 CLAIM_STATES: tuple[ClaimState, ...] = get_args(ClaimState)
 NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
@@ -123,7 +125,10 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     The state ``OtherScheduler``: it waits, requests devices, and its ``spec.schedulerName`` is not served.
 
-    ``node`` is where it is claimed or bound. ``queue`` is the queue of its PodGroup, else its own.
+    ``node`` is where it is claimed or bound; ``nominated_node`` is where pods are evicted for the waiting pod, else ''.
+    ``queue`` is the queue of its PodGroup, else its own. ``created`` is its creation (0: unknown), and
+    ``waiting_since`` the same while it waits, else null. ``terminating``: it is being deleted;
+    ``refused``: it waits, and its request is invalid, so that no change of the cluster helps.
     """
 
     namespace: str
@@ -131,13 +136,26 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     uid: str
     scheduler: str
     node: str | None
+    nominated_node: str = ""
     state: PodState
+    refused: bool = False
+    terminating: bool = False
+    created: float = 0.0
+    waiting_since: float | None = None
+    priority: int = 0
     devices: tuple[PodDevice, ...]
     reason: str | None
     reason_at: float = 0.0
     queue: str
     group: str
     problems: tuple[str, ...]
+
+    @property
+    def status(self) -> str:
+        """The state as users know it of kubectl: ``Terminating`` and ``Nominated`` go before the state itself."""
+        if self.terminating and self.state != "Ended":
+            return "Terminating"
+        return "Nominated" if self.nominated_node else self.state
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -20,25 +20,31 @@ class BadQueryError(Exception):
 
 
 class Listing(NamedTuple):
-    """How a kind is filtered and ordered: a function per filter, and a unique key that orders the items."""
+    """How a kind is filtered and ordered: a function per filter, and a unique key that orders the items.
 
-    filters: Mapping[str, Callable[[Any], object]]
+    The function ``state`` returns several values, of which one has to match.
+    """
+
+    filters: Mapping[str, Callable[[Any], Any]]
     key: Callable[[Any], tuple[Any, ...]]
 
 
 _NAMESPACE = {"namespace": lambda item: item.namespace}
 _QUEUE = {"queue": lambda item: item.queue}
 _NODE = {"node": lambda item: item.node}
-_STATE = {"state": lambda item: item.state}
+_STATE = {"state": lambda item: (item.state,)}
+_STATUS = {"state": lambda item: (item.state, item.status)}
 
 LISTINGS: Mapping[str, Listing] = {
-    "nodes": Listing({"node": lambda item: item.name, "state": node_state}, lambda item: (item.name,)),
+    "nodes": Listing(
+        {"node": lambda item: item.name, "state": lambda item: (node_state(item),)}, lambda item: (item.name,)
+    ),
     "devices": Listing(_NODE, lambda item: (item.node, item.index, item.id)),
-    "pods": Listing({**_NAMESPACE, **_QUEUE, **_NODE, **_STATE}, lambda item: (item.namespace, item.name, item.uid)),
+    "pods": Listing({**_NAMESPACE, **_QUEUE, **_NODE, **_STATUS}, lambda item: (item.namespace, item.name, item.uid)),
     "claims": Listing({**_NAMESPACE, **_NODE, **_STATE}, lambda item: (item.node, item.id, item.uid)),
     "queues": Listing({"queue": lambda item: item.name}, lambda item: (item.name,)),
     "events": Listing(
-        {**_NAMESPACE, **_QUEUE, **_NODE, "state": lambda item: item.step, "pod": lambda item: item.name},
+        {**_NAMESPACE, **_QUEUE, **_NODE, "state": lambda item: (item.step,), "pod": lambda item: item.name},
         lambda item: (-item.number,),
     ),
     "waiting": Listing(
@@ -73,7 +79,7 @@ def select(kind: str, items: Sequence[Any], query: Iterable[tuple[str, str]]) ->
     for name, values in wanted.items():
         value_of = listing.filters[name]
         if name == "state":
-            items = [item for item in items if str(value_of(item)).lower() in values]
+            items = [item for item in items if any(str(each).lower() in values for each in value_of(item))]
         else:
             items = [item for item in items if value_of(item) in values]
     if not paging:

@@ -10,9 +10,7 @@ from deviceshare_bus.messages.subjects import fact
 from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import PodEvent, Queue, WaitingPods
 from deviceshare_metrics.core import Snapshot, StateStore
-from deviceshare_metrics.core.states import OTHER
 
-WAITING: tuple[api.PodState, ...] = ("Pending", "Gated", OTHER)
 MAX_NAMES = 20
 """Names of pods in one group of waiting pods."""
 
@@ -63,7 +61,7 @@ def waiting(pods: Iterable[api.Pod], store: StateStore) -> list[WaitingPods]:
     """Return those of these pods that wait, by job and reason, the largest group first."""
     groups: dict[tuple[str, str, str, api.PodState, str], list[api.Pod]] = defaultdict(list)
     for pod in pods:
-        if pod.state in WAITING:
+        if pod.state in api.WAITING:
             group = "" if pod.group.startswith("pod/") else pod.group
             groups[pod.namespace, group, pod.queue, pod.state, pod.reason or ""].append(pod)
     found = []

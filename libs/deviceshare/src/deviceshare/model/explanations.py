@@ -134,6 +134,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The terms on which a PodGroup was admitted (:func:`deviceshare.model.admission_terms`)."""
     why: tuple[str, ...] = ()
     """Why this node: policy, score, the second best node."""
+    refused: bool = False
+    """Whether the request is invalid, so that no change of the cluster helps."""
     gang: str = ""
     """What the pod's gang still needs."""
     gang_reason: str = ""

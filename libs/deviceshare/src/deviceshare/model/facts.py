@@ -287,6 +287,7 @@ class OtherPodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="oth
     namespace: str
     name: str
     scheduler: str = ""
+    created: Real = 0.0
     served: tuple[str, ...] = ()
     """The values of ``spec.schedulerName`` that deviceshare serves."""
     selectable: tuple[tuple[str, str, str], ...] = ()

@@ -113,6 +113,7 @@ def pending(pod: PodFact, message: str, now: float, by: str, *, why: Reason = No
         first_failing=room.first_failing,
         closest=room.closest,
         caveats=room.caveats,
+        refused=room.problem is not None,
         gang=gang,
         queue=pod.queue,
         group=pod.group,

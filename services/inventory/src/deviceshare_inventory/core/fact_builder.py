@@ -272,7 +272,7 @@ class FactBuilder:
             served = tuple(sorted(self._schedulers))
             other = OtherPodFact(
                 revision=pod.revision, uid=pod.uid, namespace=pod.namespace, name=pod.name, scheduler=pod.scheduler,
-                served=served, selectable=pod.selectable,
+                created=pod.created, served=served, selectable=pod.selectable,
             )  # fmt: skip
             self._want(subject, other, revision)
         elif self._desired.exists(subject):

@@ -4,6 +4,7 @@ from typing import get_args
 
 import msgspec
 from deviceshare.model import (
+    Amount,
     ConfigFact,
     ContainerGrant,
     Fact,
@@ -30,9 +31,11 @@ class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     namespace: str
     name: str
     scheduler: str = ""
+    priority: Amount = 0
     created: Real = 0.0
     node: str = ""
     ended: bool = False
+    terminating: bool = False
     gates: tuple[str, ...] = ()
     group: GroupKey = GroupKey("")
     queue: str = ""

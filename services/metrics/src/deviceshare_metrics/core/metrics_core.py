@@ -12,7 +12,6 @@ from deviceshare.model import (
     Fact,
     Gone,
     NodeFact,
-    NodeLedger,
     OtherPodFact,
     PodGroupFact,
     QueueFact,
@@ -123,7 +122,11 @@ class MetricsCore:
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
                 self.changed_nodes.touch(ledger.node)
-                _put(self.store.ledgers, subject, (opened := _opened(ledger)), keep=bool(opened.claims))
+                nominations = tuple((claim.uid, ledger.node) for claim in ledger.claims if claim.waits_for)
+                _put(self.store.nominations, subject, nominations, keep=bool(nominations))
+                if nominations:
+                    ledger = replace(ledger, claims=tuple(claim for claim in ledger.claims if not claim.waits_for))
+                _put(self.store.ledgers, subject, ledger, keep=bool(ledger.claims))
             case OutcomesReceived(subject=subject, outcomes=outcomes):
                 _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
@@ -258,13 +261,6 @@ class MetricsCore:
                 self._forget_due = now.monotonic + FORGET_PAUSE
             else:
                 break
-
-
-def _opened(ledger: NodeLedger) -> NodeLedger:
-    """Return a ledger without nominated claims: their devices are other pods', and their pods still wait."""
-    if not any(claim.waits_for for claim in ledger.claims):
-        return ledger
-    return replace(ledger, claims=tuple(claim for claim in ledger.claims if not claim.waits_for))
 
 
 def _put(messages: dict[str, Any], subject: str, message: Any, *, keep: bool) -> None:

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from deviceshare.model import (
@@ -238,6 +238,7 @@ def _pods(
             of_cards[card.node, ref].append(_overcommitted_text(card))
     on_node = {(each.node, claim.uid): claim.grants for each in store.ledgers.values() for claim in each.claims}
     queues = {group.key: group.queue for group in store.groups.values()}
+    nominated = dict(chain.from_iterable(store.nominations.values()))
     for pod in store.pods.values():
         placed = best.get(pod.uid)
         state = pod_state(pod, placed)
@@ -258,7 +259,13 @@ def _pods(
             uid=pod.uid,
             scheduler=pod.scheduler,
             node=node or None,
+            nominated_node=nominated.get(pod.uid, "") if state == "Pending" else "",
             state=state,
+            refused=state == "Pending" and _is_refused(store, pod),
+            terminating=pod.terminating,
+            created=pod.created,
+            waiting_since=pod.created if state in api.WAITING and not pod.terminating else None,
+            priority=pod.priority,
             devices=devices,
             reason=reason,
             reason_at=reason_at,
@@ -275,7 +282,7 @@ def _pods(
 def _other(pod: OtherPodFact) -> api.Pod:
     return api.Pod(
         namespace=pod.namespace, name=pod.name, uid=pod.uid, scheduler=pod.scheduler, node=None, state=OTHER,
-        devices=(), reason=pod.message, queue="", group="", problems=(),
+        created=pod.created, waiting_since=pod.created, devices=(), reason=pod.message, queue="", group="", problems=(),
     )  # fmt: skip
 
 
@@ -293,6 +300,14 @@ def _reason(store: StateStore, pod: PodSeen, state: api.PodState, placed: Placed
     if explanation is not None and explanation.decision == PENDING and explanation.message:
         return explanation.message, explanation.at
     return str(pod.problems[0]) if pod.problems else None, 0.0
+
+
+def _is_refused(store: StateStore, pod: PodSeen) -> bool:
+    """Return whether the request of a waiting pod is invalid: by its fact, or by the last decision about it."""
+    history = store.histories.get(pod.uid)
+    return bool(pod.problems) or (
+        history is not None and history.explanation is not None and history.explanation.refused
+    )
 
 
 def _binding_text(binding: VolumeBinding) -> str:

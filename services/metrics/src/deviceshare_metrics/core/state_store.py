@@ -13,6 +13,7 @@ from deviceshare.model import (
     NodeOutcomes,
     OtherPodFact,
     PodGroupFact,
+    PodUid,
     Problem,
     QueueFact,
 )
@@ -67,6 +68,9 @@ class StateStore(msgspec.Struct):
     groups: dict[str, PodGroupFact] = {}
     queues: dict[str, QueueFact] = {}
     ledgers: dict[str, NodeLedger] = {}
+    """Without nominated claims: their devices are other pods', and their pods still wait."""
+    nominations: dict[str, tuple[tuple[PodUid, str], ...]] = {}
+    """The pods of nominated claims, and their node."""
     outcomes: dict[str, NodeOutcomes] = {}
     histories: dict[str, PodHistory] = {}
     conf: SchedulerConf = msgspec.field(default_factory=default_conf)

@@ -46,13 +46,20 @@ export function amount(resource, value) {
 
 const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 export const clock = (seconds) => clockFormat.format(new Date(seconds * 1000));
-export const instant = (seconds) => `${clock(seconds)}.${String(Math.floor((seconds % 1) * 1000)).padStart(3, "0")}`;
+const dateFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+// A time with its date, unless it is of today.
+export function moment(seconds) {
+  const date = dateFormat.format(new Date(seconds * 1000));
+  return `${date === dateFormat.format(new Date()) ? "" : `${date}, `}${clock(seconds)}`;
+}
+export const instant = (seconds) => `${moment(seconds)}.${String(Math.floor((seconds % 1) * 1000)).padStart(3, "0")}`;
 
 export function duration(seconds) {
   if (seconds < 0.0005) return "0 ms";
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${seconds.toFixed(1)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  if (seconds >= 2 * 86400) return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
   return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 }
 
@@ -87,5 +94,9 @@ export const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, 
 export const cordonText = ({ by, reason, since }) => `cordoned${by ? ` by ${by}` : ""}${since ? ` since ${since}` : ""}${reason ? `: ${reason}` : ""}`;
 export const panel = (title, ...children) => h("section", { class: "panel", "aria-label": title }, h("h2", {}, title), ...children);
 
-const KINDS = { Bound: "good", Claimed: "info", Pending: "warn", Gated: "warn", OtherScheduler: "warn", Ended: "" };
+const KINDS = { Bound: "good", Claimed: "info", Pending: "warn", Gated: "warn", OtherScheduler: "warn", Nominated: "info", Terminating: "warn", Ended: "" };
+// The state of a pod as users know it of kubectl: "Terminating" and "Nominated" go before the state itself.
+const statusOf = (pod) => (pod.terminating && pod.state !== "Ended" ? "Terminating" : pod.nominated_node ? "Nominated" : pod.state);
+export const podBadge = (pod) => stateBadge(statusOf(pod));
+export const since = (at) => (at ? duration(Math.max(0, Date.now() / 1000 - at)) : "");
 export const stateBadge = (state) => badge(state === "OtherScheduler" ? "other scheduler" : state.toLowerCase(), KINDS[state]);

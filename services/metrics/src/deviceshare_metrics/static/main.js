@@ -11,7 +11,7 @@ const FILTERS = {
   queues: ["queue"], events: ["namespace", "queue", "node", "state"],
 };
 const STATES = {
-  waiting: ["Pending", "Gated", "OtherScheduler"], pods: ["Pending", "Claimed", "Bound", "Gated", "Ended", "OtherScheduler"],
+  waiting: ["Pending", "Gated", "OtherScheduler"], pods: ["Pending", "Nominated", "Claimed", "Bound", "Terminating", "Gated", "Ended", "OtherScheduler"],
   nodes: ["ready", "not_ready", "unschedulable"], events: ["seen", "pending", "claimed", "bound", "refused", "gone"],
 };
 const PLACEHOLDERS = { node: "node or model", namespace: "namespace", queue: "queue" };

@@ -1,6 +1,6 @@
 // The pages: waiting pods, pods, nodes, queues and events.
 import { get, name as quoted } from "./api.js";
-import { asOf, badge, bar, clock, cordonText, duration, h, instant, link, memory, number, panel, path, percent, shortModel, stateBadge, sum, table } from "./dom.js";
+import { asOf, badge, bar, cordonText, duration, h, instant, link, memory, moment, number, panel, path, percent, podBadge, shortModel, since, stateBadge, sum, table } from "./dom.js";
 import { explanation, steps } from "./explain.js";
 import { totals, usage } from "./model.js";
 import { mainResources, queueBars, resourceBar } from "./overview.js";
@@ -32,7 +32,7 @@ export async function waiting(app) {
     const details = h("details", { class: "waiting" },
       h("summary", {}, h("b", { class: "count" }, number(each.pods)), h("span", { class: "what" },
         h("strong", {}, each.group || (each.pods === 1 ? `${each.namespace}/${each.first[0]}` : "pods without a PodGroup")), h("small", {}, each.reason || "not decided yet", asOf(each.reason_at))),
-      h("span", { class: "meta" }, badge(each.queue || each.namespace), stateBadge(each.state), each.since ? h("small", {}, `oldest ${duration(Math.max(0, Date.now() / 1000 - each.since))}`) : "")));
+      h("span", { class: "meta" }, badge(each.queue || each.namespace), stateBadge(each.state), each.since ? h("small", {}, `oldest ${since(each.since)}`) : "")));
     details.addEventListener("toggle", async () => {
       if (!details.open || details.dataset.loaded) return;
       details.dataset.loaded = "yes";
@@ -50,10 +50,13 @@ export async function waiting(app) {
   return [title("Waiting pods", items.length ? `${number(pods)} pods in ${number(items.length)} ${items.length > 1 ? "groups" : "group"}` : "No pod waits"), ...groups];
 }
 
+// Where a pod is, or where pods are evicted for it.
+const nodeOf = (pod) => (pod.nominated_node ? ["nominated on ", link(pod.nominated_node, "nodes", pod.nominated_node)] : pod.node ? link(pod.node, "nodes", pod.node) : "");
+
 export async function pods(app) {
   const { namespace, queue, node, state } = app.filters;
-  return [title("Pods", "All pods"), await parts("pods", { namespace, queue, node, state }, (rows) => table("Pods", ["Pod", "State", "Node", "Queue", "Devices", "Reason"],
-    rows.map((pod) => [podLink(pod), stateBadge(pod.state), pod.node ? link(pod.node, "nodes", pod.node) : "", pod.queue ? link(pod.queue, "queues", pod.queue) : "",
+  return [title("Pods", "All pods"), await parts("pods", { namespace, queue, node, state }, (rows) => table("Pods", ["Pod", "State", "Age", "Waiting", "Node", "Queue", "Devices", "Reason"],
+    rows.map((pod) => [podLink(pod), podBadge(pod), since(pod.created), since(pod.waiting_since), nodeOf(pod), pod.queue ? link(pod.queue, "queues", pod.queue) : "",
       number(pod.devices.length), h("small", {}, pod.reason ?? pod.problems[0] ?? "", asOf(pod.reason_at))]), "No pod matches the filters."))];
 }
 
@@ -72,10 +75,11 @@ function life(stages) {
 export async function pod(app, [namespace, name]) {
   const answer = await get(`pods/${quoted(namespace, name)}/explain`), found = answer.pod;
   return [
-    title("Pod", `${namespace}/${name}`, found ? stateBadge(found.state) : badge("gone")),
+    title("Pod", `${namespace}/${name}`, found ? podBadge(found) : badge("gone")),
     panel("Life cycle", life(answer.life)),
     found ? panel("Placement", fields([
-      ["Node", found.node ? link(found.node, "nodes", found.node) : "none"], ["Queue", found.queue ? link(found.queue, "queues", found.queue) : "none"],
+      ["Node", nodeOf(found) || "none"], ["Created", found.created ? instant(found.created) : "unknown"], found.waiting_since ? ["Waiting", since(found.waiting_since)] : null, ["Priority", number(found.priority)],
+      ["Queue", found.queue ? link(found.queue, "queues", found.queue) : "none"],
       found.group && !found.group.startsWith("pod/") ? ["PodGroup", found.group] : null, ["Scheduler", found.scheduler || "default"], ["UID", h("code", {}, found.uid)], ["Trace", h("code", {}, answer.trace_id)],
     ]), found.devices.length ? table("Devices", ["Container", "Device", "Memory", "Cores"],
       found.devices.map((device) => [device.container, h("code", {}, device.id), device.memory ? memory(device.memory) : "whole card", number(device.cores)])) : null) : h("p", { class: "quiet" }, "The pod no longer exists. These are its last records."),
@@ -112,7 +116,7 @@ export async function node(app, [name]) {
     title("Node", name, state), problems(found.node.problems),
     panel(`Cards (${cards.length})`, cards.length ? h("div", { class: "cards" }, cards.map(card)) : h("p", { class: "quiet" }, "No cards are registered.")),
     panel("Resources", h("div", { class: "queue" }, plain.map(([resource, total]) => resourceBar({ name, used, requested: {}, deserved: {}, capability: { [resource]: total } }, resource)))),
-    panel(`Pods (${found.pods.length})`, table("Pods of the node", ["Pod", "State", "Queue", "Devices"], found.pods.map((pod) => [podLink(pod), stateBadge(pod.state), pod.queue ? link(pod.queue, "queues", pod.queue) : "",
+    panel(`Pods (${found.pods.length})`, table("Pods of the node", ["Pod", "State", "Queue", "Devices"], found.pods.map((pod) => [podLink(pod), podBadge(pod), pod.queue ? link(pod.queue, "queues", pod.queue) : "",
       h("small", {}, pod.devices.map((device) => `${device.id} ${device.memory ? memory(device.memory) : ""}`).join(", "))]), "No pods.")),
     panel("Events", await eventTable({ node: name })),
   ];
@@ -133,12 +137,12 @@ export async function queue(app, [name]) {
       ...Object.entries(found.pods).map(([state, count]) => [state, h("a", { href: `${path("pods")}?queue=${encodeURIComponent(name)}&state=${encodeURIComponent(state)}` }, `${number(count)} pods`)])]),
     h("p", { class: "quiet" }, "The marks are the deserved amount and the capability."), h("div", { class: "queue" }, mainResources(found, 50).map((resource) => resourceBar(found, resource)))),
     panel("Pods", await parts("pods", { queue: name, state: app.filters.state }, (rows) => table("Pods of the queue", ["Pod", "State", "Node", "Reason"],
-      rows.map((pod) => [podLink(pod), stateBadge(pod.state), pod.node ? link(pod.node, "nodes", pod.node) : "", h("small", {}, pod.reason ?? "", asOf(pod.reason_at))]), "No pods."))),
+      rows.map((pod) => [podLink(pod), podBadge(pod), nodeOf(pod), h("small", {}, pod.reason ?? "", asOf(pod.reason_at))]), "No pods."))),
   ];
 }
 
 const eventTable = (query) => parts("events", query, (rows) => table("Events", ["Time", "Service", "Step", "Pod", "Node", "Queue", "Message"],
-  rows.map((each) => [h("time", { datetime: new Date(each.time * 1000).toISOString() }, clock(each.time)), each.service, badge(each.step, { bound: "good", pending: "warn", refused: "bad" }[each.step]), podLink(each),
+  rows.map((each) => [h("time", { datetime: new Date(each.time * 1000).toISOString() }, moment(each.time)), each.service, badge(each.step, { bound: "good", pending: "warn", refused: "bad" }[each.step]), podLink(each),
     each.node ? link(each.node, "nodes", each.node) : "", each.queue, h("small", {}, each.message)]), "No events match the filters."));
 
 export async function events(app) {
