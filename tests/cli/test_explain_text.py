@@ -5,6 +5,22 @@ from deviceshare.model import PENDING, PLACED, Explanation, NearCard, NearNode, 
 from deviceshare_cli.explaining import explanation_text
 from deviceshare_metrics import api
 
+OBJECT = {
+    "metadata": {
+        "annotations": {"volcano.sh/gpu-index": "0"},
+        "ownerReferences": [{"kind": "Job", "name": "train"}],
+    },
+    "spec": {
+        "priority": 100,
+        "priorityClassName": "high",
+        "containers": [
+            {"name": "main", "resources": {"limits": {"volcano.sh/gpu-memory": "1024"}, "requests": {"cpu": "1"}}},
+            {"name": "other"},
+        ],
+    },
+}
+"""The Kubernetes object of a pod."""
+
 
 def answer(**changes: object) -> api.PodExplanation:
     fields: dict[str, object] = {"pod": None, "explanation": None, "steps": (), "trace_id": "ab" * 16}
@@ -45,16 +61,28 @@ def test_a_placed_pod() -> None:
     text = explanation_text(
         "default/a",
         answer(
-            pod=pod(state="Bound", node="n1", devices=(api.PodDevice(container="main", id="0", memory=1024, cores=0),)),
+            pod=pod(
+                state="Bound",
+                created=5.0,
+                node="n1",
+                devices=(api.PodDevice(container="main", id="0", memory=1024, cores=0),),
+            ),
             explanation=explanation,
             steps=(api.PodStep(time=1.5, service="binder", step="bound", node="n1", message=""),),
         ),
-        {"volcano.sh/gpu-index": "0"},
+        OBJECT,
         0.0,
     )
     assert text.splitlines() == [
         "Pod default/a",
         "  Bound on n1",
+        "  created 1970-01-01 00:00:05.000 UTC",
+        "",
+        "Request:",
+        "  main: cpu: 1, volcano.sh/gpu-memory: 1024",
+        "  other: <none>",
+        "  priority 100 (high)",
+        "  owner Job train",
         "",
         "Devices:",
         "  main: 0 (1024 MiB)",
@@ -68,13 +96,13 @@ def test_a_placed_pod() -> None:
         "Why there:",
         "  it fits on 2 of 5 nodes",
         "  policy binpack",
-        "  decided by placement-1 at 00:00:00.250",
+        "  decided by placement-1 at 1970-01-01 00:00:00.250",
         "",
         "Gang and queue:",
         "  queue default",
         "",
         "Steps (UTC):",
-        "  00:00:01.500  binder     bound on n1",
+        "  1970-01-01 00:00:01.500  binder     bound on n1",
         "",
         "Trace id: " + "ab" * 16,
     ]
@@ -90,7 +118,7 @@ def test_a_pending_pod_with_its_gang() -> None:
         refusals=(refusal,), first_failing=(refusal,), gang="2 of 4 pods fit",
         group="default/g", caveats=("two at once do not work",),
     )  # fmt: skip
-    text = explanation_text("default/a", answer(pod=pod(group="default/g"), explanation=explanation), {}, 0.0)
+    text = explanation_text("default/a", answer(pod=pod(group="default/g"), explanation=explanation), None, 0.0)
     assert "  Pending\n  0/3 nodes\n" in text
     assert (
         "  CardInsufficientMemory: 3 cards too full (asked 3000 MiB, at most 1000 MiB free, "
@@ -119,7 +147,7 @@ def test_refusals_are_by_nodes_by_the_queue_or_by_what_is_not_evaluated(code: st
         uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="no", refusals=(refusal,),
         first_failing=(refusal,) if nodes else (),
     )  # fmt: skip
-    text = explanation_text("default/a", answer(pod=pod(), explanation=explanation), {}, 0.0)
+    text = explanation_text("default/a", answer(pod=pod(), explanation=explanation), None, 0.0)
     assert f"{title}:\n  {code}: {refusal.line}\n" in text
     assert [each for each in SECTIONS if each in text] == [title]
 
@@ -132,8 +160,8 @@ def test_a_node_counts_once_and_wide_shows_all_its_failing_checks() -> None:
         refusals=(full, taint), first_failing=(taint,),
     )  # fmt: skip
     waiting = answer(pod=pod(), explanation=explanation)
-    assert "Insufficient memory" not in explanation_text("default/a", waiting, {}, 0.0)
-    text = explanation_text("default/a", waiting, {}, 0.0, wide=True)
+    assert "Insufficient memory" not in explanation_text("default/a", waiting, None, 0.0)
+    text = explanation_text("default/a", waiting, None, 0.0, wide=True)
     assert "Infeasible nodes:\n  TaintNotTolerated: 1 node(s) had untolerated taint {a: b}\n\n" in text
     assert (
         "All failing checks:\n  CardInsufficientMemory: 1 Insufficient memory\n"
@@ -157,7 +185,7 @@ def test_wide_shows_the_closest_nodes_and_their_cards() -> None:
         uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="0/2 nodes", closest=closest
     )
     waiting = answer(pod=pod(), explanation=explanation)
-    text = explanation_text("default/a", waiting, {}, 0.0, wide=True).splitlines()
+    text = explanation_text("default/a", waiting, None, 0.0, wide=True).splitlines()
     start = text.index("Closest nodes:")
     assert text[start : start + 11] == [
         "Closest nodes:",
@@ -172,7 +200,7 @@ def test_wide_shows_the_closest_nodes_and_their_cards() -> None:
         "  n2     1      GPU-b   1000          0            3            CardInsufficientMemory, CardTypeMismatch",
         "  n2     2      GPU-c   9000          20           1            <none>",
     ]
-    assert "losest nodes" not in explanation_text("default/a", waiting, {}, 0.0)
+    assert "losest nodes" not in explanation_text("default/a", waiting, None, 0.0)
 
 
 def test_a_deleted_pod_and_a_pod_without_a_decision() -> None:
@@ -180,11 +208,11 @@ def test_a_deleted_pod_and_a_pod_without_a_decision() -> None:
     last = Explanation(
         uid="u", namespace="default", name="a", at=1.5, decision=PENDING, message=message, decided_by="placement-1"
     )
-    gone = explanation_text("default/a", answer(explanation=last), {}, 0.0)
+    gone = explanation_text("default/a", answer(explanation=last), None, 0.0)
     assert f"  The pod no longer exists. Its last records:\n  {message}\n" in gone
     assert "Why not" not in gone
-    assert "no longer exists" in explanation_text("default/a", answer(), {}, 0.0)
-    assert "No decision yet." in explanation_text("default/a", answer(pod=pod()), {}, 0.0)
+    assert "no longer exists" in explanation_text("default/a", answer(), None, 0.0)
+    assert "No decision yet." in explanation_text("default/a", answer(pod=pod()), None, 0.0)
 
 
 def test_what_is_old_has_its_age() -> None:
@@ -193,10 +221,10 @@ def test_what_is_old_has_its_age() -> None:
         decided_by="placement-1",
     )  # fmt: skip
     waits = answer(pod=pod(reason="0/3 nodes", reason_at=1000.0), explanation=explanation)
-    fresh = explanation_text("default/a", waits, {}, 1004.0)
+    fresh = explanation_text("default/a", waits, None, 1004.0)
     assert "as of" not in fresh
-    old = explanation_text("default/a", waits, {}, 1000.0 + 31 * 60)
+    old = explanation_text("default/a", waits, None, 1000.0 + 31 * 60)
     assert "  0/3 nodes (as of 31m ago)" in old.splitlines()
     assert "  the numbers of nodes and cards are those of this decision (as of 31m ago)" in old.splitlines()
     current = answer(pod=pod(reason="queue 'q'", reason_at=0.0), explanation=explanation)
-    assert "  queue 'q'" in explanation_text("default/a", current, {}, 9000.0).splitlines()
+    assert "  queue 'q'" in explanation_text("default/a", current, None, 9000.0).splitlines()

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -84,6 +85,8 @@ READ = [
     ("get", "sc", "-o", "name"),
     ("get", "pods", "-l", "app"),
     ("get", "pods", "--sort-by", ".metadata.creationTimestamp"),
+    ("get", "pods", "--status", "waiting", "--queue", "default", "--sort-by", ".waiting_since", "-o", "json"),
+    ("get", "pods", "--node", "share-1", "--field-selector", "status.phase!=Failed", "-o", "name"),
     ("get", "pods", "absent"),
     ("describe", "pod", "gpu-pod1"),
     ("describe", "nodes"),
@@ -130,7 +133,8 @@ def test_every_read_command_takes_a_snapshot() -> None:
 
 def test_names_and_short_names(system: System) -> None:
     for kind in ("pods", "pod", "po"):
-        assert system.lines("get", kind, "gpu-pod1")[1][:4] == ["default", "gpu-pod1", "Bound", "share-1"]
+        row = system.lines("get", kind, "gpu-pod1")[1]
+        assert (row[:3], row[4:6]) == (["default", "gpu-pod1", "Bound"], ["<none>", "share-1"])
     assert system.lines("get", "pod/gpu-pod1", "pod/gpu-pod2", "-o", "name") == [["pod/gpu-pod1"], ["pod/gpu-pod2"]]
     assert system.lines("get", "q", "default", "-o", "name") == [["queue.scheduling.volcano.sh/default"]]
     assert system.lines("get", "queues.scheduling.volcano.sh", "default")[1][:3] == ["default", "1", "Open"]
@@ -173,12 +177,12 @@ def test_errors_are_those_of_kubectl(system: System) -> None:
 
 def test_whole_gpus_are_devices(system: System) -> None:
     (worker,) = system.lines("get", "pod", "distributed-gpu-training-worker-0", "--no-headers")
-    assert worker[4:7] == ["2", "×", "nvidia.com/gpu"]
-    (node,) = system.lines("get", "node", worker[3], "--no-headers")
+    assert worker[6:9] == ["2", "×", "nvidia.com/gpu"]
+    (node,) = system.lines("get", "node", worker[5], "--no-headers")
     assert int(node[3]) == 4
-    devices = [row for row in system.lines("get", "devices", "--no-headers") if row[0] == worker[3]]
+    devices = [row for row in system.lines("get", "devices", "--no-headers") if row[0] == worker[5]]
     assert (len(devices), devices[0][1:4]) == (4, ["nvidia.com/gpu-0", "whole", "NVIDIA-A100-SXM4-40GB"])
-    assert "nvidia.com/gpu-3" in system.out("explain", "node", worker[3])
+    assert "nvidia.com/gpu-3" in system.out("explain", "node", worker[5])
     assert any(row[:2] == ["NVIDIA-A100-SXM4-40GB", "whole"] for row in system.lines("top"))
 
 
@@ -260,6 +264,47 @@ def test_namespaces_and_selectors(system: System) -> None:
     without = system.lines("get", "pods", "-l", "!app", "--no-headers")
     assert with_label
     assert len(with_label) + len(without) == len(everywhere) - 1
+
+
+def test_pods_are_chosen_by_status_queue_node_and_fields(system: System) -> None:
+    pods = json.loads(system.out("get", "pods", "-o", "json"))["items"]
+    objects = yaml.safe_load(system.out("get", "pods", "-o", "yaml"))["items"]
+
+    def chosen(*options: str) -> set[tuple[str, str]]:
+        found = json.loads(system.out("get", "pods", "-o", "json", *options))["items"]
+        return {(each["namespace"], each["name"]) for each in found}
+
+    def those(wanted: Callable[[dict[str, Any]], bool]) -> set[tuple[str, str]]:
+        found = {(each["namespace"], each["name"]) for each in pods if wanted(each)}
+        assert found, "the case chooses nothing"
+        return found
+
+    assert chosen("--status", "bound") == those(lambda pod: pod["state"] == "Bound")
+    assert chosen("--status", "waiting") == those(lambda pod: pod["waiting_since"] is not None)
+    assert chosen("--status", "refused") == those(lambda pod: " is not valid: " in (pod["reason"] or ""))
+    assert chosen("--queue", "training") == those(lambda pod: pod["queue"] == "training")
+    assert chosen("--node", "share-1") == those(lambda pod: pod["node"] == "share-1")
+    by_object = {
+        (each["metadata"]["namespace"], each["metadata"]["name"])
+        for each in objects
+        if each["spec"].get("nodeName", "") == "" and each["metadata"]["namespace"] != "vnpu"
+    }
+    assert by_object
+    assert chosen("--field-selector", "spec.nodeName=,metadata.namespace!=vnpu") == by_object
+    events = json.loads(system.out("get", "events", "--field-selector", "reason=Scheduled", "-o", "json"))["items"]
+    assert {each["reason"] for each in events} == {"Scheduled"}
+    for options, error in (
+        (("nodes", "--status", "bound"), "--status selects pods, not nodes"),
+        (("pods", "--field-selector", "spec.nodename=a"), "field label not supported: spec.nodename"),
+        (
+            ("pods", "--field-selector", "spec.nodeName"),
+            "--field-selector 'spec.nodeName' is not valid: ",
+        ),
+        (("pods", "gpu-pod1", "--status", "bound"), "name cannot be provided when a selector is specified"),
+    ):
+        done = system.command("get", *options)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"deviceshare: {error}")
 
 
 def test_outputs(system: System) -> None:

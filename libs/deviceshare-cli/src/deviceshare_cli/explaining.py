@@ -14,6 +14,7 @@ from deviceshare_metrics import api
 
 from deviceshare_cli.errors import NotFoundError
 from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.object_tables import amounts
 from deviceshare_cli.output import NONE, lines_text, structured, table
 from deviceshare_cli.pods import not_placed, shown_device, shown_devices
 from deviceshare_cli.reading.kinds import (
@@ -31,7 +32,7 @@ from deviceshare_cli.reading.kinds import (
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import Reader
 from deviceshare_cli.reports import Report, print_report
-from deviceshare_cli.tables import as_of
+from deviceshare_cli.tables import age, as_of
 
 _OF_QUEUES = ("Queue", "Cluster")
 """How the codes of refusals by limits of queues begin."""
@@ -91,7 +92,7 @@ async def explain_pod(reader: Reader, namespace: str, name: str, output: str) ->
         to_stderr(_missing(reader, found, name))
         return 1
     data = structured(msgspec.to_builtins(answer) | {"annotations": annotations}, output)
-    print(data or explanation_text(f"{namespace}/{name}", answer, annotations, reader.now, wide=output == "wide"))
+    print(data or explanation_text(f"{namespace}/{name}", answer, found, reader.now, wide=output == "wide"))
     return 0
 
 
@@ -101,17 +102,19 @@ def _missing(reader: Reader, found: Object | None, name: str) -> str:
 
 
 def explanation_text(
-    ref: str, answer: api.PodExplanation, annotations: dict[str, str], now: float, *, wide: bool = False
+    ref: str, answer: api.PodExplanation, found: Object | None, now: float, *, wide: bool = False
 ) -> str:
     """Return the answer as text; empty sections are omitted; what is older than some seconds has its age.
 
-    ``now`` in unix seconds. ``wide`` adds the closest nodes: the resources that each lacks, and the free amounts of its
-    cards.
+    ``found`` is the Kubernetes object, if it is at hand. ``now`` in unix seconds. ``wide`` adds the closest nodes:
+    the resources that each lacks, and the free amounts of its cards.
     """
     lines = [f"Pod {ref}"]
     lines += _where(answer, now)
+    lines += _request(found)
     lines += _devices(answer)
     lines += _environment(answer)
+    annotations = (found["metadata"].get("annotations") or {}) if found is not None else {}
     lines += _section("Annotations", [f"{key}: {value}" for key, value in sorted(annotations.items())])
     lines += _why(answer, now)
     lines += _refusals(answer)
@@ -128,7 +131,11 @@ def _where(answer: api.PodExplanation, now: float) -> list[str]:
     if pod is None:
         remembered = ["  The pod no longer exists. Its last records:"]
         return [*remembered, f"  {explanation.message}"] if explanation else remembered
-    lines = [f"  {pod.state} on {pod.node}" if pod.node else f"  {pod.state}"]
+    nominated = f", nominated on {pod.nominated_node}" if pod.nominated_node else ""
+    lines = [f"  {pod.status} on {pod.node}" if pod.node else f"  {pod.status}{nominated}"]
+    if pod.created:
+        waiting = "" if pod.waiting_since is None else f", waiting for {age(now - pod.waiting_since)}"
+        lines.append(f"  created {_date(pod.created)} UTC{waiting}")
     if pod.reason:
         lines.append(f"  {pod.reason}{as_of(pod.reason_at, now)}")
     elif explanation is not None and not pod.node and explanation.message:
@@ -136,6 +143,21 @@ def _where(answer: api.PodExplanation, now: float) -> list[str]:
     elif explanation is None and not pod.node:
         lines.append("  No decision yet.")
     return lines
+
+
+def _request(pod: Object | None) -> list[str]:
+    """Return what the containers of a pod ask for, its priority and its owner."""
+    if pod is None:
+        return []
+    spec, owners = pod.get("spec") or {}, pod["metadata"].get("ownerReferences") or ()
+    shown = []
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        asked = container.get("resources") or {}
+        shown.append(f"{container['name']}: {amounts((asked.get('limits') or {}) | (asked.get('requests') or {}))}")
+    of_class = f" ({spec['priorityClassName']})" if spec.get("priorityClassName") else ""
+    shown.append(f"priority {spec.get('priority') or 0}{of_class}")
+    shown += [f"owner {each.get('kind')} {each.get('name')}" for each in owners]
+    return _section("Request", shown)
 
 
 def _devices(answer: api.PodExplanation) -> list[str]:
@@ -166,7 +188,7 @@ def _why(answer: api.PodExplanation, now: float) -> list[str]:
         lines.append(explanation.message)
     lines += [f"warning: {caveat}" for caveat in explanation.caveats]
     if explanation.decided_by:
-        lines.append(f"decided by {explanation.decided_by} at {_clock(explanation.at)}")
+        lines.append(f"decided by {explanation.decided_by} at {_date(explanation.at)}")
     if not explanation.node and (ago := as_of(explanation.at, now)):
         lines.append(f"the numbers of nodes and cards are those of this decision{ago}")
     return _section("Why there" if explanation.node else "Why not", lines)
@@ -238,7 +260,7 @@ def _steps(answer: api.PodExplanation) -> list[str]:
     for step in answer.steps:
         where = f" on {step.node}" if step.node else ""
         message = f": {step.message}" if step.message else ""
-        shown.append(f"{_clock(step.time)}  {step.service:<9}  {step.step}{where}{message}")
+        shown.append(f"{_date(step.time)}  {step.service:<9}  {step.step}{where}{message}")
     return _section("Steps (UTC)", shown)
 
 
@@ -246,5 +268,5 @@ def _section(title: str, lines: "list[str] | tuple[str, ...]") -> list[str]:
     return ["", f"{title}:", *(f"  {line}" for line in lines)] if lines else []
 
 
-def _clock(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.gmtime(at)) + f".{int(at % 1 * 1000):03d}"
+def _date(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at)) + f".{int(at % 1 * 1000):03d}"

@@ -1,8 +1,9 @@
 """``deviceshare get``: resources as a table, JSON, YAML or names, with the options of ``kubectl get``."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import Table, aligned, indented_json, widths_of, yaml_text
 from deviceshare_cli.pods import unlisted
+from deviceshare_cli.reading.filters import Filters, item_filter, matches, parse_field_selector
 from deviceshare_cli.reading.kinds import (
     BUDGETS,
     CLAIMS,
@@ -51,6 +53,7 @@ class Options:
     """None: all namespaces, or ``default`` for a name."""
     every_namespace: bool = False
     selector: str = ""
+    filters: Filters = field(default_factory=Filters)
     output: str = "table"
     """``table``, ``wide``, ``json``, ``yaml`` or ``name``."""
     sort: str = ""
@@ -95,7 +98,7 @@ async def get(source: Source, arguments: Sequence[str], options: Options) -> int
     target = parse_target(arguments)
     if target.names and options.every_namespace:
         raise CommandError("a resource cannot be retrieved by name across all namespaces")
-    if target.names and options.selector:
+    if target.names and (options.selector or options.filters != Filters()):
         raise CommandError("name cannot be provided when a selector is specified")
     if options.watch and source.snapshot is not None:
         raise CommandError("--watch needs a running system: a snapshot does not change")
@@ -135,6 +138,11 @@ async def _find(reader: Reader, target: Target, options: Options) -> tuple[Listi
                 status = 1
     elif resource.namespaced and options.namespace is not None:
         chosen = [entry for entry in chosen if entry.namespace == options.namespace]
+    keeps = item_filter(options.filters, resource)
+    chosen = [entry for entry in chosen if keeps(entry.item)]
+    for term in parse_field_selector(options.filters.fields) if options.filters.fields else ():
+        kept = matches(await _fields(reader, resource, chosen, term.name), term)
+        chosen = [entry for entry, keep in zip(chosen, kept, strict=True) if keep]
     if options.selector:
         terms = parse_selector(options.selector)
         labels = await _labels(reader, resource)
@@ -144,7 +152,7 @@ async def _find(reader: Reader, target: Target, options: Options) -> tuple[Listi
             if all(term.matches(labels.get(_object_key(resource, entry), {})) for term in terms)
         ]
     if options.sort:
-        chosen = await _sorted(reader, resource, chosen, options.sort)
+        chosen = sort_by(chosen, await _fields(reader, resource, chosen, options.sort), options.sort)
     return Listing(found.head, chosen), status
 
 
@@ -241,13 +249,12 @@ async def _labels(reader: Reader, resource: Resource) -> dict[tuple[str, str], M
     return {key: found["metadata"].get("labels") or {} for key, found in (await _objects(reader, resource)).items()}
 
 
-async def _sorted(reader: Reader, resource: Resource, entries: list[Entry], path: str) -> list[Entry]:
-    """Sort by a field of the JSON API, or of the Kubernetes object."""
-    fields = [msgspec.to_builtins(entry.item) for entry in entries]
-    if resource not in (DEVICES, CLAIMS) and path.strip("{. ").startswith(("metadata", "spec", "status")):
+async def _fields(reader: Reader, resource: Resource, entries: Sequence[Entry], path: str) -> list[Any]:
+    """Return the entries as builtins: as the Kubernetes objects if a path starts like one of their fields."""
+    if resource not in (DEVICES, CLAIMS) and re.match(r"[{. ]*(metadata|spec|status)\.", path):
         objects = await _objects(reader, resource)
-        fields = [objects.get(_object_key(resource, entry), {}) for entry in entries]
-    return sort_by(entries, fields, path)
+        return [objects.get(_object_key(resource, entry), {}) for entry in entries]
+    return [msgspec.to_builtins(entry.item) for entry in entries]
 
 
 async def _print(reader: Reader, target: Target, listing: Listing, options: Options) -> None:

@@ -101,7 +101,7 @@ async def _explain(metrics: Endpoint, pod: PodView) -> str:
         answer = await fetch(metrics, f"pods/{pod.namespace}/{pod.name}/explain", api.PodExplanation)
     except CommandError as error:
         return visible(str(error))
-    return explanation_text(pod.ref, answer, {}, time.time(), wide=True)
+    return explanation_text(pod.ref, answer, None, time.time(), wide=True)
 
 
 def pending_groups(pods: Sequence[PodView], wanted: str = "") -> list[tuple[str, list[PodView]]]:

@@ -65,13 +65,15 @@ def health(device: api.Device) -> str:
 
 def pods_table(pods: Sequence[api.Pod], wide: bool, now: float) -> Table:
     """Return the table of pods; ``now`` in unix seconds."""
-    more = ["QUEUE", "GROUP", "SCHEDULER"] if wide else []
-    head = ["NAMESPACE", "NAME", "STATUS", "NODE", "DEVICES", *more, "REASON"]
+    more = ["NOMINATED NODE", "QUEUE", "GROUP", "SCHEDULER"] if wide else []
+    head = ["NAMESPACE", "NAME", "STATUS", "AGE", "WAITING", "NODE", "DEVICES", *more, "REASON"]
     rows = []
     for pod in pods:
-        row = [pod.namespace, pod.name, pod.state, pod.node or NONE, shown_devices(pod.devices) or NONE]
+        row = [pod.namespace, pod.name, pod.status, _age_at(pod.created, now), _age_at(pod.waiting_since, now)]
+        row += [pod.node or NONE, shown_devices(pod.devices) or NONE]
         if wide:
-            row += [pod.queue or NONE, pod.group or NONE, pod.scheduler or NONE]
+            group = NONE if pod.group.startswith("pod/") else pod.group or NONE
+            row += [pod.nominated_node or NONE, pod.queue or NONE, group, pod.scheduler or NONE]
         rows.append([*row, (pod.reason or "; ".join(pod.problems)) + as_of(pod.reason_at, now)])
     return head, list(rows)
 
@@ -96,6 +98,10 @@ def age(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def _age_at(at: float | None, now: float) -> str:
+    return NONE if at is None else age(now - at) if at else "<unknown>"
 
 
 def as_of(at: float, now: float) -> str:

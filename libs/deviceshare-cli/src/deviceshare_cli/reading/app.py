@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from deviceshare_cli.exit_status import run_and_exit
+from deviceshare_cli.reading.filters import Filters, Status
 from deviceshare_cli.reading.kinds import JOBS, NODES, PODGROUPS, PODS, QUEUES, RESOURCES, Resource
 from deviceshare_cli.reading.opening import Source
 
@@ -79,10 +80,24 @@ def get(
     selector: Annotated[
         str, typer.Option("-l", "--selector", metavar="LABELS", help="Only with these labels: a=b,c!=d,e in (f,g),!h.")
     ] = "",
+    status: Annotated[
+        Status | None,
+        typer.Option(
+            help="Only pods with this status; waiting: all that wait, refused: those with an invalid request."
+        ),
+    ] = None,
+    queue: Annotated[str, typer.Option(metavar="NAME", help="Only pods of this queue.")] = "",
+    node: Annotated[str, typer.Option(metavar="NAME", help="Only pods, devices or claims of this node.")] = "",
+    field_selector: Annotated[
+        str,
+        typer.Option(metavar="FIELDS", help="Only with these fields: spec.nodeName=gpu-1,status.phase!=Running."),
+    ] = "",
     sort: Annotated[
         str,
         typer.Option(
-            "--sort-by", metavar="PATH", help="Order by a field: .node, .memory_used, .metadata.creationTimestamp."
+            "--sort-by",
+            metavar="PATH",
+            help="Order by a field: .waiting_since, .priority, .memory_used, .metadata.creationTimestamp.",
         ),
     ] = "",
     watch: Annotated[bool, typer.Option("-w", "--watch", help="Then print each change, until Ctrl-C.")] = False,
@@ -96,7 +111,8 @@ def get(
     from deviceshare_cli import getting
 
     where = None if every_namespace else namespace
-    options = getting.Options(where, every_namespace, selector, output, sort, watch, not no_headers)
+    filters = Filters(status, queue, node, field_selector)
+    options = getting.Options(where, every_namespace, selector, filters, output, sort, watch, not no_headers)
     run_and_exit(getting.get(Source(run, snapshot, server, token), arguments, options))
 
 
