@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.ports import LOOPBACK, free_port
+from deviceshare_cli.ports import LOOPBACK, free_port, metrics_port
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="allowed: only Linux can reserve a port")
@@ -21,3 +21,15 @@ def test_a_chosen_port_is_not_chosen_again_and_a_server_on_it_can_restart(monkey
                 free_port()
         with pytest.raises(CommandError, match="no free port found"):
             free_port()
+
+
+def test_the_page_gets_a_free_port_if_its_usual_one_is_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        used = server.getsockname()[1]
+        monkeypatch.setattr("deviceshare_cli.ports.METRICS_PORT", used)
+        assert metrics_port(None) not in (0, used)
+        with pytest.raises(CommandError, match=f"port {used} for the metrics is in use"):
+            metrics_port(used)
+    assert metrics_port(None) == used

@@ -16,7 +16,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run"
 
 
-def run(pid: int | None = None) -> runfile.Run:
+def run(pid: int | None = None, started_in: str = "") -> runfile.Run:
     return runfile.Run(
         pid=pid or os.getpid(),
         bus="nats://127.0.0.1:1",
@@ -24,6 +24,7 @@ def run(pid: int | None = None) -> runfile.Run:
         metrics="http://127.0.0.1:3",
         directory="/nowhere",
         schedulers=("volcano",),
+        started_in=started_in,
     )
 
 
@@ -53,6 +54,23 @@ def test_the_latest_system_is_found_until_it_ends(directory: Path) -> None:
     assert runfile.find() == first
     runfile.remove(first)
     assert list(directory.iterdir()) == []
+
+
+def test_of_several_systems_reads_prefer_the_one_of_this_directory_and_writes_refuse(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, latest = run(started_in=str(tmp_path)), run(os.getppid(), started_in="/elsewhere")
+    runfile.write(here)
+    assert runfile.find_to_change(None) == here
+    runfile.write(latest)
+    assert runfile.find() == latest
+    monkeypatch.chdir(tmp_path)
+    assert runfile.find() == here
+    with pytest.raises(
+        CommandError, match=rf"2 systems are running: .*--run PID: process {latest.pid}, process {here.pid}"
+    ):
+        runfile.find_to_change(None)
+    assert runfile.find_to_change(str(latest.pid)) == latest
 
 
 @pytest.mark.parametrize("removed", [False, True])

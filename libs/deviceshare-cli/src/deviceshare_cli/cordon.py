@@ -85,7 +85,7 @@ def parse_cards(names: Sequence[str]) -> list[tuple[str, str]]:
 @asynccontextmanager
 async def opened(target: Target) -> AsyncIterator[Cluster]:
     """Connect to the cluster. Raises CommandError, also for a request within that fails."""
-    run = None if target.live else runfile.find(target.run)
+    run = None if target.live else runfile.find_to_change(target.run)
     if run is not None and run.cluster:
         async with connected(run) as local:
             yield local

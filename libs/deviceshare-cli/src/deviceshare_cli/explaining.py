@@ -133,15 +133,15 @@ def _where(answer: api.PodExplanation, now: float) -> list[str]:
         return [*remembered, f"  {explanation.message}"] if explanation else remembered
     nominated = f", nominated on {pod.nominated_node}" if pod.nominated_node else ""
     lines = [f"  {pod.status} on {pod.node}" if pod.node else f"  {pod.status}{nominated}"]
-    if pod.created:
-        waiting = "" if pod.waiting_since is None else f", waiting for {age(now - pod.waiting_since)}"
-        lines.append(f"  created {_date(pod.created)} UTC{waiting}")
     if pod.reason:
         lines.append(f"  {pod.reason}{as_of(pod.reason_at, now)}")
     elif explanation is not None and not pod.node and explanation.message:
         lines.append(f"  {explanation.message}{as_of(explanation.at, now)}")
     elif explanation is None and not pod.node:
         lines.append("  No decision yet.")
+    if pod.created:
+        waiting = "" if pod.waiting_since is None else f", waiting for {age(now - pod.waiting_since)}"
+        lines.append(f"  created {_date(pod.created)} UTC{waiting}")
     return lines
 
 

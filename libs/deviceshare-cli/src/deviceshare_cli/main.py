@@ -89,8 +89,15 @@ def up(
         typer.Option("--json", help="Print the result as JSON at the end; all other output goes to stderr."),
     ] = False,
     metrics_port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Port of /metrics and the JSON API; 0: any free port.")
-    ] = 8080,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Port of the page, /metrics and the JSON API; 0: any free port. [default: 8080, or a free one]",
+            show_default=False,
+        ),
+    ] = None,
     scheduler_name: Annotated[
         list[str] | None,
         typer.Option(
@@ -147,7 +154,7 @@ def apply(filename: FileOption, run: RunOption = None) -> None:
     """Create the objects of manifests in the running local cluster, or update existing ones."""
     from deviceshare_cli import changing
 
-    run_and_exit(changing.apply(runfile.find(run), filename))
+    run_and_exit(changing.apply(runfile.find_to_change(run), filename))
 
 
 @app.command()
@@ -168,11 +175,11 @@ def create(
     if bool(arguments) == bool(filename):
         raise typer.BadParameter("give either -f FILE or job NAME --from cronjob/NAME")
     if filename:
-        run_and_exit(changing.create(runfile.find(run), filename))
+        run_and_exit(changing.create(runfile.find_to_change(run), filename))
     assert arguments is not None
     if len(arguments) != 2 or arguments[0] not in ("job", "job.batch") or origin is None:
         raise typer.BadParameter("expected job NAME --from cronjob/NAME")
-    run_and_exit(changing.create_job(runfile.find(run), arguments[1], origin, namespace))
+    run_and_exit(changing.create_job(runfile.find_to_change(run), arguments[1], origin, namespace))
 
 
 @app.command()
@@ -185,7 +192,7 @@ def scale(
     """Set the replicas of Deployments, ReplicaSets, StatefulSets or LeaderWorkerSets of the running local cluster."""
     from deviceshare_cli import changing
 
-    run_and_exit(changing.scale(runfile.find(run), arguments, replicas, namespace))
+    run_and_exit(changing.scale(runfile.find_to_change(run), arguments, replicas, namespace))
 
 
 @app.command()
@@ -206,10 +213,12 @@ def delete(
     if bool(arguments) == bool(filename):
         raise typer.BadParameter("give either KIND NAME or -f FILE")
     if arguments:
-        deleted = changing.delete_named(runfile.find(run), arguments, namespace, ignore_not_found=ignore_not_found)
+        deleted = changing.delete_named(
+            runfile.find_to_change(run), arguments, namespace, ignore_not_found=ignore_not_found
+        )
         run_and_exit(deleted)
     assert filename is not None
-    run_and_exit(changing.delete(runfile.find(run), filename, ignore_not_found=ignore_not_found))
+    run_and_exit(changing.delete(runfile.find_to_change(run), filename, ignore_not_found=ignore_not_found))
 
 
 _ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for all who look at the card.")]

@@ -8,6 +8,7 @@ from pathlib import Path
 from deviceshare_cli.errors import CommandError
 
 LOOPBACK = "127.0.0.1"
+METRICS_PORT = 8080
 _LOWEST = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -63,8 +64,13 @@ def _reserve(port: int) -> bool:
     return True
 
 
-def metrics_port(wanted: int) -> int:
-    """Return the port for the metrics, any free one for 0. Raises CommandError if it is in use."""
+def metrics_port(wanted: int | None) -> int:
+    """Return the port for the metrics, any free one for 0, the usual one if it is free for None.
+
+    Raises CommandError if the wanted one is in use.
+    """
+    if wanted is None:
+        return METRICS_PORT if is_free(METRICS_PORT) else free_port()
     if wanted == 0:
         return free_port()
     if not is_free(wanted):

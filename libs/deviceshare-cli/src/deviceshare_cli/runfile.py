@@ -33,6 +33,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Values of ``spec.schedulerName`` of the pods that the system places."""
     target: str = ""
     """Its cluster: ``local:DIR``, ``kube`` or ``kube:CONTEXT``."""
+    started_in: str = ""
+    """The working directory of its process."""
     token: str = ""
     """Opens ``metrics``: the secret of this run."""
     credentials: str = ""
@@ -96,8 +98,35 @@ def remove(run: Run) -> None:
 def find(chosen: str | None = None) -> Run:
     """Return the running system of a run file or process id, else the latest one of this user.
 
-    If several run and none is chosen, a line on stderr names the latest. Raises CommandError if there is none.
+    If several run and none is chosen, the latest that was started in this directory is preferred, and a line on stderr
+    names the one that is used. Raises CommandError if there is none.
     """
+    run = _find(chosen)
+    if chosen or not (others := _others(run)):
+        return run
+    here = str(Path.cwd())
+    found = next((each for each in (run, *others) if each.started_in == here), run)
+    why = "the latest one of this directory" if found.started_in == here else f"the latest of {len(others) + 1}"
+    named = ", ".join(each.title for each in (run, *others) if each is not found)
+    to_stderr(f"deviceshare: using {found.title}, {why}; --run PID selects another: {named}")
+    return found
+
+
+def find_to_change(chosen: str | None) -> Run:
+    """Return the running system that is chosen, else the only one. Raises CommandError if there is none, or several."""
+    run = _find(chosen)
+    if not chosen and (others := _others(run)):
+        named = ", ".join(each.title for each in (run, *others))
+        raise CommandError(f"{len(others) + 1} systems are running: select one by --run PID: {named}")
+    return run
+
+
+def _others(run: Run) -> list[Run]:
+    return [each for each in alive() if each.pid != run.pid]
+
+
+def _find(chosen: str | None) -> Run:
+    """Return the running system that is chosen, else the latest one."""
     path = run_directory() / (f"run-{chosen}.json" if chosen and chosen.isdecimal() else "run.json")
     if chosen and not chosen.isdecimal():
         path = Path(chosen)
@@ -115,11 +144,6 @@ def find(chosen: str | None = None) -> Run:
         ended = f" (process {run.pid} of {path} has ended)" if run else ""
         raise CommandError(
             f"no deviceshare is running here{ended}: start one with `deviceshare up --cluster local:DIR`"
-        )
-    if not chosen and (others := [each for each in alive() if each.pid != run.pid]):
-        named = ", ".join(each.title for each in others)
-        to_stderr(
-            f"deviceshare: using {run.title}, the latest of {len(others) + 1}; --run PID selects another: {named}"
         )
     return run
 

@@ -53,7 +53,7 @@ class Wanted:
     conf: Path | None = None
     """A ``volcano-scheduler.conf``."""
     schedulers: tuple[str, ...] = SCHEDULERS
-    metrics_port: int = 8080
+    metrics_port: int | None = None
     """0: any free port."""
     bus_servers: int = 1
     """The nats-servers of the bus; each holds all streams."""
@@ -162,6 +162,7 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
             directory=str(directory),
             schedulers=wanted.schedulers,
             target=wanted.cluster,
+            started_in=str(Path.cwd()),
             token=secret_file(directory).read_text(),
             credentials=str(directory / CREDENTIALS),
         )
