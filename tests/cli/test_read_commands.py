@@ -105,6 +105,7 @@ READ = [
     ("fit", "-f", POD, "--count", "100"),
     ("top",),
     ("top", "-o", "json"),
+    ("top", "owners", "--model", "a100"),
 ]
 
 

@@ -197,20 +197,32 @@ def fit(
 
 @app.command()
 def top(
+    what: Annotated[
+        Literal["models", "pods", "namespaces", "queues", "owners"],
+        typer.Argument(help="models: totals of card models and queues. Else who holds cards, most first."),
+    ] = "models",
+    model: Annotated[str, typer.Option(metavar="TEXT", help="Only card models with this text, such as A100.")] = "",
     output: Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How to print it.")] = "table",
     run: RunOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
     snapshot: SnapshotOption = None,
 ) -> None:
-    """Show what there is of each card model and queue, what is used, and how fragmented the rest is.
+    """Show what there is of each card model and queue, what is used, and how fragmented the rest is; or who uses it.
 
-    WHOLE FREE: cards without pods. LARGEST FREE: the largest share of one card. FRAGMENTED: how much of the free memory
-    is on cards in use. UNAVAILABLE: cards that are unhealthy or cordoned, or on nodes that take no pods.
+    WHOLE FREE: cards without pods; 8/4/2/1 ON A NODE: on how many nodes at least so many of them are. LARGEST FREE: the
+    largest share of one card. FRAGMENTED: how much of the free memory is on cards in use. UNAVAILABLE: cards that are
+    unhealthy or cordoned, or on nodes that take no pods. CARD-HOURS: what the shares have taken that are held now.
     """
-    from deviceshare_cli.whatif import top as module
+    source = Source(run, snapshot, server, token)
+    if what == "models":
+        from deviceshare_cli.whatif.top import run_top
 
-    run_and_exit(module.run_top(Source(run, snapshot, server, token), output))
+        run_and_exit(run_top(source, model, output))
+    else:
+        from deviceshare_cli.whatif.holders import run_holders
+
+        run_and_exit(run_holders(source, what, model, output))
 
 
 @app.command()

@@ -1,6 +1,6 @@
 """``deviceshare top``: what there is of each card model and queue, what is used, and how fragmented the rest is."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +12,9 @@ from deviceshare_metrics.api_dashboard import Queue
 from deviceshare_cli.output import NONE, indented_json, lines_text
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reports import table_lines
+
+NUMBERS = (8, 4, 2, 1)
+"""Cards of one pod, of which is shown on how many nodes they are free."""
 
 
 class ModelTotals(msgspec.Struct, kw_only=True):
@@ -33,6 +36,10 @@ class ModelTotals(msgspec.Struct, kw_only=True):
     cores_total: int = 0
     cores_used: int = 0
     whole_cards_free: int = 0
+    nodes_with_free: dict[int, int] = {}
+    """On how many nodes at least 8, 4, 2 and 1 cards are wholly free."""
+    most_free_on_a_node: int = 0
+    """The most cards that one pod could get whole."""
     largest_free_memory: int = 0
     largest_free_cores: int = 0
     free_memory: int = 0
@@ -50,11 +57,15 @@ class QueueResource(msgspec.Struct, kw_only=True):
     capability: int | None
 
 
-async def run_top(source: Source, output: str) -> int:
-    """Print the totals and return the exit status; ``output`` is ``table`` or ``json``."""
+async def run_top(source: Source, model: str, output: str) -> int:
+    """Print the totals of models with a text, and of queues; return the exit status.
+
+    ``output`` is ``table`` or ``json``.
+    """
     async with opened(source) as reader:
         devices, nodes = await reader.items(api.Device), await reader.items(api.Node)
         models, queues = totals(devices, nodes), queue_resources(await reader.items(Queue))
+    models = [each for each in models if model.lower() in each.model.lower()]
     if output == "json":
         print(indented_json({"models": models, "queues": queues}))
     else:
@@ -71,6 +82,7 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[Mod
     closed = {node.name for node in nodes if not node.ready or node.unschedulable}
     found: dict[tuple[str, str, bool], ModelTotals] = {}
     free: Counter[tuple[str, str, bool]] = Counter()
+    whole: defaultdict[tuple[str, str, bool], Counter[str]] = defaultdict(Counter)
     in_use: Counter[tuple[str, str, bool]] = Counter()
     for device in devices:
         key = (device.type or "unknown", device.mode, not device.memory_total)
@@ -85,6 +97,7 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[Mod
             continue
         free[key] += device.largest_free
         of_model.whole_cards_free += not device.slots_used
+        whole[key][device.node] += not device.slots_used
         in_use[key] += device.largest_free if device.slots_used else 0
         if device.memory_total:
             of_model.free_memory += device.largest_free
@@ -93,6 +106,9 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[Mod
         if device.largest_free:
             of_model.largest_free_cores = max(of_model.largest_free_cores, cores)
     for key, of_model in found.items():
+        on_nodes = whole[key].values()
+        of_model.nodes_with_free = {number: sum(free >= number for free in on_nodes) for number in NUMBERS}
+        of_model.most_free_on_a_node = max(on_nodes, default=0)
         of_model.fragmented = round(in_use[key] / free[key], 4) if free[key] else 0.0
     return [found[key] for key in sorted(found)]
 
@@ -120,7 +136,9 @@ def queue_resources(queues: Iterable[Queue]) -> list[QueueResource]:
 
 
 def _models(models: Iterable[ModelTotals]) -> list[str]:
-    head = ("MODEL", "MODE", "CARDS", "UNAVAILABLE", "MEMORY", "CORES", "WHOLE FREE", "LARGEST FREE", "FRAGMENTED")
+    of_nodes = f"{'/'.join(map(str, NUMBERS))} ON A NODE"
+    amounts = ("CARDS", "UNAVAILABLE", "MEMORY", "CORES", "WHOLE FREE", of_nodes, "LARGEST FREE", "FRAGMENTED")
+    head = ("MODEL", "MODE", *amounts)
     rows = []
     for each in models:
         row = [each.model, each.mode or NONE, str(each.cards), str(each.unavailable)]
@@ -129,7 +147,8 @@ def _models(models: Iterable[ModelTotals]) -> list[str]:
         parts = [f"{each.largest_free_memory}Mi"] if each.memory_total else []
         parts += [f"{each.largest_free_cores} cores"] if each.cores_total else []
         free = ", ".join(parts) or NONE
-        rows.append([*row, str(each.whole_cards_free), free, f"{each.fragmented:.0%}"])
+        of_nodes = "/".join(str(each.nodes_with_free[number]) for number in NUMBERS)
+        rows.append([*row, str(each.whole_cards_free), of_nodes, free, f"{each.fragmented:.0%}"])
     return table_lines((head, rows))
 
 

@@ -1,0 +1,110 @@
+"""``deviceshare top pods|namespaces|queues|owners``: who holds how much of which card model, and for how long."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+from deviceshare_cluster.interface import Object
+from deviceshare_metrics import api
+
+from deviceshare_cli.output import NONE, indented_json, lines_text
+from deviceshare_cli.reading.opening import Source, opened
+from deviceshare_cli.reports import table_lines
+
+Holders = Literal["pods", "namespaces", "queues", "owners"]
+_HOUR = 3600.0
+_TITLES: Mapping[Holders, str] = {"pods": "POD", "namespaces": "NAMESPACE", "queues": "QUEUE", "owners": "OWNER"}
+
+
+class Held(msgspec.Struct, kw_only=True):
+    """What a holder has of a card model now.
+
+    ``cards``: shares count by their part of the card's memory, or of its cores where it has no memory. ``memory`` in
+    MiB. ``card_hours``: what its present shares have taken since their pods were decided (created, where the ledger
+    does not know it), so those of ended pods do not count.
+    """
+
+    holder: str
+    model: str
+    pods: int = 0
+    cards: float = 0.0
+    memory: int = 0
+    card_hours: float = 0.0
+
+
+async def run_holders(source: Source, by: Holders, model: str, output: str) -> int:
+    """Print who holds what and return the exit status; ``output`` is ``table`` or ``json``."""
+    async with opened(source) as reader:
+        devices, pods = await reader.items(api.Device), await reader.items(api.Pod)
+        claims = await reader.items(api.Claim)
+        objects = await reader.objects("Pod") if by == "owners" else []
+        names = _names(by, {each["metadata"].get("uid", ""): each for each in objects})
+        found = held(pods, devices, claims, names, reader.now)
+    found = [each for each in found if model.lower() in each.model.lower()]
+    if output == "json":
+        print(indented_json({by: found}))
+        return 0
+    head = (_TITLES[by], "MODEL", *(() if by == "pods" else ("PODS",)), "CARDS", "MEMORY", "CARD-HOURS")
+    rows = []
+    for each in found:
+        number = [] if by == "pods" else [str(each.pods)]
+        memory, hours = f"{each.memory}Mi" if each.memory else NONE, f"{each.card_hours:.1f}"
+        rows.append([each.holder, each.model, *number, f"{each.cards:.2f}", memory, hours])
+    print(lines_text(table_lines((head, rows)) or ["No pod holds devices."]))
+    return 0
+
+
+def held(
+    pods: Iterable[api.Pod],
+    devices: Iterable[api.Device],
+    claims: Iterable[api.Claim],
+    name_of: Callable[[api.Pod], str],
+    now: float,
+) -> list[Held]:
+    """Return what each holder has of each model, most cards first; ``now`` in unix seconds."""
+    cards = {(each.node, each.id): each for each in devices}
+    plain = {(each.node, each.id.rpartition("-")[0]): each for each in devices if not each.memory_total}
+    decided = {each.uid: each.decided_at for each in claims if each.state not in ("refused", "withdrawn")}
+    found: dict[tuple[str, str], Held] = {}
+    for pod in pods:
+        models = set()
+        for device in pod.devices:
+            node = pod.node or ""
+            card = cards.get((node, device.id.partition("[")[0])) or plain.get((node, device.id))
+            model = (card.type if card is not None else "") or "unknown"
+            of_model = found.setdefault((name := name_of(pod), model), Held(holder=name, model=model))
+            part = _part(device, card)
+            of_model.pods += model not in models
+            of_model.cards += part
+            of_model.memory += device.memory
+            start = decided.get(pod.uid) or pod.created
+            of_model.card_hours += part * max(0.0, now - start) / _HOUR if start else 0.0
+            models.add(model)
+    return sorted(found.values(), key=lambda each: (-round(each.cards, 6), each.holder, each.model))
+
+
+def _part(device: api.PodDevice, card: api.Device | None) -> float:
+    """Return which part of its card a device is; 1 for a card that is not registered any more."""
+    if card is None or not (card.memory_total or card.cores_total):
+        return 1.0
+    if card.memory_total:
+        return device.memory / card.memory_total
+    return device.cores / card.cores_total
+
+
+def _names(by: Holders, objects: Mapping[str, Object]) -> Callable[[api.Pod], str]:
+    if by == "pods":
+        return lambda pod: f"{pod.namespace}/{pod.name}"
+    if by == "namespaces":
+        return lambda pod: pod.namespace
+    if by == "queues":
+        return lambda pod: pod.queue
+    return lambda pod: _owner(pod, objects.get(pod.uid))
+
+
+def _owner(pod: api.Pod, found: Object | None) -> str:
+    """Return the controller of a pod, the pod itself if it has none."""
+    owners: Sequence[Object] = (found["metadata"].get("ownerReferences") or ()) if found is not None else ()
+    owner = next((each for each in owners if each.get("controller")), owners[0] if owners else None)
+    kind, name = (owner.get("kind"), owner.get("name")) if owner is not None else ("Pod", pod.name)
+    return f"{pod.namespace}/{kind}/{name}"
