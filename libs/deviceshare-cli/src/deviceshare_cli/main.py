@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from deviceshare_cli import runfile
-from deviceshare_cli.added_commands import AddedCommands
 from deviceshare_cli.checking.app import app as checking_app
+from deviceshare_cli.command_groups import GroupedCommands
 from deviceshare_cli.credentials.app import app as credentials_app
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
@@ -27,7 +27,7 @@ from deviceshare_cli.reading.app import app as reading_app
 from deviceshare_cli.simulate.app import app as simulate_app
 
 app = typer.Typer(
-    cls=AddedCommands,
+    cls=GroupedCommands,
     help="Share GPUs and NPUs among pods: run the scheduler on this machine, change its cluster, explain decisions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
