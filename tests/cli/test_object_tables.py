@@ -39,16 +39,17 @@ def test_the_wide_table_has_queue_and_minimum_resources():
 
 def test_a_queue_shows_its_groups_by_phase():
     queue = {"metadata": {"name": "q"}, "spec": {"weight": 3, "capability": {"cpu": "2"}}}
-    assert queues_table([queue | {"status": {"state": "Open", "inqueue": 2}}], False)[1] == [
-        ["q", "3", "Open", "0", "2", "0", "0", "0", "cpu: 2"]
+    assert queues_table([queue | {"status": {"state": "Open", "inqueue": 2}}], {}, False)[1] == [
+        ["q", "3", "Open", "0", "2", "0", "0", "0", "0", "0", "cpu: 2"]
     ]
-    assert queues_table([{"metadata": {"name": "q"}}], False)[1][0][1:3] == ["1", "<none>"]
+    (row,) = queues_table([{"metadata": {"name": "q"}}], {"q": {"Pending": 2, "Gated": 1, "Bound": 4}}, False)[1]
+    assert (row[1:3], row[-3:]) == (["1", "<none>"], ["3", "4", "<none>"])
 
 
 def test_the_wide_table_shows_which_namespaces_may_use_a_queue():
     served = {"deviceshare.io/namespaces": "b,a", "deviceshare.io/namespace-selector": "team=x"}
     queues = [{"metadata": {"name": "q", "annotations": served}}, {"metadata": {"name": "r"}}]
-    assert [row[-1] for row in queues_table(queues, True)[1]] == ["a, b and those labelled team=x", "all"]
+    assert [row[-1] for row in queues_table(queues, {}, True)[1]] == ["a, b and those labelled team=x", "all"]
 
 
 def test_a_budget_shows_its_limit_and_how_many_pods_may_go():

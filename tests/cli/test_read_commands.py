@@ -113,12 +113,12 @@ READ = [
 def test_a_snapshot_gives_the_answers_of_the_system(system: System, arguments: tuple[str, ...]) -> None:
     def answer(*more: str) -> tuple[int, str, str]:
         done = system.command(*arguments, *more)
-        # Ages, the width of their columns, the time of the decision, and random uids differ. A reason says from some
-        # seconds on how old it is: in one of the two answers perhaps not yet.
+        # Ages and card-hours, the width of their columns, the time of the decision, and random uids differ. A reason
+        # says from some seconds on how old it is: in one of the two answers perhaps not yet.
         ages = (
             r" ?\(as of [^)]* ago\)|\n *the numbers of nodes and cards are those of this decision.*|\b(\d+[smhd])+\b *"
         )
-        varying = rf"{ages}|Decided in [\d.]+ ms|\"decision_seconds\": .*"
+        varying = rf"{ages}| +\d+\.\d(?=\n|$)|Decided in [\d.]+ ms|\"decision_seconds\": .*"
         return done.returncode, re.sub(r" {2,}", "  ", re.sub(varying, "", done.stdout)), done.stderr
 
     live = answer()
@@ -397,11 +397,16 @@ def test_what_fits_is_what_is_placed(system: System) -> None:
 def test_a_command_names_its_target_if_several_systems_run(system: System) -> None:
     run = json.loads((system.directory / "run" / "run.json").read_text())
     other = system.directory / "run" / f"run-{os.getpid()}.json"
-    other.write_text(json.dumps(run | {"pid": os.getpid(), "target": "local:elsewhere"}))
+    other.write_text(json.dumps(run | {"pid": os.getpid(), "target": "local:elsewhere", "started_in": "/elsewhere"}))
     try:
         done = system.command("get", "nodes")
         assert done.returncode == 0
-        assert f"using process {run['pid']} (local:{EXAMPLES}), the latest of 2; --run PID selects" in done.stderr
+        assert (
+            f"using process {run['pid']} (local:{EXAMPLES}), the latest one of this directory; --run PID" in done.stderr
+        )
+        refused = system.command("delete", "pod", "absent")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr.startswith("deviceshare: 2 systems are running: select one by --run PID: process ")
         chosen = system.command("get", "nodes", "--run", str(run["pid"]))
         assert (chosen.returncode, chosen.stderr) == (0, "")
     finally:

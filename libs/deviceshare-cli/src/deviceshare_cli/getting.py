@@ -10,6 +10,7 @@ import msgspec
 from deviceshare.model import visible
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
+from deviceshare_metrics.api_dashboard import Queue
 
 from deviceshare_cli import object_tables, tables, volume_tables
 from deviceshare_cli.errors import CommandError
@@ -205,14 +206,15 @@ async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Lis
     if resource is EVENTS:
         objects.sort(key=lambda each: object_tables.last_seen(each) or "")
     of_objects = [(each["metadata"].get("namespace", ""), each["metadata"]["name"], ()) for each in objects]
+    if resource is QUEUES:
+        of_queues = {each.name: each.pods for each in await reader.items(Queue)}
+        return _listing(object_tables.queues_table(objects, of_queues, wide), of_objects, objects)
     return _listing(_object_table(resource, objects, reader.now, wide=wide), of_objects, objects)
 
 
 def _object_table(resource: Resource, objects: Sequence[Object], now: float, *, wide: bool) -> Table:
     if resource is PODGROUPS:
         return object_tables.podgroups_table(objects, wide, now)
-    if resource is QUEUES:
-        return object_tables.queues_table(objects, wide)
     if resource is JOBS:
         return object_tables.jobs_table(objects, now)
     if resource is BUDGETS:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from deviceshare_cluster.interface import Object
+from deviceshare_metrics import api
 
 from deviceshare_cli.output import NONE, Table
 from deviceshare_cli.tables import age, as_of
@@ -32,16 +33,22 @@ def podgroups_table(groups: Sequence[Object], wide: bool, now: float) -> Table:
     return head, rows
 
 
-def queues_table(queues: Sequence[Object], wide: bool) -> Table:
-    """Return the table of Queues: state and number of PodGroups in each phase; which namespaces may use them."""
-    head = ["NAME", "WEIGHT", "STATE", *(phase.upper() for phase in _PHASES), "CAPABILITY"]
-    head += ["NAMESPACES"] if wide else []
+def queues_table(queues: Sequence[Object], pods: Mapping[str, Mapping[api.PodState, int]], wide: bool) -> Table:
+    """Return the table of Queues: state and number of PodGroups in each phase; which namespaces may use them.
+
+    ``pods``: the number of pods of each queue by their state.
+    """
+    head = ["NAME", "WEIGHT", "STATE", *(f"{phase.upper()} GROUPS" for phase in _PHASES)]
+    head += ["WAITING PODS", "BOUND PODS", "CAPABILITY", *(["NAMESPACES"] if wide else [])]
     rows = []
     for queue in queues:
         spec, status = queue.get("spec") or {}, queue.get("status") or {}
         counts = [str(status.get(phase) or 0) for phase in _PHASES]
-        row = [queue["metadata"]["name"], str(spec.get("weight", 1)), status.get("state") or NONE]
-        row += [*counts, amounts(spec.get("capability"))]
+        name = queue["metadata"]["name"]
+        row = [name, str(spec.get("weight", 1)), status.get("state") or NONE]
+        of_queue = pods.get(name, {})
+        row += [*counts, str(sum(of_queue.get(state, 0) for state in api.WAITING)), str(of_queue.get("Bound", 0))]
+        row += [amounts(spec.get("capability"))]
         rows.append([*row, namespaces_of(queue) or "all"] if wide else row)
     return head, rows
 
