@@ -45,6 +45,13 @@ def until(true: Callable[[], bool], what: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
+async def overwrite_cards(directory: Path, pod: str) -> None:
+    """Make the annotation of a pod name another card."""
+    run = json.loads((directory / "run" / "run.json").read_text())
+    async with LocalCluster(run["cluster"], name="test") as cluster:
+        await cluster.annotate("Pod", "default", pod, {"volcano.sh/vgpu-ids-new": "elsewhere,NVIDIA,6000,0:;"})
+
+
 def test_the_pods_of_a_drained_card_are_placed_elsewhere(tmp_path: Path) -> None:
     system = UpSystem(tmp_path)
     (tmp_path / "manifests").mkdir()
@@ -70,6 +77,9 @@ def test_the_pods_of_a_drained_card_are_placed_elsewhere(tmp_path: Path) -> None
         (other,) = before.keys() - {name}
         (third,) = {"a-0", "b-0", "c-0"} - set(before.values())
         until(lambda: set(cards(system).values()) == {before[other], third}, lambda: cards(system))
+        asyncio.run(overwrite_cards(tmp_path, other))
+        asked = system.command("drain", "card", f"{before[other].partition('-')[0]}/0", "--dry-run")
+        assert f"evicting pod default/{other} (dry run)" in asked.stdout.splitlines(), "the system knows its card"
         wrong = system.command("drain", "card", where, "--timeout", "soon")
         assert wrong.returncode == 2
         wrong_usage = " ".join(wrong.stderr.replace("│", "").split())

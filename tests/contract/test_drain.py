@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from deviceshare.model import Backoff
+from deviceshare.model import Backoff, PodUid
 from deviceshare.objects import decode_node
 from deviceshare_cli import cordon, drain
 from deviceshare_cli.drain import Options, drain_cards
@@ -86,9 +86,9 @@ async def cordoned(cluster: Any) -> list[str]:
     return [each.id for each in node.cordons]
 
 
-async def run(cluster: Any, *cards: str, **options: Any) -> int:
+async def run(cluster: Any, *cards: str, held: drain.ReadHeld | None = None, **options: Any) -> int:
     async with asyncio.timeout(60):
-        return await drain_cards(cluster, cordon.parse_cards(cards), CORDONING, Options(**options))
+        return await drain_cards(cluster, cordon.parse_cards(cards), CORDONING, Options(**options), held)
 
 
 async def run_until(
@@ -139,6 +139,54 @@ async def test_all_pods_with_a_share_of_the_card_go_and_no_others(
     assert lines[:3] == ["gpu-1/GPU-0 cordoned", "evicting pod default/a", "evicting pod default/both"]
     assert sorted(lines[3:5]) == ["pod default/a evicted", "pod default/both evicted"]
     assert lines[5:] == ["gpu-1/GPU-0 drained: 2 pods evicted"]
+
+
+HIDING = {
+    "an annotation that cannot be read": {"deviceshare.io/vgpu-init-ids": "GPU-0,NVIDIA,garbage:"},
+    "more devices than are read": {"volcano.sh/vgpu-ids-new": "GPU-1,NVIDIA,1,1:" * 1100 + "GPU-0,NVIDIA,1000,10:;"},
+    "other annotations with too many devices": {"volcano.sh/gpu-index": ",".join(map(str, range(1100)))},
+    "a part that the signature does not cover": {
+        "deviceshare.io/signature": "0:volcano.sh/vgpu-ids-new",
+        "deviceshare.io/vgpu-init-ids": "GPU-1,NVIDIA,garbage:",
+    },
+}
+
+
+@pytest.mark.parametrize("annotations", HIDING.values(), ids=list(HIDING))
+async def test_a_pod_does_not_hide_by_further_annotations(cluster: Any, annotations: dict[str, str]) -> None:
+    hiding = pod("hiding", "GPU-0")
+    hiding["metadata"]["annotations"] |= annotations
+    await cluster.create(hiding)
+    await run(cluster, "gpu-1/GPU-0")
+    assert await names(cluster) == []
+
+
+async def test_a_pod_with_other_annotations_goes_if_the_running_system_knows_its_card(cluster: Any) -> None:
+    for name in ("overwritten", "other"):
+        await cluster.create(pod(name, "GPU-1"))
+    uid = (await cluster.get("Pod", "default", "overwritten"))["metadata"]["uid"]
+
+    async def held() -> drain.Held:
+        return {uid: frozenset({("gpu-1", "GPU-0")}), PodUid("an older one"): frozenset({("gpu-1", "GPU-0")})}
+
+    assert await run(cluster, "gpu-1/GPU-0", held=held) == 0
+    assert await names(cluster) == ["other"]
+
+
+async def test_a_running_system_that_does_not_answer_leaves_a_doubt(
+    cluster: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await cluster.create(pod("a", "GPU-0"))
+
+    async def held() -> drain.Held:
+        raise CommandError("the metrics service does not answer")
+
+    assert await run(cluster, "gpu-1/GPU-0", held=held) == 1
+    assert await names(cluster) == []
+    assert capsys.readouterr().err.splitlines() == [
+        "error: pods whose annotations were changed may be missed: the metrics service does not answer",
+        "error: gpu-1/GPU-0 not drained: 1 pod evicted",
+    ]
 
 
 async def test_pods_with_instances_of_a_mig_card_go(cluster: Any) -> None:

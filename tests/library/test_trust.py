@@ -11,7 +11,7 @@ from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 from deviceshare.model import Card, Claim, read_keys, sign
 from deviceshare.model.signatures import SIGNATURE
-from deviceshare.objects import decode_pod
+from deviceshare.objects import decode_pod, held_by_any_reading
 from support.builders import (
     CORES,
     MEMORY,
@@ -203,3 +203,15 @@ def test_a_template_is_the_one_that_is_requested():
     assert (device.memory, device.detail) == (small.memory, f"{chip.word}/{small.name}")
     assert problem.value.startswith("A ")
     assert PERCENTAGE not in str(problem)
+
+
+def test_without_the_keys_the_devices_of_any_reading_may_be_held():
+    signed = sign([KEY], "u", "n1", ids([("GPU-0", 3000, 0)]))
+    annotations = ids([("GPU-0", 3000, 0)]) | signed
+    bad = {vgpu_wire.INIT_IDS: "GPU-9,NVIDIA,garbage:", gpu_share_wire.INDEX: "3"}
+    grants, problems = held_by_any_reading(annotations | bad, ask(container(**{SHARE: 1})), "ns/p")
+    assert {device.id for grant in grants for device in grant.devices} == {"GPU-0", "3"}
+    assert [problem.field for problem in problems] == [f"metadata.annotations[{vgpu_wire.INIT_IDS}]"]
+    beyond = ids([("GPU-1", 1, 0)] * 1100 + [("GPU-0", 3000, 0)])
+    grants, _ = held_by_any_reading(beyond, asks_vgpu(1, 3000, 0), "ns/p")
+    assert {device.id for grant in grants for device in grant.devices} == {"GPU-0", "GPU-1"}

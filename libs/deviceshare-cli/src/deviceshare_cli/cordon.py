@@ -65,7 +65,7 @@ async def change(target: Target, names: Sequence[str], wanted: Change) -> int:
     """Change the cordons of cards, given as NODE/ID or NODE/INDEX, and return the exit status. Raises CommandError."""
     cards = parse_cards(names)
     load_families()
-    async with opened(target) as cluster:
+    async with opened(target, system_of(target)) as cluster:
         for node, card in cards:
             print(await change_card(cluster, node, card, wanted))
     return 0
@@ -82,10 +82,20 @@ def parse_cards(names: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
+def system_of(target: Target) -> runfile.Run | None:
+    """Return the running system whose cluster is the target, None for the cluster of a kubeconfig.
+
+    Raises CommandError.
+    """
+    return None if target.live else runfile.find_to_change(target.run)
+
+
 @asynccontextmanager
-async def opened(target: Target) -> AsyncIterator[Cluster]:
-    """Connect to the cluster. Raises CommandError, also for a request within that fails."""
-    run = None if target.live else runfile.find_to_change(target.run)
+async def opened(target: Target, run: runfile.Run | None) -> AsyncIterator[Cluster]:
+    """Connect to the cluster; ``run``: that of :func:`system_of`.
+
+    Raises CommandError, also for a request within that fails.
+    """
     if run is not None and run.cluster:
         async with connected(run) as local:
             yield local

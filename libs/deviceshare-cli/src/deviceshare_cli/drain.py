@@ -1,26 +1,39 @@
 """``deviceshare drain card``: cordon cards and evict their pods, as ``kubectl drain`` does with a node.
 
-The pods are read from the API server alone: those bound to the node whose annotations name the card. Source of the
-rules which pods are evicted: Kubernetes staging/src/k8s.io/kubectl/pkg/drain (filters.go, drain.go). Differences: a pod
-of a DaemonSet that does not exist counts as one of it; the pause after a refusal grows; pods are read again at the end,
-since some may have been bound while the card was being cordoned.
+The pods are those that :mod:`.card_holders` finds. Source of the rules which pods are evicted: Kubernetes
+staging/src/k8s.io/kubectl/pkg/drain (filters.go, drain.go). Differences: a pod of a DaemonSet that does not exist
+counts as one of it; the pause after a refusal grows; pods are read again at the end, since some may have been bound
+while the card was being cordoned.
 """
 
 import asyncio
 from asyncio import timeout as time_limit
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
 import msgspec
 from deviceshare.model import Backoff, InputError, PodFact, PodUid
-from deviceshare.objects import decode_disruption_budget, decode_pod
+from deviceshare.objects import decode_disruption_budget
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import Cluster, ClusterError, EvictState, Object
 
-from deviceshare_cli.cordon import Change, Target, cards_of, change_card, identify, node_of, opened, parse_cards
+from deviceshare_cli.card_holders import CardName, Held, PodOnCard, held_in_system, pods_on_cards
+from deviceshare_cli.cordon import (
+    Change,
+    Target,
+    cards_of,
+    change_card,
+    identify,
+    node_of,
+    opened,
+    parse_cards,
+    system_of,
+)
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.reading.installed import installed_run
 from deviceshare_cli.simulate.restartable import (
     DAEMON_SET,
     NO_CONTROLLER,
@@ -40,8 +53,8 @@ MAX_RETRIES = 5
 """How often in a row pods are read again if they cannot be read."""
 STILL_THERE = "terminating"
 
-CardName = tuple[str, str]
-"""Node and id."""
+ReadHeld = Callable[[], Awaitable[Held]]
+"""Asks a running system which cards pods have. Raises CommandError."""
 
 
 class Options(NamedTuple):
@@ -55,31 +68,36 @@ class Options(NamedTuple):
     dry_run: bool = False
 
 
-class PodOnCard(NamedTuple):
-    """A pod that has a share of one of the cards."""
-
-    fact: PodFact
-    obj: Object
-
-
-async def drain(target: Target, names: Sequence[str], cordoning: Change, options: Options) -> int:
+async def drain(
+    target: Target, names: Sequence[str], cordoning: Change, options: Options, server: str | None, token: str | None
+) -> int:
     """Cordon cards, given as NODE/ID or NODE/INDEX, and evict their pods; return the exit status.
 
-    Raises CommandError.
+    ``server``, ``token``: the metrics service of the system that runs in a live cluster. Raises CommandError.
     """
     cards = parse_cards(names)
     load_families()
-    async with opened(target) as cluster:
-        return await drain_cards(cluster, cards, cordoning, options)
+    run = system_of(target)
+    async with opened(target, run) as cluster:
+        if run is None and server is not None:
+            run = await installed_run(server, token or "")
+        read_held = partial(held_in_system, run.endpoint) if run is not None else None
+        return await drain_cards(cluster, cards, cordoning, options, read_held)
 
 
-async def drain_cards(cluster: Cluster, cards: Sequence[CardName], cordoning: Change, options: Options) -> int:
-    """See :func:`drain`. Raises CommandError, ClusterError."""
+async def drain_cards(
+    cluster: Cluster,
+    cards: Sequence[CardName],
+    cordoning: Change,
+    options: Options,
+    read_held: ReadHeld | None = None,
+) -> int:
+    """See :func:`drain`; ``read_held``: None without a running system. Raises CommandError, ClusterError."""
     found = list(dict.fromkeys([(node, await _card(cluster, node, card, cordoning)) for node, card in cards]))
     for node, card in found:
         dry = f"{node}/{card} cordoned (dry run)"
         _show(dry if options.dry_run else await change_card(cluster, node, card, cordoning))
-    draining = _Drain(cluster, options)
+    draining = _Drain(cluster, options, read_held)
     try:
         async with time_limit(options.timeout or None) as limit:
             await draining.of_cards(found)
@@ -90,7 +108,11 @@ async def drain_cards(cluster: Cluster, cards: Sequence[CardName], cordoning: Ch
             raise
         draining.failures.append(f"the timeout of {options.timeout:g} s is over")
     titles = ", ".join(f"{node}/{card}" for node, card in found)
-    failures = [*draining.failures, *(f"pod {ref} is still there: {why}" for ref, why in draining.pending.items())]
+    failures = [
+        *draining.failures,
+        *draining.doubts,
+        *(f"pod {ref} is still there: {why}" for ref, why in draining.pending.items()),
+    ]
     for line in failures:
         to_stderr(f"error: {line}")
     done = f"{len(draining.evicted)} pod{'' if len(draining.evicted) == 1 else 's'} evicted"
@@ -115,12 +137,14 @@ async def _card(cluster: Cluster, node: str, card: str, cordoning: Change) -> st
 class _Drain:
     """What is done with the pods of some cards."""
 
-    def __init__(self, cluster: Cluster, options: Options) -> None:
-        self._cluster, self._options = cluster, options
+    def __init__(self, cluster: Cluster, options: Options, read_held: ReadHeld | None) -> None:
+        self._cluster, self._options, self._read_held = cluster, options, read_held
         self.evicted: set[PodUid] = set()
         self.ignored: set[PodUid] = set()
         self.failures: list[str] = []
         """Why pods were not evicted."""
+        self.doubts: list[str] = []
+        """Why other pods may have the cards, as of the last look: no reason to leave the known ones."""
         self.pending: dict[str, str] = {}
         """The pods that are not gone yet, and why, by namespace and name."""
 
@@ -147,16 +171,15 @@ class _Drain:
 
     async def _pods(self, cards: Sequence[CardName]) -> list[PodOnCard]:
         """Return the pods that have a share of one of the cards, in the order of their names."""
-        found = []
-        nodes = {node for node, _ in cards}
-        for obj in await self._all_pods():
-            if (obj.get("spec") or {}).get("nodeName") not in nodes:
-                continue
-            fact = decode_pod(msgspec.json.encode(obj))
-            devices = (device.id for grant in fact.held for device in grant.devices)
-            if not fact.ended and any((fact.node, device) in cards for device in devices):
-                found.append(PodOnCard(fact, obj))
-        return sorted(found, key=lambda each: each.fact.ref)
+        objects = await self._all_pods()
+        held: Held = {}
+        self.doubts = []
+        if self._read_held is not None:
+            try:
+                held = await self._read_held()
+            except CommandError as error:
+                self.doubts.append(f"pods whose annotations were changed may be missed: {error}")
+        return pods_on_cards(objects, cards, held)
 
     async def _all_pods(self) -> list[Object]:
         tries = 0

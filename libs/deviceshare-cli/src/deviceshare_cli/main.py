@@ -22,7 +22,7 @@ from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.numbers import finite
 from deviceshare_cli.output import VisibleStream
 from deviceshare_cli.pods import SCHEDULERS
-from deviceshare_cli.reading.app import NamespaceOption, RunOption
+from deviceshare_cli.reading.app import NamespaceOption, RunOption, ServerOption, TokenOption
 from deviceshare_cli.reading.app import app as reading_app
 from deviceshare_cli.simulate.app import app as simulate_app
 
@@ -291,6 +291,8 @@ def drain(
     kubeconfig: _KubeconfigOption = "",
     context: _ContextOption = "",
     run: RunOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
 ) -> None:
     """Cordon cards and evict all pods that have a share of them, as `kubectl drain` does with a node.
 
@@ -313,7 +315,7 @@ def drain(
     )
     target = module.Target(run, live or bool(kubeconfig or context), kubeconfig, context)
     change = module.cordoning(by or getpass.getuser(), reason, time.time())
-    run_and_exit(draining.drain(target, _cards_of(arguments), change, options))
+    run_and_exit(draining.drain(target, _cards_of(arguments), change, options, server, token))
 
 
 @app.command()

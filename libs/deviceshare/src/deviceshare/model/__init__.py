@@ -134,6 +134,7 @@ from deviceshare.model.signatures import (
     read_keys,
     sign,
     sign_admission,
+    signature_covers,
     signed,
 )
 from deviceshare.model.storage_facts import (
@@ -279,6 +280,7 @@ __all__ = [
     "shown",
     "sign",
     "sign_admission",
+    "signature_covers",
     "signed",
     "to_amount",
     "trace_id",

@@ -35,13 +35,18 @@ def sign(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str, s
     return {SIGNATURE: f"{digest}:{','.join(names)}"}
 
 
+def signature_covers(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the annotations that the signature says it covers, whether it is valid or not."""
+    _, _, covered = annotations.get(SIGNATURE, "").partition(":")
+    return tuple(covered.split(","))
+
+
 def signed(keys: Sequence[bytes], uid: str, node: str, annotations: Mapping[str, str]) -> dict[str, str] | None:
     """Return the annotations that a valid signature by any of the keys covers.
 
     None: no signature, or not valid for this pod, node and values.
     """
-    digest, _, covered = annotations.get(SIGNATURE, "").partition(":")
-    names = covered.split(",")
+    digest, names = annotations.get(SIGNATURE, "").partition(":")[0], signature_covers(annotations)
     if not digest.isascii() or any(name not in annotations for name in names):
         return None
     values = [(name, annotations[name]) for name in names]

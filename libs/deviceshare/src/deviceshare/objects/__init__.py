@@ -5,6 +5,7 @@
 
 from deviceshare.objects.device_info import decode_device_info, describes_devices
 from deviceshare.objects.disruption_budget import decode_disruption_budget
+from deviceshare.objects.held import held_by_any_reading
 from deviceshare.objects.kinds import DECODERS, KINDS, STORAGE_KINDS, Kind, decode_namespace, decode_priority_class
 from deviceshare.objects.lenient import decode_view, repair
 from deviceshare.objects.node import decode_node
@@ -46,6 +47,7 @@ __all__ = [
     "decode_volume_claim",
     "decode_volume_limits",
     "describes_devices",
+    "held_by_any_reading",
     "repair",
     "requests_devices",
 ]

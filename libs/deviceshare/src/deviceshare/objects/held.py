@@ -6,7 +6,15 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from deviceshare.families import FAMILIES, Family, HeldInPart
-from deviceshare.model import ContainerGrant, FormatError, PodRequest, Problem, signed, with_made
+from deviceshare.model import (
+    ContainerGrant,
+    FormatError,
+    PodRequest,
+    Problem,
+    signature_covers,
+    signed,
+    with_made,
+)
 
 Held = tuple[ContainerGrant, ...]
 
@@ -39,6 +47,26 @@ def read_held(
     if _families_reading([name for name in annotations if name not in trusted]):
         held = with_made(held, _decode(annotations, request, ref, []))
     return held, True
+
+
+def held_by_any_reading(
+    annotations: Mapping[str, str], request: PodRequest, ref: str
+) -> tuple[Held, tuple[Problem, ...]]:
+    """Return what a bound pod may hold, for readers without the keys: more than :func:`read_held`, never less.
+
+    The owner of a pod can write annotations beside those of its binding, to make these unreadable or to hide devices
+    behind many others. Therefore all grants count of every reading: all annotations together, those that the signature
+    covers, whether it is valid or not, and each annotation alone. The problems are those of all readings.
+    """
+    covered = signature_covers(annotations)
+    readings = [
+        annotations,
+        {**dict(request.annotations), **{name: annotations[name] for name in covered if name in annotations}},
+        *({name: value} for name, value in annotations.items()),
+    ]
+    problems: list[Problem] = []
+    held = [grant for reading in readings for grant in _decode(reading, request, ref, problems)]
+    return tuple(held), tuple(problems)
 
 
 def _decode(annotations: Mapping[str, str], request: PodRequest, ref: str, problems: list[Problem]) -> Held:
