@@ -189,6 +189,50 @@ async def test_a_running_system_that_does_not_answer_leaves_a_doubt(
     ]
 
 
+def unread(name: str, cards: str = "") -> dict[str, Any]:
+    """Return a pod whose annotation names these cards; '': without it."""
+    made = pod(name, "GPU-0")
+    made["metadata"]["annotations"] = {"volcano.sh/vgpu-ids-new": cards} if cards else {}
+    return made
+
+
+async def test_pods_whose_cards_cannot_be_read_are_named_and_stay(
+    cluster: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_devices = unread("without-devices", "GPU-0,NVIDIA,garbage:")
+    without_devices["spec"]["containers"][0]["resources"] = {}
+    for each in (
+        pod("a", "GPU-0"),
+        unread("malformed", "GPU-0,NVIDIA,garbage:"),
+        unread("missing"),
+        without_devices,
+        pod("other", "GPU-1"),
+        {**unread("ended"), "status": {"phase": "Failed"}},
+    ):
+        await cluster.create(each)
+    assert await run(cluster, "gpu-1/GPU-0") == 1
+    assert await names(cluster) == ["ended", "malformed", "missing", "other", "without-devices"]
+    assert capsys.readouterr().err.splitlines() == [
+        "Warning: pod default/malformed may have a share, since its cards cannot be read: Pod default/malformed: "
+        "metadata.annotations[volcano.sh/vgpu-ids-new]: 'GPU-0,NVIDIA,garbage' is not valid: expected "
+        "UUID,NVIDIA,memory,cores: for each device, containers separated by ;",
+        "Warning: pod default/missing may have a share, since its cards cannot be read: "
+        "it requests devices, and its annotations name none",
+        "error: gpu-1/GPU-0 not drained: 1 pod evicted, 2 may have it",
+    ]
+
+
+async def test_the_cards_that_a_running_system_knows_need_not_be_read(cluster: Any) -> None:
+    await cluster.create(unread("missing"))
+    uid = (await cluster.get("Pod", "default", "missing"))["metadata"]["uid"]
+
+    async def held() -> drain.Held:
+        return {uid: frozenset({("gpu-1", "GPU-1")})}
+
+    assert await run(cluster, "gpu-1/GPU-0", held=held) == 0
+    assert await names(cluster) == ["missing"]
+
+
 async def test_pods_with_instances_of_a_mig_card_go(cluster: Any) -> None:
     await cluster.create(pod("instance", "GPU-M[0-0]"))
     await cluster.create(pod("a", "GPU-0"))

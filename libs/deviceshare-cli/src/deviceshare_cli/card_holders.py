@@ -4,12 +4,14 @@ The keys of the signatures are not at hand, and the owner of a pod can change it
 running system charges a pod for as long as it lives with the devices with which it was bound.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import PodFact, PodUid
-from deviceshare.objects import decode_pod, held_by_any_reading
+from deviceshare.conf import default_conf
+from deviceshare.families import Demands
+from deviceshare.model import PodFact, PodUid, Problem
+from deviceshare.objects import decode_pod, held_by_any_reading, requests_devices
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 
@@ -18,6 +20,7 @@ from deviceshare_cli.json_api import fetch
 
 CardName = tuple[str, str]
 """Node and id."""
+_CONTAINERS = ("spec.containers", "spec.initContainers")
 Held = Mapping[PodUid, frozenset[CardName]]
 """The cards of which pods have a share, MIG instances and templates included."""
 
@@ -39,24 +42,51 @@ async def held_in_system(endpoint: Endpoint) -> Held:
     }
 
 
-def pods_on_cards(objects: Iterable[Object], cards: Collection[CardName], held: Held) -> list[PodOnCard]:
-    """Return the pods that have a share of one of the cards, in the order of their names.
+class CardHolders(NamedTuple):
+    """The pods that have a share of one of the cards, in the order of their names.
+
+    ``unread``: other pods that may have one, since their cards cannot be read, and why, by namespace and name.
+    """
+
+    pods: list[PodOnCard]
+    unread: dict[str, str]
+
+
+def card_holders(objects: Iterable[Object], cards: Collection[CardName], held: Held) -> CardHolders:
+    """Return the pods that have, or may have, a share of one of the cards.
 
     ``objects``: all pods; ``held``: what a running system knows of them.
     """
-    found = []
+    found = CardHolders([], {})
     nodes = {node for node, _ in cards}
-    for obj in objects:
+    demands = Demands(default_conf())
+    for obj in sorted(objects, key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"])):
         if (obj.get("spec") or {}).get("nodeName") not in nodes:
             continue
         fact = decode_pod(msgspec.json.encode(obj))
         if fact.ended:
             continue
-        grants, _ = held_by_any_reading(_annotations(obj), fact.ask, fact.ref)
+        known = held.get(fact.uid, frozenset())
+        grants, problems = held_by_any_reading(_annotations(obj), fact.ask, fact.ref)
         named = {(fact.node, device.id) for grant in grants for device in grant.devices}
-        if not named.isdisjoint(cards) or not held.get(fact.uid, frozenset()).isdisjoint(cards):
-            found.append(PodOnCard(fact, obj))
-    return sorted(found, key=lambda each: each.fact.ref)
+        if not (named | known).isdisjoint(cards):
+            found.pods.append(PodOnCard(fact, obj))
+        elif not known and (why := _unread(fact, problems, demands, named=bool(named))):
+            found.unread[fact.ref] = why
+    return found
+
+
+def _unread(fact: PodFact, problems: Sequence[Problem], demands: Demands, *, named: bool) -> str:
+    """Return why the cards of a pod cannot be read, '' if they can be, or it requests none.
+
+    ``problems``: those of its annotations; ``named``: whether they name any card.
+    """
+    if problems and requests_devices(fact.ask):
+        return str(problems[0])
+    invalid = [problem for problem in fact.problems if problem.field.startswith(_CONTAINERS)]
+    if not named and (invalid or demands.kinds(fact.ask)):
+        return str(invalid[0]) if invalid else "it requests devices, and its annotations name none"
+    return ""
 
 
 def _annotations(obj: Object) -> dict[str, str]:

@@ -19,7 +19,7 @@ from deviceshare.objects import decode_disruption_budget
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import Cluster, ClusterError, EvictState, Object
 
-from deviceshare_cli.card_holders import CardName, Held, PodOnCard, held_in_system, pods_on_cards
+from deviceshare_cli.card_holders import CardName, Held, PodOnCard, card_holders, held_in_system
 from deviceshare_cli.cordon import (
     Change,
     Target,
@@ -117,12 +117,13 @@ async def drain_cards(
         to_stderr(f"error: {line}")
     done = f"{len(draining.evicted)} pod{'' if len(draining.evicted) == 1 else 's'} evicted"
     done += f", {len(draining.ignored)} ignored" if draining.ignored else ""
+    done += f", {len(draining.unread)} may have it" if draining.unread else ""
     dry_run = " (dry run)" if options.dry_run else ""
-    if failures:
+    if failed := bool(failures or draining.unread):
         to_stderr(f"error: {titles} not drained: {done}{dry_run}")
     else:
         _show(f"{titles} drained: {done}{dry_run}")
-    return int(bool(failures))
+    return int(failed)
 
 
 async def _card(cluster: Cluster, node: str, card: str, cordoning: Change) -> str:
@@ -145,6 +146,8 @@ class _Drain:
         """Why pods were not evicted."""
         self.doubts: list[str] = []
         """Why other pods may have the cards, as of the last look: no reason to leave the known ones."""
+        self.unread: dict[str, str] = {}
+        """Pods whose cards cannot be read, as of the last look, and why, by namespace and name."""
         self.pending: dict[str, str] = {}
         """The pods that are not gone yet, and why, by namespace and name."""
 
@@ -179,7 +182,12 @@ class _Drain:
                 held = await self._read_held()
             except CommandError as error:
                 self.doubts.append(f"pods whose annotations were changed may be missed: {error}")
-        return pods_on_cards(objects, cards, held)
+        found = card_holders(objects, cards, held)
+        for ref, why in found.unread.items():
+            if ref not in self.unread:
+                to_stderr(f"Warning: pod {ref} may have a share, since its cards cannot be read: {why}")
+        self.unread = found.unread
+        return found.pods
 
     async def _all_pods(self) -> list[Object]:
         tries = 0

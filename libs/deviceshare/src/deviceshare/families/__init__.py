@@ -36,7 +36,7 @@ from deviceshare.families.protocol import (
 )
 from deviceshare.families.registry import BY_NAME, FAMILIES, caveats, family_named, pod_keys, register
 from deviceshare.families.selection import WISHES, listed, parts_of_words, types_accepted, types_asked
-from deviceshare.families.trust import Demands, clamp_to_request
+from deviceshare.families.trust import Demands, clamp_to_request, kind_of
 from deviceshare.families.usage import (
     CardCounter,
     accountings,
@@ -92,6 +92,7 @@ __all__ = [
     "family_named",
     "gang_line",
     "grants_share_whole",
+    "kind_of",
     "listed",
     "parts_of_words",
     "placed_on",

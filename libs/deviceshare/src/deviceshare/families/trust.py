@@ -63,6 +63,17 @@ class Demands:
             found = self._known[answer, id(ask)] = (ask, _demanded(families, ask, self._conf))
         return found[1]
 
+    def kinds(self, ask: PodRequest) -> frozenset[str]:
+        """Return of which kinds a pod requests devices: the answers of families (:func:`kind_of`)."""
+        kinds = {kind_of(family.name) for family in FAMILIES}
+        return frozenset(kind for kind in kinds if self.of(kind, ask).left != ())
+
+
+def kind_of(family: str) -> str:
+    """Return what families have in common that answer the same request. Raises UnknownFamilyError."""
+    found = family_named(family)
+    return found.answers or found.name
+
 
 def clamp_to_request(
     held: Sequence[ContainerGrant], ask: PodRequest, demands: Demands, cards: Mapping[str, Card], subject: str
@@ -81,8 +92,7 @@ def clamp_to_request(
     """
     by_answer: defaultdict[str, list[int]] = defaultdict(list)
     for at, grant in enumerate(held):
-        family = family_named(grant.family)
-        by_answer[family.answers or family.name].append(at)
+        by_answer[kind_of(grant.family)].append(at)
     kept: dict[int, ContainerGrant] = {}
     problems: list[Problem] = []
     for answer, places in by_answer.items():
