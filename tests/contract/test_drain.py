@@ -5,7 +5,7 @@ No kubelet runs: on the real API server the tests end terminating pods.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -189,37 +189,68 @@ async def test_a_running_system_that_does_not_answer_leaves_a_doubt(
     ]
 
 
-def unread(name: str, cards: str = "") -> dict[str, Any]:
-    """Return a pod whose annotation names these cards; '': without it."""
+MALFORMED = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,garbage:"}
+
+
+def unread(name: str, annotations: Mapping[str, str] = {}) -> dict[str, Any]:
+    """Return a pod with these annotations in place of its cards."""
     made = pod(name, "GPU-0")
-    made["metadata"]["annotations"] = {"volcano.sh/vgpu-ids-new": cards} if cards else {}
+    made["metadata"]["annotations"] = dict(annotations)
     return made
 
 
 async def test_pods_whose_cards_cannot_be_read_are_named_and_stay(
     cluster: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    without_devices = unread("without-devices", "GPU-0,NVIDIA,garbage:")
+    without_devices = unread("without-devices", MALFORMED)
     without_devices["spec"]["containers"][0]["resources"] = {}
     for each in (
         pod("a", "GPU-0"),
-        unread("malformed", "GPU-0,NVIDIA,garbage:"),
+        unread("malformed", MALFORMED),
         unread("missing"),
+        unread("of-another-kind", {"hami.io/vgpu-devices-allocated": "GPU-9,NVIDIA,1000,10:;"}),
         without_devices,
         pod("other", "GPU-1"),
         {**unread("ended"), "status": {"phase": "Failed"}},
     ):
         await cluster.create(each)
     assert await run(cluster, "gpu-1/GPU-0") == 1
-    assert await names(cluster) == ["ended", "malformed", "missing", "other", "without-devices"]
+    assert await names(cluster) == ["ended", "malformed", "missing", "of-another-kind", "other", "without-devices"]
     assert capsys.readouterr().err.splitlines() == [
         "Warning: pod default/malformed may have a share, since its cards cannot be read: Pod default/malformed: "
         "metadata.annotations[volcano.sh/vgpu-ids-new]: 'GPU-0,NVIDIA,garbage' is not valid: expected "
         "UUID,NVIDIA,memory,cores: for each device, containers separated by ;",
         "Warning: pod default/missing may have a share, since its cards cannot be read: "
         "it requests devices, and its annotations name none",
-        "error: gpu-1/GPU-0 not drained: 1 pod evicted, 2 may have it",
+        "Warning: pod default/of-another-kind may have a share, since its cards cannot be read: "
+        "it requests devices, and its annotations name none",
+        "error: gpu-1/GPU-0 not drained: 1 pod evicted, 3 may have it",
     ]
+
+
+@pytest.mark.parametrize("requested", [{"cpu": "1"}, {"huawei.com/npu-core": "8"}])
+async def test_a_pod_with_the_annotations_of_another_one_stays(
+    cluster: Any, capsys: pytest.CaptureFixture[str], requested: dict[str, str]
+) -> None:
+    copy = pod("copy", "GPU-0")
+    copy["spec"]["containers"][0]["resources"] = {"limits": requested}
+    if "cpu" not in requested:
+        copy["metadata"]["annotations"]["huawei.com/npu-core"] = "0"
+    await cluster.create(copy)
+    await cluster.create(pod("a", "GPU-0"))
+    assert await run(cluster, "gpu-1/GPU-0") == 0
+    assert await names(cluster) == ["copy"]
+    out, err = capsys.readouterr()
+    assert err == "Warning: pod default/copy stays: it names the card, and requests no device of the kind\n"
+    assert out.endswith("gpu-1/GPU-0 drained: 1 pod evicted\n")
+
+
+async def test_a_pod_with_resources_that_are_named_otherwise_goes(cluster: Any) -> None:
+    renamed = pod("renamed", "GPU-0")
+    renamed["spec"]["containers"][0]["resources"] = {"limits": {"example.com/share": "1"}}
+    await cluster.create(renamed)
+    assert await run(cluster, "gpu-1/GPU-0") == 0
+    assert await names(cluster) == []
 
 
 async def test_the_cards_that_a_running_system_knows_need_not_be_read(cluster: Any) -> None:

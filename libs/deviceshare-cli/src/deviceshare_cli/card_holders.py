@@ -4,13 +4,13 @@ The keys of the signatures are not at hand, and the owner of a pod can change it
 running system charges a pod for as long as it lives with the devices with which it was bound.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 from deviceshare.conf import default_conf
-from deviceshare.families import Demands
-from deviceshare.model import PodFact, PodUid, Problem
+from deviceshare.families import Demands, kind_of
+from deviceshare.model import PodFact, PodUid
 from deviceshare.objects import decode_pod, held_by_any_reading, requests_devices
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
@@ -20,7 +20,6 @@ from deviceshare_cli.json_api import fetch
 
 CardName = tuple[str, str]
 """Node and id."""
-_CONTAINERS = ("spec.containers", "spec.initContainers")
 Held = Mapping[PodUid, frozenset[CardName]]
 """The cards of which pods have a share, MIG instances and templates included."""
 
@@ -45,11 +44,13 @@ async def held_in_system(endpoint: Endpoint) -> Held:
 class CardHolders(NamedTuple):
     """The pods that have a share of one of the cards, in the order of their names.
 
-    ``unread``: other pods that may have one, since their cards cannot be read, and why, by namespace and name.
+    ``unread``: other pods that request devices and whose cards cannot be read, and why, by namespace and name.
+    ``copied``: pods that name one, and request no device of its kind, as with annotations of another pod.
     """
 
     pods: list[PodOnCard]
     unread: dict[str, str]
+    copied: list[str]
 
 
 def card_holders(objects: Iterable[Object], cards: Collection[CardName], held: Held) -> CardHolders:
@@ -57,7 +58,7 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], held: H
 
     ``objects``: all pods; ``held``: what a running system knows of them.
     """
-    found = CardHolders([], {})
+    found = CardHolders([], {}, [])
     nodes = {node for node, _ in cards}
     demands = Demands(default_conf())
     for obj in sorted(objects, key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"])):
@@ -68,25 +69,19 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], held: H
             continue
         known = held.get(fact.uid, frozenset())
         grants, problems = held_by_any_reading(_annotations(obj), fact.ask, fact.ref)
-        named = {(fact.node, device.id) for grant in grants for device in grant.devices}
-        if not (named | known).isdisjoint(cards):
+        naming = [grant for grant in grants if any((fact.node, device.id) in cards for device in grant.devices)]
+        kinds = demands.kinds(fact.ask)
+        # The configuration may give the resources of devices other names, which no family has here.
+        of_any_kind = not kinds and requests_devices(fact.ask)
+        if not known.isdisjoint(cards) or any(of_any_kind or kind_of(grant.family) in kinds for grant in naming):
             found.pods.append(PodOnCard(fact, obj))
-        elif not known and (why := _unread(fact, problems, demands, named=bool(named))):
-            found.unread[fact.ref] = why
+        elif problems and (kinds or of_any_kind) and not known:
+            found.unread[fact.ref] = str(problems[0])
+        elif naming:
+            found.copied.append(fact.ref)
+        elif not known and kinds - {kind_of(grant.family) for grant in grants}:
+            found.unread[fact.ref] = "it requests devices, and its annotations name none"
     return found
-
-
-def _unread(fact: PodFact, problems: Sequence[Problem], demands: Demands, *, named: bool) -> str:
-    """Return why the cards of a pod cannot be read, '' if they can be, or it requests none.
-
-    ``problems``: those of its annotations; ``named``: whether they name any card.
-    """
-    if problems and requests_devices(fact.ask):
-        return str(problems[0])
-    invalid = [problem for problem in fact.problems if problem.field.startswith(_CONTAINERS)]
-    if not named and (invalid or demands.kinds(fact.ask)):
-        return str(invalid[0]) if invalid else "it requests devices, and its annotations name none"
-    return ""
 
 
 def _annotations(obj: Object) -> dict[str, str]:

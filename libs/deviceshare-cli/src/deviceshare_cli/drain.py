@@ -146,6 +146,7 @@ class _Drain:
         """Why pods were not evicted."""
         self.doubts: list[str] = []
         """Why other pods may have the cards, as of the last look: no reason to leave the known ones."""
+        self._warned: set[str] = set()
         self.unread: dict[str, str] = {}
         """Pods whose cards cannot be read, as of the last look, and why, by namespace and name."""
         self.pending: dict[str, str] = {}
@@ -183,9 +184,17 @@ class _Drain:
             except CommandError as error:
                 self.doubts.append(f"pods whose annotations were changed may be missed: {error}")
         found = card_holders(objects, cards, held)
-        for ref, why in found.unread.items():
-            if ref not in self.unread:
-                to_stderr(f"Warning: pod {ref} may have a share, since its cards cannot be read: {why}")
+        warnings = [
+            *(
+                f"pod {ref} may have a share, since its cards cannot be read: {why}"
+                for ref, why in found.unread.items()
+            ),
+            *(f"pod {ref} stays: it names the card, and requests no device of the kind" for ref in found.copied),
+        ]
+        for line in warnings:
+            if line not in self._warned:
+                to_stderr(f"Warning: {line}")
+        self._warned.update(warnings)
         self.unread = found.unread
         return found.pods
 
