@@ -80,6 +80,20 @@ def test_waiting_pods_of_the_cluster_come_first_and_several_nodes_go(simulate) -
     assert {each["name"]: each["node"] for each in both["decisions"]} == dict.fromkeys(("small", "whole", "stays"))
 
 
+@pytest.mark.parametrize("owner", [None, REPLICA_SET])
+def test_waiting_pods_of_a_running_system_are_not_placed_on_the_node_first(simulate, owner) -> None:
+    pending = waiting("pending", 8000)
+    pending["metadata"]["ownerReferences"] = [owner] if owner else []
+    objects = [node("a"), node("b"), placed("small", "a-0", 2000), placed("stays", "b-0", 1000), pending]
+    found = run(simulate("--without", "a", "--json", objects=objects, live=True))
+    assert found["without"] == {"nodes": ["a"], "pods": 1, "excluded": []}
+    # It gets the rest of b-0, and the pod of the node comes after it.
+    assert {each["name"]: each["node"] for each in found["decisions"]} == {"small": None}
+    full = [node("a"), node("b"), placed("whole", "b-0", MEMORY), pending]
+    found = run(simulate("--without", "a", "--json", objects=full, live=True))
+    assert (found["without"]["pods"], found["without"]["excluded"], found["decisions"]) == (0, [], [])
+
+
 def test_pods_that_are_added_come_with_those_of_the_node(simulate, tmp_path: Path) -> None:
     (tmp_path / "more.json").write_text(json.dumps(waiting("more", 2500)))
     found = run(simulate("--without", "a", "--pods", str(tmp_path / "more.json"), "--json"))

@@ -129,10 +129,13 @@ def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None)
                 player = Player(cluster.stored, cluster.now)
             _configure(player, conf, policy)
             name = _name(policy, player.conf)
-            if options.pods or options.without:
-                player.settle()
+            of_directory = options.directory is not None
+            if of_directory and (options.pods or options.without):
+                player.settle()  # none of its pods has a node yet
             removed = removal(player.scheduler, options.without, cluster.pods)
             again = _take_down(player, removed, cluster.now)
+            if not of_directory:
+                player.settle()
             before = usage(player.stored(), cluster.now)
             own = len(player.placed)
             _create(player, {**again, **asked}, policy)
