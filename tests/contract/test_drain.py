@@ -64,13 +64,13 @@ def pod(name: str, *cards: str, owner: str = "ReplicaSet", node: str = "gpu-1", 
     }
 
 
-async def budget(cluster: Any, app: str, expected: int) -> None:
+async def budget(cluster: Any, app: str, expected: int, name: str = "b") -> None:
     status = {"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1}
     await cluster.create(
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
-            "metadata": {"name": "b", "namespace": "default"},
+            "metadata": {"name": name, "namespace": "default"},
             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
             "status": {**status, "expectedPods": expected},
         }
@@ -454,6 +454,45 @@ async def test_a_pod_that_the_api_server_refuses_to_evict_fails_alone(
     assert await names(cluster) == ["a"]
     assert capsys.readouterr().err.splitlines() == [
         "error: pod default/a not evicted: forbidden",
+        "error: gpu-1/GPU-0 not drained: 1 pod evicted",
+    ]
+
+
+async def test_a_pod_with_two_budgets_fails_at_once(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    await cluster.create(pod("web-0", "GPU-0"))
+    for name in ("b", "c"):
+        await budget(cluster, "web", expected=2, name=name)
+    assert await run(cluster, "gpu-1/GPU-0") == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "error: pod default/web-0 not evicted: This pod has more than one PodDisruptionBudget, "
+        "which the eviction subresource does not support.",
+        "error: gpu-1/GPU-0 not drained: 0 pods evicted",
+    ]
+
+
+async def test_a_lasting_error_of_the_api_server_ends_the_drain(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "web-0"):
+        await cluster.create(pod(name, "GPU-0"))
+    evict, asked = cluster.evict, 0
+
+    async def failing(namespace: str, name: str, uid: str, **options: Any) -> EvictAnswer:
+        nonlocal asked
+        asked += name == "a"
+        if name == "a":
+            if asked == 5:
+                return EvictAnswer(EvictState.BLOCKED, "not now")
+            raise ClusterError("the API server answered 500")
+        answer: EvictAnswer = await evict(namespace, name, uid)
+        return answer
+
+    monkeypatch.setattr(cluster, "evict", failing)
+    assert await run(cluster, "gpu-1/GPU-0") == 1
+    assert asked == 5 + drain.MAX_RETRIES + 1, "in a row"
+    assert await names(cluster) == ["a"]
+    assert capsys.readouterr().err.splitlines() == [
+        "error: pod default/a not evicted: the API server answered 500",
         "error: gpu-1/GPU-0 not drained: 1 pod evicted",
     ]
 

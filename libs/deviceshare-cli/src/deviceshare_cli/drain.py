@@ -17,7 +17,7 @@ import msgspec
 from deviceshare.model import Backoff, InputError, PodFact, PodUid
 from deviceshare.objects import decode_disruption_budget
 from deviceshare_bus.runtime.plugins import load_families
-from deviceshare_cluster.interface import Cluster, ClusterError, EvictState, Object
+from deviceshare_cluster.interface import SEVERAL_BUDGETS, Cluster, ClusterError, EvictState, Object
 
 from deviceshare_cli.card_holders import CardName, Held, PodOnCard, card_holders, held_in_system
 from deviceshare_cli.cordon import (
@@ -49,8 +49,8 @@ POLL_SECONDS = 1.0
 """Seconds between two looks whether a pod is gone, as by kubectl."""
 MAX_ROUNDS = 10
 """How often the pods of the cards are read, if others come meanwhile."""
-MAX_RETRIES = 5
-"""How often in a row pods are read again if they cannot be read."""
+MAX_RETRIES = 10
+"""How often in a row a request is repeated that fails: for nearly two minutes."""
 STILL_THERE = "terminating"
 
 ReadHeld = Callable[[], Awaitable[Held]]
@@ -250,12 +250,15 @@ class _Drain:
 
     async def _repeat(self, pod: PodFact, attempt: Callable[[PodFact], Awaitable[str]]) -> bool:
         """Repeat an attempt until it returns '' and not why it is to be repeated; return False if it fails for good."""
+        errors = 0
         for number in count():
             final = self._options.dry_run
             try:
                 why = await attempt(pod)
+                errors = 0
             except ClusterError as error:
-                why, final = f"not evicted: {error}", final or error.final
+                errors += 1
+                why, final = f"not evicted: {error}", final or error.final or errors > MAX_RETRIES
             if not why:
                 break
             if final:
@@ -273,7 +276,8 @@ class _Drain:
         """Request an eviction; return which budget does not allow it, '' if it is done. Raises ClusterError."""
         dry_run, grace = self._options.dry_run, self._options.grace
         answer = await self._cluster.evict(pod.namespace, pod.name, pod.uid, dry_run=dry_run, grace=grace)
-        if answer.state is EvictState.REFUSED:
+        several = answer.state is EvictState.BLOCKED and answer.reason.startswith(SEVERAL_BUDGETS)
+        if answer.state is EvictState.REFUSED or several:
             raise ClusterError(answer.reason, final=True)
         if answer.state is EvictState.BLOCKED:
             return f"blocked by {await self._budget(pod) or f'a PodDisruptionBudget: {answer.reason}'}"

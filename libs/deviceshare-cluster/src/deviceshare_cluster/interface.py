@@ -84,6 +84,11 @@ class EvictState(Enum):
     """The API server refused the request for ``reason``; it will refuse it again."""
 
 
+SEVERAL_BUDGETS = "This pod has more than one PodDisruptionBudget"
+"""How the reason of ``BLOCKED`` begins, in the words of the API server, if several budgets select the pod. It is not
+evicted before all but one of them are gone."""
+
+
 class EvictAnswer(NamedTuple):
     """The answer to :meth:`Cluster.evict`."""
 

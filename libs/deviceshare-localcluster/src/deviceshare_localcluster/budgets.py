@@ -11,7 +11,7 @@ import msgspec
 from deviceshare.model import DisruptionLimit, PodDisruptionBudgetFact, matches_labels
 from deviceshare.objects import decode_disruption_budget
 from deviceshare_cluster.changes import timestamp
-from deviceshare_cluster.interface import Object
+from deviceshare_cluster.interface import SEVERAL_BUDGETS, Object
 
 from deviceshare_localcluster.stages import seconds_at
 from deviceshare_localcluster.termination import ENDED, is_terminating
@@ -19,7 +19,7 @@ from deviceshare_localcluster.termination import ENDED, is_terminating
 BUDGET = "PodDisruptionBudget"
 DELETION_SECONDS = 120.0
 """Seconds after which a pod that was evicted and is not being deleted counts again."""
-SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+SEVERAL = f"{SEVERAL_BUDGETS}, which the eviction subresource does not support."
 """The API server's answer to the eviction of a pod that several budgets select."""
 _CONDITION = "DisruptionAllowed"
 

@@ -18,7 +18,7 @@ import yaml
 from kubernetes.aio import client, config
 from kubernetes.aio.config.config_exception import ConfigException
 
-from deviceshare_cluster.interface import ClusterError
+from deviceshare_cluster.interface import SEVERAL_BUDGETS, ClusterError
 
 REQUEST_SECONDS = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
@@ -73,14 +73,10 @@ class _Status(msgspec.Struct):
 
         Source: Kubernetes pkg/registry/core/pod/storage/eviction.go.
         """
-        if self.message.startswith(_SEVERAL_BUDGETS):
+        if self.message.startswith(SEVERAL_BUDGETS):
             return self.message
         causes = (self.details.causes or ()) if self.details is not None else ()
         return next((cause.message or self.message for cause in causes if cause.reason == BUDGET), "")
-
-
-_SEVERAL_BUDGETS = "This pod has more than one PodDisruptionBudget"
-"""How the message begins with which an eviction is answered, with 500, that would need several budgets."""
 
 
 _MALFORMED = (yaml.YAMLError, TypeError, ValueError, LookupError, AttributeError)
