@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from deviceshare_cluster.interface import EvictState
+from support.apiserver import ApiServer
 from support.contract import created, pod, revision_of
+from support.kube_cluster import CleanCluster
 
 DELAY = {"pod-delete.stage.kwok.x-k8s.io/delay": "1h"}
 """Pods of the local cluster with it use their whole grace period, as pods without a kubelet always do."""
@@ -206,3 +208,26 @@ async def test_a_nominated_node_is_written_once_and_withdrawn_only_if_it_is_this
     await cluster.bind("default", "a", uid, "gpu-1", {})
     await cluster.nominate("default", "a", uid, "gpu-2")
     assert await nominated() is None
+
+
+@pytest.mark.system
+async def test_in_a_namespace_that_is_deleted_pods_go_when_they_are_deleted(apiserver: ApiServer) -> None:
+    """The API server refuses all evictions there, also of pods that are terminating."""
+    name = "deleted-namespace"
+    namespaces = "/api/v1/namespaces"
+    apiserver.request("POST", namespaces, {"metadata": {"name": name}})
+    async with CleanCluster(apiserver) as cluster:
+        made = pod("a", terminationGracePeriodSeconds=GRACE, nodeName="gpu-1")
+        made["metadata"]["namespace"] = name
+        await cluster.create(made)
+        uid = (await cluster.get("Pod", name, "a"))["metadata"]["uid"]
+        apiserver.request("DELETE", f"{namespaces}/{name}")
+        for dry_run in (True, False):
+            answer = await cluster.evict(name, "a", uid, dry_run=dry_run)
+            assert answer.state is EvictState.BLOCKED
+            assert answer.reason.endswith(f"in namespace {name} because it is being terminated")
+        apiserver.request("DELETE", f"{namespaces}/{name}/pods/a")
+        assert (await cluster.evict(name, "a", uid, dry_run=True)).state is EvictState.MAY_GO
+        assert (await cluster.evict(name, "a", uid)).state is EvictState.DONE
+        assert (await cluster.get("Pod", name, "a"))["metadata"]["deletionGracePeriodSeconds"] == GRACE
+    apiserver.request("PUT", f"{namespaces}/{name}/finalize", {"metadata": {"name": name}, "spec": {"finalizers": []}})

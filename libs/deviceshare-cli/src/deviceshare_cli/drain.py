@@ -273,14 +273,15 @@ class _Drain:
         return True
 
     async def _request(self, pod: PodFact) -> str:
-        """Request an eviction; return which budget does not allow it, '' if it is done. Raises ClusterError."""
+        """Request an eviction; return what does not allow it now, '' if it is done. Raises ClusterError."""
         dry_run, grace = self._options.dry_run, self._options.grace
         answer = await self._cluster.evict(pod.namespace, pod.name, pod.uid, dry_run=dry_run, grace=grace)
         several = answer.state is EvictState.BLOCKED and answer.reason.startswith(SEVERAL_BUDGETS)
         if answer.state is EvictState.REFUSED or several:
             raise ClusterError(answer.reason, final=True)
         if answer.state is EvictState.BLOCKED:
-            return f"blocked by {await self._budget(pod) or f'a PodDisruptionBudget: {answer.reason}'}"
+            budget = await self._budget(pod) if "budget" in answer.reason else ""
+            return f"blocked by {budget}" if budget else f"blocked: {answer.reason}"
         return ""
 
     async def _wait(self, pod: PodFact) -> str:

@@ -79,7 +79,8 @@ class EvictState(Enum):
     GONE = "gone"
     """The pod does not exist, or has another uid."""
     BLOCKED = "blocked"
-    """A PodDisruptionBudget does not allow it, as ``reason`` says; it may later."""
+    """A PodDisruptionBudget does not allow it, or its namespace is being deleted and the pod is not yet, as ``reason``
+    says; it may go later."""
     REFUSED = "refused"
     """The API server refused the request for ``reason``; it will refuse it again."""
 

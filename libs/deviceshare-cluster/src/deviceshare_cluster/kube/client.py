@@ -33,6 +33,8 @@ _AUTH = ("BearerToken",)
 
 BUDGET = "DisruptionBudget"
 """The reason of an :class:`ApiRefusal` of an eviction that PodDisruptionBudgets do not allow."""
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The reason of an :class:`ApiRefusal` of what would be created, such as an eviction, in a namespace being deleted."""
 
 
 class ApiRefusal(Exception):
@@ -75,8 +77,12 @@ class _Status(msgspec.Struct):
         """
         if self.message.startswith(SEVERAL_BUDGETS):
             return self.message
-        causes = (self.details.causes or ()) if self.details is not None else ()
-        return next((cause.message or self.message for cause in causes if cause.reason == BUDGET), "")
+        return next((cause.message or self.message for cause in self.causes if cause.reason == BUDGET), "")
+
+    @property
+    def causes(self) -> Sequence[_Cause]:
+        """The causes of a refusal."""
+        return (self.details.causes or ()) if self.details is not None else ()
 
 
 _MALFORMED = (yaml.YAMLError, TypeError, ValueError, LookupError, AttributeError)
@@ -234,4 +240,6 @@ async def _refusal(response: aiohttp.ClientResponse, what: str) -> Exception:
         return ApiRefusal(response.status, BUDGET, budget)
     if response.status >= 500 or response.status in _TRY_AGAIN:
         return ClusterError(f"the API server answered {response.status} to {what}: {status.message or status.reason}")
+    if any(cause.reason == NAMESPACE_TERMINATING for cause in status.causes):
+        return ApiRefusal(response.status, NAMESPACE_TERMINATING, status.message)
     return ApiRefusal(response.status, status.reason, status.message)

@@ -22,7 +22,16 @@ from deviceshare_cluster.interface import (
     Object,
     Revisions,
 )
-from deviceshare_cluster.kube.client import BUDGET, JSON, MERGE, ApiRefusal, KubeClient, Query, decoding
+from deviceshare_cluster.kube.client import (
+    BUDGET,
+    JSON,
+    MERGE,
+    NAMESPACE_TERMINATING,
+    ApiRefusal,
+    KubeClient,
+    Query,
+    decoding,
+)
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PATIENCE, ObjectWatch, Patience, decode_object, decode_page, pages
 from deviceshare_cluster.kube.kinds import KINDS
@@ -168,9 +177,10 @@ class KubeCluster(Patching):
     ) -> EvictAnswer:
         """Evict a pod: the API server counts the PodDisruptionBudgets, then deletes the pod.
 
-        It takes the uid as a precondition only after the budgets, so that after a refusal the pod is read. Raises
-        ClusterError.
+        It takes the uid as a precondition only after the budgets, so that after a refusal the pod is read. In a
+        namespace that is being deleted it refuses evictions, and the pods end before long. Raises ClusterError.
         """
+        done = EvictState.MAY_GO if dry_run else EvictState.DONE
         options: Object = {"preconditions": {"uid": uid}} | ({"dryRun": ["All"]} if dry_run else {})
         if grace is not None:
             options["gracePeriodSeconds"] = grace
@@ -186,12 +196,14 @@ class KubeCluster(Patching):
             pod = await self.get("Pod", namespace, name)
             if pod is None or pod["metadata"].get("uid") != uid:
                 return EvictAnswer(EvictState.GONE)
-            if refusal.reason == BUDGET:
+            if refusal.reason == NAMESPACE_TERMINATING and pod["metadata"].get("deletionTimestamp"):
+                return EvictAnswer(done)
+            if refusal.reason in (BUDGET, NAMESPACE_TERMINATING):
                 return EvictAnswer(EvictState.BLOCKED, str(refusal))
             if (error := _error(f"cannot evict {namespace}/{name}: {refusal}", refusal)).final:
                 return EvictAnswer(EvictState.REFUSED, str(refusal))
             raise error from refusal
-        return EvictAnswer(EvictState.MAY_GO if dry_run else EvictState.DONE)
+        return EvictAnswer(done)
 
     async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
         """See :meth:`.Patching._patch`.
