@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cli import cordon
+from deviceshare_cli.card_holders import SystemView
 from deviceshare_cli.drain import Options, drain_cards
 from deviceshare_localcluster import LocalCluster
 from support.card_objects import node, waiting
@@ -92,13 +93,18 @@ def test_the_pods_of_a_card_are_those_that_the_page_shows(tmp_path: Path) -> Non
 
     async def found(url: str, devices: list[Any]) -> dict[str, list[str]]:
         pods = {}
+
+        async def system() -> SystemView:
+            # Not what pods have: their annotations show it.
+            return SystemView(frozenset((each["node"], each["id"]) for each in devices))
+
         async with LocalCluster(url, name="test") as cluster:
             for each in devices:
                 output = StringIO()
                 with redirect_stdout(output), redirect_stderr(output):
                     options = Options(force=True, delete_emptydir_data=True, dry_run=True)
                     card = (each["node"], each["id"])
-                    await drain_cards(cluster, [card], cordon.cordoning("", "", 0.0), options)
+                    await drain_cards(cluster, [card], cordon.cordoning("", "", 0.0), options, system)
                 assert "cannot be read" not in output.getvalue()
                 lines = [line for line in output.getvalue().splitlines() if line.startswith("evicting pod ")]
                 pods["/".join(card)] = sorted(line.split()[2] for line in lines)

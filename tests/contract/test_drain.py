@@ -12,6 +12,7 @@ import pytest
 from deviceshare.model import Backoff, PodUid
 from deviceshare.objects import decode_node
 from deviceshare_cli import cordon, drain
+from deviceshare_cli.card_holders import SystemView
 from deviceshare_cli.drain import Options, drain_cards
 from deviceshare_cli.errors import CommandError
 from deviceshare_cluster.interface import ClusterError, EvictAnswer, EvictState
@@ -86,9 +87,9 @@ async def cordoned(cluster: Any) -> list[str]:
     return [each.id for each in node.cordons]
 
 
-async def run(cluster: Any, *cards: str, held: drain.ReadHeld | None = None, **options: Any) -> int:
+async def run(cluster: Any, *cards: str, system: drain.ReadSystem | None = None, **options: Any) -> int:
     async with asyncio.timeout(60):
-        return await drain_cards(cluster, cordon.parse_cards(cards), CORDONING, Options(**options), held)
+        return await drain_cards(cluster, cordon.parse_cards(cards), CORDONING, Options(**options), system)
 
 
 async def run_until(
@@ -166,10 +167,11 @@ async def test_a_pod_with_other_annotations_goes_if_the_running_system_knows_its
         await cluster.create(pod(name, "GPU-1"))
     uid = (await cluster.get("Pod", "default", "overwritten"))["metadata"]["uid"]
 
-    async def held() -> drain.Held:
-        return {uid: frozenset({("gpu-1", "GPU-0")}), PodUid("an older one"): frozenset({("gpu-1", "GPU-0")})}
+    async def system() -> SystemView:
+        card = frozenset({("gpu-1", "GPU-0")})
+        return SystemView(held={uid: card, PodUid("an older one"): card})
 
-    assert await run(cluster, "gpu-1/GPU-0", held=held) == 0
+    assert await run(cluster, "gpu-1/GPU-0", system=system) == 0
     assert await names(cluster) == ["other"]
 
 
@@ -178,10 +180,10 @@ async def test_a_running_system_that_does_not_answer_leaves_a_doubt(
 ) -> None:
     await cluster.create(pod("a", "GPU-0"))
 
-    async def held() -> drain.Held:
+    async def system() -> SystemView:
         raise CommandError("the metrics service does not answer")
 
-    assert await run(cluster, "gpu-1/GPU-0", held=held) == 1
+    assert await run(cluster, "gpu-1/GPU-0", system=system) == 1
     assert await names(cluster) == []
     assert capsys.readouterr().err.splitlines() == [
         "error: pods whose annotations were changed may be missed: the metrics service does not answer",
@@ -257,10 +259,10 @@ async def test_the_cards_that_a_running_system_knows_need_not_be_read(cluster: A
     await cluster.create(unread("missing"))
     uid = (await cluster.get("Pod", "default", "missing"))["metadata"]["uid"]
 
-    async def held() -> drain.Held:
-        return {uid: frozenset({("gpu-1", "GPU-1")})}
+    async def system() -> SystemView:
+        return SystemView(held={uid: frozenset({("gpu-1", "GPU-1")})})
 
-    assert await run(cluster, "gpu-1/GPU-0", held=held) == 0
+    assert await run(cluster, "gpu-1/GPU-0", system=system) == 0
     assert await names(cluster) == ["missing"]
 
 
@@ -527,3 +529,22 @@ async def test_unknown_cards_and_nodes_are_errors(cluster: Any) -> None:
     await cluster.annotate("Node", "", "gpu-2", {"volcano.sh/node-vgpu-register": None})
     with pytest.raises(CommandError, match="gpu-2/0: node gpu-2 does not list its cards by index"):
         await run(cluster, "gpu-2/0")
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_card_that_its_node_does_not_list_is_known_by_its_pods_or_the_running_system(
+    cluster: Any, dry_run: bool
+) -> None:
+    await cluster.annotate("Node", "", "gpu-1", {"volcano.sh/node-vgpu-register": None})
+    await cluster.create(pod("a", "GPU-0"))
+    message = "gpu-1/GPU-O: node gpu-1 lists no cards, and no pod names this one"
+    with pytest.raises(CommandError, match=message):
+        await run(cluster, "gpu-1/GPU-0", "gpu-1/GPU-O", dry_run=dry_run)
+    annotations = (await cluster.get("Node", "", "gpu-1"))["metadata"].get("annotations") or {}
+    assert "deviceshare.io/cordoned-cards" not in annotations
+    assert await run(cluster, "gpu-1/GPU-0", dry_run=dry_run) == 0
+
+    async def system() -> SystemView:
+        return SystemView(frozenset({("gpu-1", "GPU-1")}))
+
+    assert await run(cluster, "gpu-1/GPU-1", system=system, dry_run=dry_run) == 0

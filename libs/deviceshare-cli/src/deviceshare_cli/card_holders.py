@@ -20,8 +20,6 @@ from deviceshare_cli.json_api import fetch
 
 CardName = tuple[str, str]
 """Node and id."""
-Held = Mapping[PodUid, frozenset[CardName]]
-"""The cards of which pods have a share, MIG instances and templates included."""
 
 
 class PodOnCard(NamedTuple):
@@ -31,14 +29,23 @@ class PodOnCard(NamedTuple):
     obj: Object
 
 
-async def held_in_system(endpoint: Endpoint) -> Held:
-    """Return what each pod has in a running system. Raises CommandError."""
+class SystemView(NamedTuple):
+    """What a running system knows: all cards, and by the uid of a pod the cards of which it has a share."""
+
+    cards: frozenset[CardName] = frozenset()
+    held: Mapping[PodUid, frozenset[CardName]] = {}
+
+
+async def system_view(endpoint: Endpoint) -> SystemView:
+    """Return what a running system knows. Raises CommandError."""
+    devices = (await fetch(endpoint, "devices", api.Items[api.Device])).items
     pods = (await fetch(endpoint, "pods", api.Items[api.Pod])).items
-    return {
+    held = {
         PodUid(pod.uid): frozenset((pod.node, device.id.partition("[")[0]) for device in pod.devices)
         for pod in pods
         if pod.node and pod.state != "Ended"
     }
+    return SystemView(frozenset((device.node, device.id) for device in devices), held)
 
 
 class CardHolders(NamedTuple):
@@ -53,10 +60,10 @@ class CardHolders(NamedTuple):
     copied: list[str]
 
 
-def card_holders(objects: Iterable[Object], cards: Collection[CardName], held: Held) -> CardHolders:
+def card_holders(objects: Iterable[Object], cards: Collection[CardName], view: SystemView) -> CardHolders:
     """Return the pods that have, or may have, a share of one of the cards.
 
-    ``objects``: all pods; ``held``: what a running system knows of them.
+    ``objects``: all pods.
     """
     found = CardHolders([], {}, [])
     nodes = {node for node, _ in cards}
@@ -67,7 +74,7 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], held: H
         fact = decode_pod(msgspec.json.encode(obj))
         if fact.ended:
             continue
-        known = held.get(fact.uid, frozenset())
+        known = view.held.get(fact.uid, frozenset())
         grants, problems = held_by_any_reading(_annotations(obj), fact.ask, fact.ref)
         naming = [grant for grant in grants if any((fact.node, device.id) in cards for device in grant.devices)]
         kinds = demands.kinds(fact.ask)

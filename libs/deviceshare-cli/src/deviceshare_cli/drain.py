@@ -19,7 +19,7 @@ from deviceshare.objects import decode_disruption_budget
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import SEVERAL_BUDGETS, Cluster, ClusterError, EvictState, Object
 
-from deviceshare_cli.card_holders import CardName, Held, PodOnCard, card_holders, held_in_system
+from deviceshare_cli.card_holders import CardName, PodOnCard, SystemView, card_holders, system_view
 from deviceshare_cli.cordon import (
     Change,
     Target,
@@ -53,8 +53,8 @@ MAX_RETRIES = 10
 """How often in a row a request is repeated that fails: for nearly two minutes."""
 STILL_THERE = "terminating"
 
-ReadHeld = Callable[[], Awaitable[Held]]
-"""Asks a running system which cards pods have. Raises CommandError."""
+ReadSystem = Callable[[], Awaitable[SystemView]]
+"""Asks a running system which cards there are, and which of them pods have. Raises CommandError."""
 
 
 class Options(NamedTuple):
@@ -81,8 +81,8 @@ async def drain(
     async with opened(target, run) as cluster:
         if run is None and server is not None:
             run = await installed_run(server, token or "")
-        read_held = partial(held_in_system, run.endpoint) if run is not None else None
-        return await drain_cards(cluster, cards, cordoning, options, read_held)
+        read_system = partial(system_view, run.endpoint) if run is not None else None
+        return await drain_cards(cluster, cards, cordoning, options, read_system)
 
 
 async def drain_cards(
@@ -90,14 +90,16 @@ async def drain_cards(
     cards: Sequence[CardName],
     cordoning: Change,
     options: Options,
-    read_held: ReadHeld | None = None,
+    read_system: ReadSystem | None = None,
 ) -> int:
-    """See :func:`drain`; ``read_held``: None without a running system. Raises CommandError, ClusterError."""
-    found = list(dict.fromkeys([(node, await _card(cluster, node, card, cordoning)) for node, card in cards]))
+    """See :func:`drain`; ``read_system``: None without a running system. Raises CommandError, ClusterError."""
+    nodes = {name: await node_of(cluster, name) for name, _ in cards}
+    found = list(dict.fromkeys((name, _card(nodes[name], card, cordoning)) for name, card in cards))
+    draining = _Drain(cluster, options, read_system)
+    await draining.check([(name, card) for name, card in found if not cards_of(nodes[name])])
     for node, card in found:
         dry = f"{node}/{card} cordoned (dry run)"
         _show(dry if options.dry_run else await change_card(cluster, node, card, cordoning))
-    draining = _Drain(cluster, options, read_held)
     try:
         async with time_limit(options.timeout or None) as limit:
             await draining.of_cards(found)
@@ -126,20 +128,19 @@ async def drain_cards(
     return int(failed)
 
 
-async def _card(cluster: Cluster, node: str, card: str, cordoning: Change) -> str:
-    """Return the id of a card. Raises CommandError, ClusterError."""
-    obj = await node_of(cluster, node)
-    found = identify(obj, card, cordoning)
-    if card.isdecimal() and not any(each.id == found for each in cards_of(obj)):
-        raise CommandError(f"{node}/{card}: node {node} does not list its cards by index: name the card by its id")
+def _card(node: Object, card: str, cordoning: Change) -> str:
+    """Return the id of a card. Raises CommandError."""
+    found, name = identify(node, card, cordoning), node["metadata"]["name"]
+    if card.isdecimal() and not any(each.id == found for each in cards_of(node)):
+        raise CommandError(f"{name}/{card}: node {name} does not list its cards by index: name the card by its id")
     return found
 
 
 class _Drain:
     """What is done with the pods of some cards."""
 
-    def __init__(self, cluster: Cluster, options: Options, read_held: ReadHeld | None) -> None:
-        self._cluster, self._options, self._read_held = cluster, options, read_held
+    def __init__(self, cluster: Cluster, options: Options, read_system: ReadSystem | None) -> None:
+        self._cluster, self._options, self._read_system = cluster, options, read_system
         self.evicted: set[PodUid] = set()
         self.ignored: set[PodUid] = set()
         self.failures: list[str] = []
@@ -151,6 +152,17 @@ class _Drain:
         """Pods whose cards cannot be read, as of the last look, and why, by namespace and name."""
         self.pending: dict[str, str] = {}
         """The pods that are not gone yet, and why, by namespace and name."""
+
+    async def check(self, cards: Sequence[CardName]) -> None:
+        """Raise CommandError if one of the cards, which their nodes do not list, is not known. Raises ClusterError."""
+        if not cards:
+            return
+        objects, view = await self._all_pods(), await self._view()
+        for node, card in cards:
+            if (node, card) not in view.cards and not card_holders(objects, [(node, card)], view).pods:
+                raise CommandError(
+                    f"{node}/{card}: node {node} lists no cards, and no pod names this one: is it its id?"
+                )
 
     async def of_cards(self, cards: Sequence[CardName]) -> None:
         """Evict the pods of cards until none is left, or some were not evicted. Raises ClusterError.
@@ -175,15 +187,7 @@ class _Drain:
 
     async def _pods(self, cards: Sequence[CardName]) -> list[PodOnCard]:
         """Return the pods that have a share of one of the cards, in the order of their names."""
-        objects = await self._all_pods()
-        held: Held = {}
-        self.doubts = []
-        if self._read_held is not None:
-            try:
-                held = await self._read_held()
-            except CommandError as error:
-                self.doubts.append(f"pods whose annotations were changed may be missed: {error}")
-        found = card_holders(objects, cards, held)
+        found = card_holders(await self._all_pods(), cards, await self._view())
         warnings = [
             *(
                 f"pod {ref} may have a share, since its cards cannot be read: {why}"
@@ -197,6 +201,17 @@ class _Drain:
         self._warned.update(warnings)
         self.unread = found.unread
         return found.pods
+
+    async def _view(self) -> SystemView:
+        """Return what the running system knows, nothing without one, or if it does not answer, which is noted."""
+        self.doubts = []
+        if self._read_system is None:
+            return SystemView()
+        try:
+            return await self._read_system()
+        except CommandError as error:
+            self.doubts.append(f"pods whose annotations were changed may be missed: {error}")
+            return SystemView()
 
     async def _all_pods(self) -> list[Object]:
         tries = 0
