@@ -499,6 +499,32 @@ async def test_a_lasting_error_of_the_api_server_ends_the_drain(
     ]
 
 
+async def test_a_pod_that_is_gone_before_its_eviction_is_not_counted(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        await cluster.create(pod(name, "GPU-0"))
+    evict = cluster.evict
+
+    async def late(namespace: str, name: str, uid: str, **options: Any) -> EvictAnswer:
+        if name == "a":
+            await cluster.delete("Pod", namespace, name)
+            await _until_gone(cluster, name)
+        answer: EvictAnswer = await evict(namespace, name, uid, **options)
+        return answer
+
+    monkeypatch.setattr(cluster, "evict", late)
+    assert await run(cluster, "gpu-1/GPU-0") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "pod default/a is gone" in lines
+    assert lines[-1] == "gpu-1/GPU-0 drained: 1 pod evicted"
+
+
+async def _until_gone(cluster: Any, name: str) -> None:
+    while await cluster.get("Pod", "default", name) is not None:
+        await asyncio.sleep(0.01)
+
+
 async def test_after_the_timeout_earlier_refusals_are_named_as_well(
     cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -143,6 +143,8 @@ class _Drain:
         self._cluster, self._options, self._read_system = cluster, options, read_system
         self.evicted: set[PodUid] = set()
         self.ignored: set[PodUid] = set()
+        self._gone: set[PodUid] = set()
+        """Pods that were gone before they were evicted."""
         self.failures: list[str] = []
         """Why pods were not evicted."""
         self.doubts: list[str] = []
@@ -259,8 +261,11 @@ class _Drain:
         dry_run = " (dry run)" if self._options.dry_run else ""
         _show(f"evicting pod {pod.ref}{dry_run}")
         if await self._repeat(pod, self._request) and (dry_run or await self._repeat(pod, self._wait)):
-            self.evicted.add(pod.uid)
-            _show(f"pod {pod.ref} evicted{dry_run}")
+            if pod.uid in self._gone:
+                _show(f"pod {pod.ref} is gone")
+            else:
+                self.evicted.add(pod.uid)
+                _show(f"pod {pod.ref} evicted{dry_run}")
         self.pending.pop(pod.ref, None)
 
     async def _repeat(self, pod: PodFact, attempt: Callable[[PodFact], Awaitable[str]]) -> bool:
@@ -294,6 +299,8 @@ class _Drain:
         several = answer.state is EvictState.BLOCKED and answer.reason.startswith(SEVERAL_BUDGETS)
         if answer.state is EvictState.REFUSED or several:
             raise ClusterError(answer.reason, final=True)
+        if answer.state is EvictState.GONE:
+            self._gone.add(pod.uid)
         if answer.state is EvictState.BLOCKED:
             budget = await self._budget(pod) if "budget" in answer.reason else ""
             return f"blocked by {budget}" if budget else f"blocked: {answer.reason}"
