@@ -81,10 +81,15 @@ def test_the_pods_of_a_drained_card_are_placed_elsewhere(tmp_path: Path) -> None
         asyncio.run(overwrite_cards(tmp_path, other))
         asked = system.command("drain", "card", f"{before[other].partition('-')[0]}/0", "--dry-run")
         assert f"evicting pod default/{other} (dry run)" in asked.stdout.splitlines(), "the system knows its card"
-        wrong = system.command("drain", "card", where, "--timeout", "soon")
-        assert wrong.returncode == 2
-        wrong_usage = " ".join(wrong.stderr.replace("│", "").split())
-        assert "--timeout soon: expected a duration such as 90s or 5m" in wrong_usage
+        for option, value, problem in (
+            ("--timeout", "soon", "--timeout soon: expected a duration such as 90s or 5m"),
+            ("--grace-period", str(2**31), "is not in the range"),
+        ):
+            wrong = system.command("drain", "card", where, option, value)
+            assert wrong.returncode == 2
+            assert problem in " ".join(wrong.stderr.replace("│", "").split())
+        unlimited = system.command("drain", "card", where, "--timeout", "0", "--grace-period", "-5", "--dry-run")
+        assert (unlimited.returncode, unlimited.stderr) == (0, "")
 
 
 def test_the_pods_of_a_card_are_those_that_the_page_shows(tmp_path: Path) -> None:

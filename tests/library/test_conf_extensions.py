@@ -85,7 +85,7 @@ def test_the_waiting_time_of_sla_is_used(text, seconds):
     assert conf("sla", sla_waiting_time=text).waiting_time == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["0s", "-1s", "soon", "5", "1h 5m", "''"])
+@pytest.mark.parametrize("text", ["0s", "'0'", "-1s", "soon", "5", "1h 5m", "''"])
 def test_a_waiting_time_that_is_none_is_an_error(text):
     assert rejected("sla", sla_waiting_time=text) == "a time such as 90s, 30m or 1h30m"
 

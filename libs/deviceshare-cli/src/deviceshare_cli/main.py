@@ -277,11 +277,11 @@ def drain(
         bool, typer.Option("--delete-emptydir-data", help="Evict also pods with an emptyDir, whose data is lost.")
     ] = False,
     grace_period: Annotated[
-        int, typer.Option(metavar="SECONDS", help="The time of each pod to end; negative: its own.")
+        int, typer.Option(metavar="SECONDS", max=2**31 - 1, help="The time of each pod to end; negative: its own.")
     ] = -1,
     timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="End with status 1 after this time, such as 5m; 0s: never.")
-    ] = "0s",
+        str, typer.Option(metavar="DURATION", help="End with status 1 after this time, such as 5m; 0: never.")
+    ] = "0",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Ask the API server which pods would be evicted, and change nothing.")
     ] = False,

@@ -1,4 +1,4 @@
-"""Durations in Go's form: ``90s``, ``1h30m``, ``1.5h``."""
+"""Durations in Go's form: ``90s``, ``1h30m``, ``1.5h``, and ``0`` without a unit."""
 
 import re
 
@@ -9,6 +9,8 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 def seconds_of(text: str) -> float | None:
     """Return a duration in seconds, None if the text is not a duration."""
+    if text == "0":
+        return 0.0
     if not _WHOLE.fullmatch(text):
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
