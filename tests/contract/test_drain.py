@@ -557,6 +557,14 @@ async def test_unknown_cards_and_nodes_are_errors(cluster: Any) -> None:
         await run(cluster, "gpu-2/0")
 
 
+async def test_nothing_is_changed_before_the_cordons_of_all_nodes_are_read(cluster: Any) -> None:
+    await cluster.create(pod("a", "GPU-0"))
+    await cluster.annotate("Node", "", "gpu-2", {"deviceshare.io/cordoned-cards": "{broken"})
+    with pytest.raises(CommandError, match=r"Node gpu-2: metadata.annotations\[deviceshare.io/cordoned-cards\]"):
+        await run(cluster, "gpu-1/GPU-0", "gpu-2/GPU-0")
+    assert (await cordoned(cluster), await names(cluster)) == ([], ["a"])
+
+
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_a_card_that_its_node_does_not_list_is_known_by_its_pods_or_the_running_system(
     cluster: Any, dry_run: bool

@@ -120,7 +120,7 @@ async def change_card(cluster: Cluster, node: str, card: str, wanted: Change) ->
         found = await node_of(cluster, node)
         annotations = found["metadata"].get("annotations") or {}
         current = annotations.get(card_cordons.ANNOTATION)
-        cordons = _cordons(found)
+        cordons = cordons_of(found)
         identity = identify(found, card, wanted)
         cards = cards_of(found)
         # Entries written by hand may name a card by its index.
@@ -154,7 +154,7 @@ def cards_of(node: Object) -> tuple[Card, ...]:
     return decode_node(msgspec.json.encode(node)).cards
 
 
-def _cordons(node: Object) -> tuple[CardCordon, ...]:
+def cordons_of(node: Object) -> tuple[CardCordon, ...]:
     """Return the cordons that the annotation has. Raises CommandError: what cannot be read would be lost."""
     metadata = node["metadata"]
     try:
@@ -186,7 +186,7 @@ def identify(node: Object, card: str, wanted: Change) -> str:
     if found:
         return found[0].id
     # The cards of some families are not in the Node.
-    if not cards or not (unknown and wanted.known_only) or any(each.id == card for each in _cordons(node)):
+    if not cards or not (unknown and wanted.known_only) or any(each.id == card for each in cordons_of(node)):
         return card
     known = ", ".join(each.id for each in cards[:_SHOWN]) + (", …" if len(cards) > _SHOWN else "")
     raise CommandError(f"node {name} has no card {card}: it has {known}")

@@ -25,6 +25,7 @@ from deviceshare_cli.cordon import (
     Target,
     cards_of,
     change_card,
+    cordons_of,
     identify,
     node_of,
     opened,
@@ -129,7 +130,8 @@ async def drain_cards(
 
 
 def _card(node: Object, card: str, cordoning: Change) -> str:
-    """Return the id of a card. Raises CommandError."""
+    """Return the id of a card. Raises CommandError, also if the cordons of its node cannot be read."""
+    cordons_of(node)
     found, name = identify(node, card, cordoning), node["metadata"]["name"]
     if card.isdecimal() and not any(each.id == found for each in cards_of(node)):
         raise CommandError(f"{name}/{card}: node {name} does not list its cards by index: name the card by its id")
