@@ -342,6 +342,25 @@ async def test_the_timeout_names_the_pods_that_are_left(
     assert await names(cluster) == ["web-0"]
 
 
+async def test_an_interrupt_names_the_pods_that_are_left(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    await cluster.create(pod("web-0", "GPU-0"))
+    await budget(cluster, "web", expected=1)
+    task = asyncio.create_task(run(cluster, "gpu-1/GPU-0"))
+    out = ""
+    async with asyncio.timeout(60):
+        while "retry in" not in out:
+            out += capsys.readouterr().out
+            await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert capsys.readouterr().err.splitlines() == [
+        "error: interrupted",
+        "error: pod default/web-0 is still there: blocked by PodDisruptionBudget b: 0 of 0 allowed",
+        "error: gpu-1/GPU-0 not drained: 0 pods evicted",
+    ]
+
+
 async def test_a_pod_that_does_not_end_is_waited_for(
     cluster: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

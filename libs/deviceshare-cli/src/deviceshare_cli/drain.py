@@ -110,23 +110,11 @@ async def drain_cards(
         if not limit.expired():
             raise
         draining.failures.append(f"the timeout of {options.timeout:g} s is over")
-    titles = ", ".join(f"{node}/{card}" for node, card in found)
-    failures = [
-        *draining.failures,
-        *draining.doubts,
-        *(f"pod {ref} is still there: {why}" for ref, why in draining.pending.items()),
-    ]
-    for line in failures:
-        to_stderr(f"error: {line}")
-    done = f"{len(draining.evicted)} pod{'' if len(draining.evicted) == 1 else 's'} evicted"
-    done += f", {len(draining.ignored)} ignored" if draining.ignored else ""
-    done += f", {len(draining.unread)} may have it" if draining.unread else ""
-    dry_run = " (dry run)" if options.dry_run else ""
-    if failed := bool(failures or draining.unread):
-        to_stderr(f"error: {titles} not drained: {done}{dry_run}")
-    else:
-        _show(f"{titles} drained: {done}{dry_run}")
-    return int(failed)
+    except asyncio.CancelledError:  # by Ctrl-C
+        draining.failures.append("interrupted")
+        draining.report(found)
+        raise
+    return draining.report(found)
 
 
 def _card(node: Object, card: str, cordoning: Change) -> str:
@@ -156,6 +144,26 @@ class _Drain:
         """Pods whose cards cannot be read, as of the last look, and why, by namespace and name."""
         self.pending: dict[str, str] = {}
         """The pods that are not gone yet, and why, by namespace and name."""
+
+    def report(self, cards: Sequence[CardName]) -> int:
+        """Print what was done and what was not; return the exit status."""
+        failures = [
+            *self.failures,
+            *self.doubts,
+            *(f"pod {ref} is still there: {why}" for ref, why in self.pending.items()),
+        ]
+        for line in failures:
+            to_stderr(f"error: {line}")
+        titles = ", ".join(f"{node}/{card}" for node, card in cards)
+        done = f"{len(self.evicted)} pod{'' if len(self.evicted) == 1 else 's'} evicted"
+        done += f", {len(self.ignored)} ignored" if self.ignored else ""
+        done += f", {len(self.unread)} may have it" if self.unread else ""
+        done += " (dry run)" if self._options.dry_run else ""
+        if failures or self.unread:
+            to_stderr(f"error: {titles} not drained: {done}")
+            return 1
+        _show(f"{titles} drained: {done}")
+        return 0
 
     async def check(self, cards: Sequence[CardName]) -> None:
         """Raise CommandError if one of the cards, which their nodes do not list, is not known. Raises ClusterError."""
