@@ -94,6 +94,15 @@ def test_it_says_why_no_pod_is_evicted(explain) -> None:
     assert fits["message"] == "No pod is evicted: it fits now."
 
 
+def test_the_priority_of_a_pod_group_is_that_of_its_class() -> None:
+    scene = PreemptionScene(make_node("a", cpu=1000), conf=USUAL)
+    scene.job("old", cpu(1000), on=["a"], level="")
+    (waits,) = scene.job("new", cpu(1000), level="mid", priority=5)
+    report = preemption_report(scene.scheduler, scene.scheduler.pods[waits.uid], NOW)
+    assert report.lines[0] == "Pod ns/new-0, priority 5, PodGroup ns/new of priority 100, queue default"
+    assert (report.data["priority"], report.data["group_priority"]) == (5, 100)
+
+
 def test_whose_nominated_room_is_taken_is_said() -> None:
     scene = PreemptionScene(make_node("a", cpu=1000), conf=USUAL)
     scene.job("old", cpu(1000), on=["a"], level="")

@@ -102,6 +102,7 @@ def _report(
     nominated: str = "",
 ) -> Report:
     pod, queue = record.fact, scheduler.queue_of(record.fact)
+    group_priority = scheduler.job_priority_of(pod)
     head = ("NAMESPACE", "POD", "NODE", "PRIORITY", "QUEUE")
     placed: list[dict[str, Any]] = [
         {"namespace": each.namespace, "name": each.name, "node": place.node, "devices": devices_of(place.grants)}
@@ -121,6 +122,7 @@ def _report(
         "namespace": pod.namespace,
         "name": pod.name,
         "priority": pod.priority,
+        "group_priority": group_priority,
         "queue": queue,
         "nominated": nominated or None,
         "action": found.action or None,
@@ -135,5 +137,6 @@ def _report(
         "message": " ".join(lines),
         "reasons": [{"nodes": number, "reason": reason} for reason, number in found.reasons],
     }
-    first = f"Pod {pod.ref}, priority {pod.priority}, queue {queue}"
+    group = f", PodGroup {pod.podgroup} of priority {group_priority}" if pod.podgroup else ""
+    first = f"Pod {pod.ref}, priority {pod.priority}{group}, queue {queue}"
     return Report([first, *lines], sections, data)

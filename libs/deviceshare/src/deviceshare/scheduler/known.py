@@ -7,6 +7,7 @@ from deviceshare.model import Claim, GroupKey, NodeFact, PodFact, QueueFact
 from deviceshare.scheduler import holders
 from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.scheduler.holders import HolderOnNode
+from deviceshare.scheduler.nominated_groups import level_of
 from deviceshare.scheduler.readiness import queue_obstacle
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
 from deviceshare.state import Holding
@@ -84,6 +85,11 @@ class Known:
     def queue_of(self, pod: PodFact) -> str:
         """Return the name of the queue that a pod is in."""
         return self.cluster.queue_of(pod)
+
+    def job_priority_of(self, pod: PodFact) -> int:
+        """Return the priority of a pod's job: that of its PodGroup, or its own without one."""
+        _, priority = level_of(self.cluster, pod)
+        return priority
 
     def queue_of_group(self, group: GroupRecord) -> str:
         """Return the name of the queue that a group is in."""
