@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deviceshare_cli import recreation
 from deviceshare_cli.main import app
 from deviceshare_cli.simulate import restartable
 from support.card_objects import REPLICA_SET, node, placed, snapshot, waiting
@@ -64,11 +65,11 @@ HOST_PATH: dict[str, Any] = {"hostPath": {"path": "/models"}}
         (spec(), None),
         (owned(kind="StatefulSet"), None),
         (owned(kind="Job"), None),
-        (owned(controller=False), restartable.NO_CONTROLLER),
-        (lambda pod: pod["metadata"].pop("ownerReferences"), restartable.NO_CONTROLLER),
-        (owned(kind="DaemonSet"), restartable.DAEMON_SET),
-        (owned(kind="Node"), restartable.STATIC),
-        (annotated("kubernetes.io/config.mirror", "1"), restartable.STATIC),
+        (owned(controller=False), recreation.NO_CONTROLLER),
+        (lambda pod: pod["metadata"].pop("ownerReferences"), recreation.NO_CONTROLLER),
+        (owned(kind="DaemonSet"), recreation.DAEMON_SET),
+        (owned(kind="Node"), recreation.STATIC),
+        (annotated("kubernetes.io/config.mirror", "1"), recreation.STATIC),
         (spec(restartPolicy="OnFailure"), None),
         (spec(restartPolicy="Never"), restartable.NEVER),
         (annotated(restartable.SAFE_TO_EVICT, "false"), f"annotation {restartable.SAFE_TO_EVICT}"),
@@ -76,7 +77,7 @@ HOST_PATH: dict[str, Any] = {"hostPath": {"path": "/models"}}
         (annotated(restartable.PREFER_NO_EVICTION, ""), f"annotation {restartable.PREFER_NO_EVICTION}"),
         (annotated(restartable.DO_NOT_DISRUPT, "true"), f"annotation {restartable.DO_NOT_DISRUPT}"),
         (annotated(restartable.DO_NOT_DISRUPT, "false"), None),
-        (lambda pod: pod["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"), restartable.TERMINATING),
+        (lambda pod: pod["metadata"].update(deletionTimestamp="2026-01-01T00:00:00Z"), recreation.TERMINATING),
         (spec(priorityClassName="system-cluster-critical"), restartable.CRITICAL),
         (volumes(EMPTY_DIR), restartable.LOCAL_VOLUME),
         (volumes(HOST_PATH), restartable.LOCAL_VOLUME),
@@ -85,7 +86,7 @@ HOST_PATH: dict[str, Any] = {"hostPath": {"path": "/models"}}
         (both(volumes(HOST_PATH), annotated(restartable.EVICT, "")), None),
         (both(volumes(EMPTY_DIR, HOST_PATH), annotated(restartable.SAFE_VOLUMES, "v0, v1")), None),
         (both(volumes(EMPTY_DIR, HOST_PATH), annotated(restartable.SAFE_VOLUMES, "v0")), restartable.LOCAL_VOLUME),
-        (spec(schedulerName="default-scheduler"), restartable.OTHER_SCHEDULER),
+        (spec(schedulerName="default-scheduler"), recreation.OTHER_SCHEDULER),
         (spec(schedulerName="deviceshare"), None),
         (annotated("deviceshare.io/node-scheduler-policy", "none-such"), restartable.INVALID),
     ],
@@ -97,7 +98,7 @@ def test_only_pods_that_may_be_restarted_are_moved(tmp_path: Path, change: Chang
     assert found["pods"] == 2
     assert moved(found) == ([] if reason else ["small"])
     assert found["restartable"] == len(moved(found))
-    expected = {restartable.NO_CONTROLLER: 1}  # the other pod
+    expected = {recreation.NO_CONTROLLER: 1}  # the other pod
     if reason:
         expected[reason] = expected.get(reason, 0) + 1
     assert excluded(found) == expected
@@ -114,7 +115,7 @@ def test_members_of_gangs_stay(tmp_path: Path, minimum: int | None, reason: str 
     group |= {"metadata": {"name": "group"}, "spec": {"minMember": minimum}, "status": {"phase": "Running"}}
     found = simulated(tmp_path, *pods, *([group] if minimum else []))
     assert moved(found) == ([] if reason else ["small"])
-    assert excluded(found) == {restartable.NO_CONTROLLER: 2, **({reason: 1} if reason else {})}
+    assert excluded(found) == {recreation.NO_CONTROLLER: 2, **({reason: 1} if reason else {})}
 
 
 @pytest.mark.parametrize("state", ["Open", "Closed"])
@@ -138,7 +139,7 @@ def test_pods_with_a_number_of_cards_stay_and_pods_without_cards_do_not_count(tm
         pod["spec"]["containers"][0]["resources"]["limits"] = limits
     found = simulated(tmp_path, numbered, *pods, placed("third", "a-0", 100, owner=None))
     assert found["pods"] == 3
-    assert excluded(found) == {restartable.NO_CONTROLLER: 2, restartable.UNKNOWN_CARDS: 1}
+    assert excluded(found) == {recreation.NO_CONTROLLER: 2, restartable.UNKNOWN_CARDS: 1}
 
 
 @pytest.mark.parametrize("objects", ["all", "none", "invalid"])
@@ -149,7 +150,7 @@ def test_pods_whose_objects_a_snapshot_does_not_have_stay(tmp_path: Path, object
     arguments = ["simulate", "cluster", "--snapshot", str(tmp_path / "state.json"), "--defragment", "--json"]
     found = json.loads(CliRunner().invoke(app, arguments).stdout)
     assert moved(found) == (["small"] if objects == "all" else [])
-    assert excluded(found) == ({restartable.NO_CONTROLLER: 1} if objects == "all" else {restartable.UNREAD: 2})
+    assert excluded(found) == ({recreation.NO_CONTROLLER: 1} if objects == "all" else {recreation.UNREAD: 2})
 
 
 def test_the_page_lists_the_reasons() -> None:
@@ -158,7 +159,7 @@ def test_the_page_lists_the_reasons() -> None:
     rows = {row.split("|")[1].strip().strip("`") for row in page.splitlines() if row.startswith("| ")}
     reasons = {
         value
-        for name, value in vars(restartable).items()
+        for name, value in (vars(restartable) | vars(recreation)).items()
         if name.isupper() and isinstance(value, str) and "/" not in value
     }
     assert len(reasons) > 10

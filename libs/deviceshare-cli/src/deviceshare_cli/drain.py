@@ -35,7 +35,7 @@ from deviceshare_cli.cordon import (
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.reading.installed import installed_run
-from deviceshare_cli.simulate.restartable import (
+from deviceshare_cli.recreation import (
     DAEMON_SET,
     NO_CONTROLLER,
     STATIC,

@@ -11,13 +11,8 @@ from deviceshare.state import Holding
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics.api import whole_cards
 
-from deviceshare_cli.simulate.restartable import (
-    INVALID,
-    OTHER_SCHEDULER,
-    QUEUE,
-    UNKNOWN_CARDS,
-    obstacle_to_restart,
-)
+from deviceshare_cli.recreation import OTHER_SCHEDULER
+from deviceshare_cli.simulate.restartable import INVALID, QUEUE, UNKNOWN_CARDS, obstacle_to_restart
 
 
 class PodObjects(NamedTuple):

@@ -8,8 +8,8 @@ from deviceshare.model import PodFact
 from deviceshare.scheduler import PodRecord, Scheduler
 
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.recreation import OTHER_SCHEDULER, obstacle_to_recreate
 from deviceshare_cli.simulate.candidates import PodObjects
-from deviceshare_cli.simulate.restartable import OTHER_SCHEDULER, obstacle_to_recreate
 
 MAX_NODES = 20
 """The most nodes that an error names."""
