@@ -39,9 +39,9 @@ from deviceshare_cli.recreation import (
     DAEMON_SET,
     NO_CONTROLLER,
     STATIC,
-    UNREAD,
     empty_dirs,
     obstacle_to_recreate,
+    read_parts,
 )
 
 RETRY = Backoff(1.0, 15.0)
@@ -241,8 +241,9 @@ class _Drain:
     def _refusals(self, pod: PodOnCard) -> list[str]:
         """Return why a pod is not evicted; it is noted if it is to be left where it is."""
         fact, options, owners = pod.fact, self._options, "metadata.ownerReferences"
-        obstacle = obstacle_to_recreate(fact, pod.obj)
-        if obstacle == UNREAD:
+        parts = read_parts(pod.obj)
+        obstacle = obstacle_to_recreate(fact, parts)
+        if parts is None:
             return [f"pod {fact.ref}: its object cannot be read, so that it is not known what it would lose"]
         if obstacle == STATIC:
             return self._ignore(fact, "a static pod of the kubelet")
@@ -256,7 +257,7 @@ class _Drain:
                 to_stderr(f"Warning: pod {fact.ref} is evicted, though no controller creates it again")
             else:
                 lines.append(f"pod {fact.ref}: {owners}: no controller creates it again: --force evicts it")
-        if (volumes := empty_dirs(pod.obj)) and not options.delete_emptydir_data:
+        if (volumes := empty_dirs(parts)) and not options.delete_emptydir_data:
             field = f"spec.volumes[{volumes[0]}].emptyDir"
             lines.append(f"pod {fact.ref}: {field}: its data would be lost: --delete-emptydir-data evicts it")
         return lines

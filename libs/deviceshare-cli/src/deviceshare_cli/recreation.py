@@ -47,12 +47,16 @@ class PodParts(msgspec.Struct, rename="camel"):
     spec: _Spec
 
 
-def obstacle_to_recreate(fact: PodFact, obj: Object | None) -> str:
-    """Return why no controller creates a pod again on another node when it is gone, '' if one does.
+def read_parts(obj: Object | None) -> PodParts | None:
+    """Return the parts of a Pod object, None if it is not known, or cannot be read."""
+    try:
+        return None if obj is None else msgspec.convert(obj, PodParts)
+    except msgspec.ValidationError:
+        return None
 
-    ``obj``: its object, None if it is not known.
-    """
-    pod = read_parts(obj)
+
+def obstacle_to_recreate(fact: PodFact, pod: PodParts | None) -> str:
+    """Return why no controller creates a pod again on another node when it is gone, '' if one does."""
     if pod is None:
         return TERMINATING if fact.terminating else UNREAD
     owner = next((each.kind for each in pod.metadata.owner_references or () if each.controller), None)
@@ -65,16 +69,6 @@ def obstacle_to_recreate(fact: PodFact, obj: Object | None) -> str:
     return NO_CONTROLLER if owner is None else ""
 
 
-def empty_dirs(obj: Object) -> list[str]:
+def empty_dirs(pod: PodParts) -> list[str]:
     """Return the names of the volumes of a pod whose data is lost with it."""
-    pod = read_parts(obj)
-    volumes = (pod.spec.volumes or ()) if pod is not None else ()
-    return [each.name or "" for each in volumes if each.empty_dir is not None]
-
-
-def read_parts(obj: Object | None) -> PodParts | None:
-    """Return the parts of a Pod object, None if it is not known, or cannot be read."""
-    try:
-        return None if obj is None else msgspec.convert(obj, PodParts)
-    except msgspec.ValidationError:
-        return None
+    return [each.name or "" for each in pod.spec.volumes or () if each.empty_dir is not None]

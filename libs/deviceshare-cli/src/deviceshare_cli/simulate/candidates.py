@@ -11,7 +11,7 @@ from deviceshare.state import Holding
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics.api import whole_cards
 
-from deviceshare_cli.recreation import OTHER_SCHEDULER
+from deviceshare_cli.recreation import OTHER_SCHEDULER, read_parts
 from deviceshare_cli.simulate.restartable import INVALID, QUEUE, UNKNOWN_CARDS, obstacle_to_restart
 
 
@@ -57,8 +57,8 @@ def _obstacle(scheduler: Scheduler, record: PodRecord, objects: PodObjects, held
     """Return why a pod is not restarted, '' if it may be."""
     fact = record.fact
     group = scheduler.groups.get(fact.group) if fact.podgroup else None
-    obj = objects.by_uid.get(fact.uid)
-    if obstacle := obstacle_to_restart(fact, obj, group.fact if group is not None else None):
+    pod = read_parts(objects.by_uid.get(fact.uid))
+    if obstacle := obstacle_to_restart(fact, pod, group.fact if group is not None else None):
         return obstacle
     if objects.schedulers and fact.scheduler not in objects.schedulers:
         return OTHER_SCHEDULER

@@ -8,7 +8,7 @@ from deviceshare.model import PodFact
 from deviceshare.scheduler import PodRecord, Scheduler
 
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.recreation import OTHER_SCHEDULER, obstacle_to_recreate
+from deviceshare_cli.recreation import OTHER_SCHEDULER, obstacle_to_recreate, read_parts
 from deviceshare_cli.simulate.candidates import PodObjects
 
 MAX_NODES = 20
@@ -39,7 +39,7 @@ def removal(scheduler: Scheduler, nodes: Collection[str], objects: PodObjects) -
         fact = record.fact
         if fact.ended or not _is_on(scheduler, record, nodes):
             continue
-        obstacle = obstacle_to_recreate(fact, objects.by_uid.get(fact.uid))
+        obstacle = obstacle_to_recreate(fact, read_parts(objects.by_uid.get(fact.uid)))
         if not obstacle and objects.schedulers and fact.scheduler not in objects.schedulers:
             obstacle = OTHER_SCHEDULER
         (found.lost if obstacle else found.movable).append(fact)

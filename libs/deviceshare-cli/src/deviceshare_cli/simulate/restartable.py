@@ -6,9 +6,8 @@ The rules are those of Kubernetes' descheduler and cluster autoscaler, as far as
 from collections.abc import Mapping
 
 from deviceshare.model import PodFact, PodGroupFact
-from deviceshare_cluster.interface import Object
 
-from deviceshare_cli.recreation import PodParts, obstacle_to_recreate, read_parts
+from deviceshare_cli.recreation import PodParts, obstacle_to_recreate
 
 NEVER = "restartPolicy Never"
 NO_POD_GROUP = "PodGroup not found"
@@ -31,18 +30,16 @@ SYSTEM_CRITICAL = 2_000_000_000
 """The least priority of the PriorityClasses ``system-cluster-critical`` and ``system-node-critical``."""
 
 
-def obstacle_to_restart(fact: PodFact, obj: Object | None, group: PodGroupFact | None) -> str:
+def obstacle_to_restart(fact: PodFact, pod: PodParts | None, group: PodGroupFact | None) -> str:
     """Return why a placed pod is not restarted, '' if it may be.
 
     Args:
         fact: the pod.
-        obj: its object, None if it is not known.
+        pod: of its object, None if it is not known.
         group: its PodGroup, None if it has none, or if it is not known.
     """
-    if obstacle := obstacle_to_recreate(fact, obj):
+    if (obstacle := obstacle_to_recreate(fact, pod)) or pod is None:
         return obstacle
-    pod = read_parts(obj)
-    assert pod is not None
     annotations = pod.metadata.annotations or {}
     if pod.spec.restart_policy == "Never":
         return NEVER
