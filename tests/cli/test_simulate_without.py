@@ -1,12 +1,14 @@
 """`simulate cluster --without NODE`: the pods of the node go where they would be placed again, or wait."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.main import app
+from deviceshare_cli.simulate import command
 from support.card_objects import MEMORY, REPLICA_SET, node, placed, snapshot, waiting
 from typer.testing import CliRunner, Result
 
@@ -92,6 +94,19 @@ def test_waiting_pods_of_a_running_system_are_not_placed_on_the_node_first(simul
     full = [node("a"), node("b"), placed("whole", "b-0", MEMORY), pending]
     found = run(simulate("--without", "a", "--json", objects=full, live=True))
     assert (found["without"]["pods"], found["without"]["excluded"], found["decisions"]) == (0, [], [])
+
+
+def test_the_progress_bar_counts_the_pods_of_the_node(simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[int, str]] = []
+
+    @contextmanager
+    def progress_bar(total: int, description: str):
+        shown.append((total, description))
+        yield lambda done, _: shown.append((done, "placed"))
+
+    monkeypatch.setattr(command, "progress_bar", progress_bar)
+    simulate("--without", "a", "--policy", "binpack,spread", live=True)
+    assert shown == [(2, "binpack"), (1, "placed"), (2, "spread"), (1, "placed")]
 
 
 def test_pods_that_are_added_come_with_those_of_the_node(simulate, tmp_path: Path) -> None:

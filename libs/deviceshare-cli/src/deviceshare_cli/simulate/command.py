@@ -123,25 +123,24 @@ def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None)
     if not (uids or options.without):
         raise CommandError("there are no pods to place: --pods names the files or directories of further ones")
     results = []
-    with progress_bar(len(uids) * len(options.policies), "pods") as progress:
-        for number, policy in enumerate(options.policies):
-            if number:
-                player = Player(cluster.stored, cluster.now)
-            _configure(player, conf, policy)
-            name = _name(policy, player.conf)
-            of_directory = options.directory is not None
-            if of_directory and (options.pods or options.without):
-                player.settle()  # none of its pods has a node yet
-            removed = removal(player.scheduler, options.without, cluster.pods)
-            again = _take_down(player, removed, cluster.now)
-            if not of_directory:
-                player.settle()
-            before = usage(player.stored(), cluster.now)
-            own = len(player.placed)
-            _create(player, {**again, **asked}, policy)
-            player.settle(partial(_show, progress, name, number * len(uids) - own))
-            progress((number + 1) * len(uids), name)
-            results.append(result(name, player, uids | _pods_of(again), before, cluster.now, removed))
+    for number, policy in enumerate(options.policies):
+        if number:
+            player = Player(cluster.stored, cluster.now)
+        _configure(player, conf, policy)
+        name = _name(policy, player.conf)
+        of_directory = options.directory is not None
+        if of_directory and (options.pods or options.without):
+            player.settle()  # none of its pods has a node yet
+        removed = removal(player.scheduler, options.without, cluster.pods)
+        again = _take_down(player, removed, cluster.now)
+        if not of_directory:
+            player.settle()
+        before = usage(player.stored(), cluster.now)
+        expected = uids | _pods_of(again)
+        _create(player, {**again, **asked}, policy)
+        with progress_bar(len(expected), name) as progress:
+            player.settle(partial(_show, progress, name, -len(player.placed)))
+        results.append(result(name, player, expected, before, cluster.now, removed))
     return results
 
 
