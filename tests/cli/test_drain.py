@@ -13,7 +13,7 @@ import pytest
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cli import cordon
 from deviceshare_cli.card_holders import SystemView
-from deviceshare_cli.drain import Options, drain_cards
+from deviceshare_cli.drain import DrainOptions, drain_cards
 from deviceshare_localcluster import LocalCluster
 from support.card_objects import node, waiting
 from support.up_commands import EXAMPLES, UpSystem, running_up
@@ -107,7 +107,7 @@ def test_the_pods_of_a_card_are_those_that_the_page_shows(tmp_path: Path) -> Non
             for each in devices:
                 output = StringIO()
                 with redirect_stdout(output), redirect_stderr(output):
-                    options = Options(force=True, delete_emptydir_data=True, dry_run=True)
+                    options = DrainOptions(force=True, delete_emptydir_data=True, dry_run=True)
                     card = (each["node"], each["id"])
                     await drain_cards(cluster, [card], cordon.cordoning("", "", 0.0), options, system)
                 assert "cannot be read" not in output.getvalue()

@@ -15,7 +15,7 @@ from deviceshare_cli.loading import read
 from deviceshare_cli.main import app
 from deviceshare_cli.reading.opening import Source
 from deviceshare_cli.reading.reader import StoredMessage
-from deviceshare_cli.simulate.command import Options, policies, simulate_cluster
+from deviceshare_cli.simulate.command import SimulateOptions, policies, simulate_cluster
 from deviceshare_cli.simulate.facts import Inventory, messages
 from deviceshare_cli.simulate.objects import ObjectMaker, copies
 from deviceshare_cli.simulate.player import Player
@@ -356,7 +356,7 @@ async def test_a_directory_that_does_not_exist_and_a_snapshot_that_is_none(tmp_p
     result = CliRunner().invoke(app, ["simulate", "cluster", "local:/nowhere"])
     assert str(result.exception) == "local:/nowhere: /nowhere is not a directory of manifests"
     (tmp_path / "none.json").write_text("{}")
-    options = Options(None, Source(None, tmp_path / "none.json"), ("x",))
+    options = SimulateOptions(None, Source(None, tmp_path / "none.json"), ("x",))
     with pytest.raises(CommandError, match="not a snapshot of deviceshare"):
         await simulate_cluster(options, json=False, plot=None)
 

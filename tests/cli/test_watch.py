@@ -40,7 +40,7 @@ async def watched(monkeypatch: pytest.MonkeyPatch, *pods: api.Pod) -> None:
     monkeypatch.setattr(getting, "opened", opened)
     monkeypatch.setattr(getting, "WATCH_INTERVAL", 0)
     with pytest.raises(CommandError, match="the end"):
-        await getting.get(Source(None, None), ["pods", "a"], getting.Options(watch=True, headers=False))
+        await getting.get(Source(None, None), ["pods", "a"], getting.GetOptions(watch=True, headers=False))
 
 
 async def test_a_reason_that_is_decided_again_is_not_a_change(

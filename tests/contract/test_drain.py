@@ -13,7 +13,7 @@ from deviceshare.model import Backoff, PodUid
 from deviceshare.objects import decode_node
 from deviceshare_cli import cordon, drain
 from deviceshare_cli.card_holders import SystemView
-from deviceshare_cli.drain import Options, drain_cards
+from deviceshare_cli.drain import DrainOptions, drain_cards
 from deviceshare_cli.errors import CommandError
 from deviceshare_cluster.interface import ClusterError, EvictAnswer, EvictState
 
@@ -89,7 +89,7 @@ async def cordoned(cluster: Any) -> list[str]:
 
 async def run(cluster: Any, *cards: str, system: drain.ReadSystem | None = None, **options: Any) -> int:
     async with asyncio.timeout(60):
-        return await drain_cards(cluster, cordon.parse_cards(cards), CORDONING, Options(**options), system)
+        return await drain_cards(cluster, cordon.parse_cards(cards), CORDONING, DrainOptions(**options), system)
 
 
 async def run_until(

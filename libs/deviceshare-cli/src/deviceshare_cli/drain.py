@@ -58,7 +58,7 @@ ReadSystem = Callable[[], Awaitable[SystemView]]
 """Asks a running system which cards there are, and which of them pods have. Raises CommandError."""
 
 
-class Options(NamedTuple):
+class DrainOptions(NamedTuple):
     """The options of kubectl drain. ``timeout`` in seconds, 0 for none; ``grace``: None for that of each pod."""
 
     ignore_daemonsets: bool = False
@@ -70,7 +70,12 @@ class Options(NamedTuple):
 
 
 async def drain(
-    target: Target, names: Sequence[str], cordoning: Change, options: Options, server: str | None, token: str | None
+    target: Target,
+    names: Sequence[str],
+    cordoning: Change,
+    options: DrainOptions,
+    server: str | None,
+    token: str | None,
 ) -> int:
     """Cordon cards, given as NODE/ID or NODE/INDEX, and evict their pods; return the exit status.
 
@@ -90,7 +95,7 @@ async def drain_cards(
     cluster: Cluster,
     cards: Sequence[CardName],
     cordoning: Change,
-    options: Options,
+    options: DrainOptions,
     read_system: ReadSystem | None = None,
 ) -> int:
     """See :func:`drain`; ``read_system``: None without a running system. Raises CommandError, ClusterError."""
@@ -129,7 +134,7 @@ def _card(node: Object, card: str, cordoning: Change) -> str:
 class _Drain:
     """What is done with the pods of some cards."""
 
-    def __init__(self, cluster: Cluster, options: Options, read_system: ReadSystem | None) -> None:
+    def __init__(self, cluster: Cluster, options: DrainOptions, read_system: ReadSystem | None) -> None:
         self._cluster, self._options, self._read_system = cluster, options, read_system
         self.evicted: set[PodUid] = set()
         self.ignored: set[PodUid] = set()

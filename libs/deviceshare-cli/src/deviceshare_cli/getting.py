@@ -47,7 +47,7 @@ WATCH_INTERVAL = 1.0
 
 
 @dataclass(frozen=True)
-class Options:
+class GetOptions:
     """The options of ``get``."""
 
     namespace: str | None = None
@@ -92,7 +92,7 @@ class Listing(NamedTuple):
     entries: list[Entry]
 
 
-async def get(source: Source, arguments: Sequence[str], options: Options) -> int:
+async def get(source: Source, arguments: Sequence[str], options: GetOptions) -> int:
     """Print resources and return the exit status: 1 if a named one does not exist."""
     if "," in (kinds := arguments[0]) and "/" not in kinds:
         return await _get_each(source, kinds.split(","), arguments[1:], options)
@@ -111,7 +111,7 @@ async def get(source: Source, arguments: Sequence[str], options: Options) -> int
         return status
 
 
-async def _get_each(source: Source, kinds: Sequence[str], names: Sequence[str], options: Options) -> int:
+async def _get_each(source: Source, kinds: Sequence[str], names: Sequence[str], options: GetOptions) -> int:
     """Print the resources of several kinds, one table after the other, and return the exit status."""
     if options.watch or options.output in ("json", "yaml"):
         raise CommandError("you may only specify a single resource type with -w, -o json and -o yaml")
@@ -123,7 +123,7 @@ async def _get_each(source: Source, kinds: Sequence[str], names: Sequence[str], 
     return status
 
 
-async def _find(reader: Reader, target: Target, options: Options) -> tuple[Listing, int]:
+async def _find(reader: Reader, target: Target, options: GetOptions) -> tuple[Listing, int]:
     """Return the chosen entries in their order, and the exit status."""
     resource = target.resource
     found = await list_entries(reader, resource, wide=options.output == "wide")
@@ -259,7 +259,7 @@ async def _fields(reader: Reader, resource: Resource, entries: Sequence[Entry], 
     return [msgspec.to_builtins(entry.item) for entry in entries]
 
 
-async def _print(reader: Reader, target: Target, listing: Listing, options: Options) -> None:
+async def _print(reader: Reader, target: Target, listing: Listing, options: GetOptions) -> None:
     entries, resource = listing.entries, target.resource
     one = len(target.names) == 1 and len(entries) == 1
     if target.names and not entries:
@@ -294,7 +294,7 @@ async def _as_objects(reader: Reader, resource: Resource, entries: Sequence[Entr
     return {"apiVersion": "v1", "items": found, "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
-async def _watch(reader: Reader, target: Target, options: Options, listing: Listing) -> None:
+async def _watch(reader: Reader, target: Target, options: GetOptions, listing: Listing) -> None:
     """Print the entries, then each one that changes, until interrupted."""
     lines = [listing.head, *(entry.row for entry in listing.entries)]
     widths = widths_of(lines)
@@ -324,7 +324,7 @@ async def _watch(reader: Reader, target: Target, options: Options, listing: List
         listing = await _again(reader, target, options, everything)
 
 
-async def _again(reader: Reader, target: Target, options: Options, everything: Listing) -> Listing:
+async def _again(reader: Reader, target: Target, options: GetOptions, everything: Listing) -> Listing:
     """Return the chosen ones of the current entries; names that do not exist (any more) are no errors."""
     if target.names:
         chosen, missing = _named(target.resource, everything.entries, target.names, options.namespace)

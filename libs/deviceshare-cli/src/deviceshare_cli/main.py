@@ -135,7 +135,7 @@ def up(
     from deviceshare_cli.backing import directory_of
     from deviceshare_cli.replicas import parse_replicas
     from deviceshare_cli.system import Wanted
-    from deviceshare_cli.up import Options
+    from deviceshare_cli.up import UpOptions
     from deviceshare_cli.up import up as run_up
 
     if bus_servers not in (1, 3, 5):
@@ -145,7 +145,7 @@ def up(
     wanted = Wanted(cluster, directory_of(cluster), conf, schedulers, metrics_port, bus_servers, processes)
     if timeout is not None and not until_settled:
         raise typer.BadParameter("--timeout goes with --until-settled")
-    options = Options(wanted, until_settled, json, timeout)
+    options = UpOptions(wanted, until_settled, json, timeout)
     run_and_exit(run_up(options))
 
 
@@ -310,7 +310,7 @@ def drain(
     seconds = seconds_of(timeout)
     if seconds is None:
         raise typer.BadParameter(f"--timeout {timeout}: expected a duration such as 90s or 5m")
-    options = draining.Options(
+    options = draining.DrainOptions(
         ignore_daemonsets, force, delete_emptydir_data, None if grace_period < 0 else grace_period, seconds, dry_run
     )
     target = module.Target(run, live or bool(kubeconfig or context), kubeconfig, context)

@@ -46,7 +46,7 @@ LAST_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
-class Options:
+class UpOptions:
     """The options of ``up``."""
 
     wanted: Wanted
@@ -55,7 +55,7 @@ class Options:
     timeout: float | None
 
 
-async def up(options: Options) -> int:
+async def up(options: UpOptions) -> int:
     """Run the system and return the exit status."""
     notices = Notices()
     try:
@@ -104,7 +104,7 @@ async def up(options: Options) -> int:
 class Show:
     """Loads the directory into a running system and shows the decisions."""
 
-    def __init__(self, options: Options, notices: Notices) -> None:
+    def __init__(self, options: UpOptions, notices: Notices) -> None:
         self._options = options
         self._notices = notices
         terminal = sys.stdout.isatty() and not options.json

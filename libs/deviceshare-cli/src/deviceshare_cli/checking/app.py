@@ -35,7 +35,7 @@ def check(
     The status is 3 if something is not understood, or would change, or a pod would not be placed on an empty cluster
     either: each such field with its value, what would be right, and the effect.
     """
-    from deviceshare_cli.checking.command import Options
+    from deviceshare_cli.checking.command import CheckOptions
     from deviceshare_cli.checking.command import check as run_check
 
     files = list(filename or ())
@@ -46,4 +46,4 @@ def check(
     if files and (kubeconfig or context):
         raise typer.BadParameter("--kubeconfig and --context go with a live cluster")
     schedulers = tuple(scheduler_name or SCHEDULERS)
-    run_and_exit(run_check(Options(kubeconfig, context, tuple(files), schedulers, output, conf)))
+    run_and_exit(run_check(CheckOptions(kubeconfig, context, tuple(files), schedulers, output, conf)))

@@ -24,7 +24,7 @@ _MAX_OTHERS = 3
 """The most further pods that a line names."""
 
 
-class Options(NamedTuple):
+class CheckOptions(NamedTuple):
     """The options of the command: a live cluster by kubeconfig and context, or files."""
 
     kubeconfig: str
@@ -35,7 +35,7 @@ class Options(NamedTuple):
     conf: Path | None = None
 
 
-async def check(options: Options) -> int:
+async def check(options: CheckOptions) -> int:
     """Print the result and return the exit status. Raises CommandError."""
     load_families()
     now = time.time()

@@ -112,7 +112,7 @@ def get(
 
     where = None if every_namespace else namespace
     filters = Filters(status, queue, node, field_selector)
-    options = getting.Options(where, every_namespace, selector, filters, output, sort, watch, not no_headers)
+    options = getting.GetOptions(where, every_namespace, selector, filters, output, sort, watch, not no_headers)
     run_and_exit(getting.get(Source(run, snapshot, server, token), arguments, options))
 
 

@@ -109,7 +109,7 @@ def cluster(
     directory = directory_of(target, "") if target is not None else None
     if target is not None and directory is None:
         raise typer.BadParameter(f"{target}: expected local:DIR, or nothing for the running system")
-    options = command.Options(
+    options = command.SimulateOptions(
         directory,
         Source(run, snapshot, server, token),
         tuple(pods or ()),

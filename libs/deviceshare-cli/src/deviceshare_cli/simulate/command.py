@@ -59,7 +59,7 @@ def policies(text: str) -> tuple[str, ...]:
     return POLICIES if text == "all" else parse_names(text, (CONFIGURED, *POLICIES), "--policy")
 
 
-class Options(NamedTuple):
+class SimulateOptions(NamedTuple):
     """What is simulated. ``directory``: that of a local cluster; None: a running system, or a snapshot of one."""
 
     directory: Path | None
@@ -90,7 +90,7 @@ class InitialCluster(NamedTuple):
     rejected: int
 
 
-async def simulate_cluster(options: Options, *, json: bool, plot: Path | None) -> int:
+async def simulate_cluster(options: SimulateOptions, *, json: bool, plot: Path | None) -> int:
     """Simulate, print the results, and return the exit status. Raises CommandError."""
     try:
         load_families()
@@ -115,7 +115,7 @@ async def simulate_cluster(options: Options, *, json: bool, plot: Path | None) -
     return REJECTED_STATUS if cluster.rejected else 0
 
 
-def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None) -> list[Result]:
+def simulate(cluster: InitialCluster, options: SimulateOptions, conf: ConfigFact | None) -> list[Result]:
     """Return the result of each policy. Raises CommandError."""
     player = Player(cluster.stored, cluster.now)
     asked = _asked(cluster, options, player)
@@ -144,7 +144,7 @@ def simulate(cluster: InitialCluster, options: Options, conf: ConfigFact | None)
     return results
 
 
-def defragment(cluster: InitialCluster, options: Options, conf: ConfigFact | None) -> Defragmentation:
+def defragment(cluster: InitialCluster, options: SimulateOptions, conf: ConfigFact | None) -> Defragmentation:
     """Return a plan of moves for the cluster, and which of its waiting pods and those of ``--pods`` it places.
 
     Raises CommandError.
@@ -180,7 +180,7 @@ def _take_down(player: Player, removed: Removal, now: float) -> dict[str, Fact]:
     return _without_unknown_claims({fact_subject("pod", pod.uid): pod for pod in again}, player, set())
 
 
-def _asked(cluster: InitialCluster, options: Options, player: Player) -> dict[str, Fact]:
+def _asked(cluster: InitialCluster, options: SimulateOptions, player: Player) -> dict[str, Fact]:
     """Return the facts of ``--pods``, with names that no object of the player has. Raises CommandError."""
     asked: dict[str, Fact] = {}
     if options.pods:
