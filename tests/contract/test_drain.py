@@ -255,14 +255,17 @@ async def test_a_pod_with_resources_that_are_named_otherwise_goes(cluster: Any) 
     assert await names(cluster) == []
 
 
-async def test_the_cards_that_a_running_system_knows_need_not_be_read(cluster: Any) -> None:
+@pytest.mark.parametrize(("known", "status"), [("GPU-1", 0), ("nvidia.com/gpu", 1)])
+async def test_the_cards_that_a_running_system_knows_need_not_be_read(cluster: Any, known: str, status: int) -> None:
+    """Cards that the device plugin offers as a plain number have no ids that it could know."""
     await cluster.create(unread("missing"))
     uid = (await cluster.get("Pod", "default", "missing"))["metadata"]["uid"]
 
     async def system() -> SystemView:
-        return SystemView(held={uid: frozenset({("gpu-1", "GPU-1")})})
+        cards = frozenset({("gpu-1", "GPU-0"), ("gpu-1", "GPU-1")})
+        return SystemView(cards, {uid: frozenset({("gpu-1", known)})})
 
-    assert await run(cluster, "gpu-1/GPU-0", system=system) == 0
+    assert await run(cluster, "gpu-1/GPU-0", system=system) == status
     assert await names(cluster) == ["missing"]
 
 

@@ -82,11 +82,11 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], view: S
         of_any_kind = not kinds and requests_devices(fact.ask)
         if not known.isdisjoint(cards) or any(of_any_kind or kind_of(grant.family) in kinds for grant in naming):
             found.pods.append(PodOnCard(fact, obj))
-        elif problems and (kinds or of_any_kind) and not known:
+        elif problems and (kinds or of_any_kind) and known.isdisjoint(view.cards):
             found.unread[fact.ref] = str(problems[0])
         elif naming:
             found.copied.append(fact.ref)
-        elif not known and kinds - {kind_of(grant.family) for grant in grants}:
+        elif known.isdisjoint(view.cards) and kinds - {kind_of(grant.family) for grant in grants}:
             found.unread[fact.ref] = "it requests devices, and its annotations name none"
     return found
 

@@ -178,7 +178,7 @@ class _Drain:
         for node, card in cards:
             if (node, card) not in view.cards and not card_holders(objects, [(node, card)], view).pods:
                 raise CommandError(
-                    f"{node}/{card}: node {node} lists no cards, and no pod names this one: is it its id?"
+                    f"{node}/{card}: node {node} lists no cards, and no pod names this one: check the id"
                 )
 
     async def of_cards(self, cards: Sequence[CardName]) -> None:
