@@ -9,7 +9,7 @@ from deviceshare.families.hami_vnpu.section import VnpuConf
 from deviceshare.families.mindcluster import wire as mindcluster_wire
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.families.volcano_gpu import wire as gpu_share_wire
-from deviceshare.model import Card, Claim, read_keys, sign
+from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, read_keys, sign
 from deviceshare.model.signatures import SIGNATURE
 from deviceshare.objects import decode_pod, held_by_any_reading
 from support.builders import (
@@ -215,3 +215,24 @@ def test_without_the_keys_the_devices_of_any_reading_may_be_held():
     beyond = ids([("GPU-1", 1, 0)] * 1100 + [("GPU-0", 3000, 0)])
     grants, _ = held_by_any_reading(beyond, asks_vgpu(1, 3000, 0), "ns/p")
     assert {device.id for grant in grants for device in grant.devices} == {"GPU-0", "GPU-1"}
+
+
+def test_without_the_keys_what_the_signature_covers_is_read_together(monkeypatch):
+    class OfTwo:
+        """A family of another package whose devices are in two annotations."""
+
+        held_annotations = frozenset({"two/id", "two/memory", "two/more"})
+
+        def held(self, annotations, request, ref):
+            if "two/more" in annotations:
+                raise FormatError(f"Pod {ref}", "two/more", "", "nothing")
+            if not {"two/id", "two/memory"} <= annotations.keys():
+                return ()
+            device = DeviceGrant(annotations["two/id"], 0, int(annotations["two/memory"]), 0)
+            return (ContainerGrant("main", 0, "two", (device,)),)
+
+    monkeypatch.setattr("deviceshare.objects.held.FAMILIES", [OfTwo()])
+    bound = {"two/id": "T-0", "two/memory": "5"}
+    covered = bound | {SIGNATURE: "0:two/id,two/memory", "two/more": "hides"}
+    grants, problems = held_by_any_reading(covered, asks_vgpu(1, 5, 0), "ns/p")
+    assert (devices(grants), [problem.field for problem in problems]) == ([("T-0", 5, 0)], ["two/more"])
