@@ -191,6 +191,7 @@ async def test_a_running_system_that_does_not_answer_leaves_a_doubt(
     ]
 
 
+UNSERVED = {"volcano.sh/devices-to-allocate": "GPU-1,NVIDIA,1000,10:;", "volcano.sh/bind-phase": "allocating"}
 MALFORMED = {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,garbage:"}
 
 
@@ -204,20 +205,31 @@ def unread(name: str, annotations: Mapping[str, str] = {}) -> dict[str, Any]:
 async def test_pods_whose_cards_cannot_be_read_are_named_and_stay(
     cluster: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    without_devices = unread("without-devices", MALFORMED)
+    unserved = pod("unserved", "GPU-1")
+    unserved["metadata"]["annotations"] |= UNSERVED
+    without_devices = unread("without-devices", MALFORMED | UNSERVED)
     without_devices["spec"]["containers"][0]["resources"] = {}
     for each in (
         pod("a", "GPU-0"),
         unread("malformed", MALFORMED),
         unread("missing"),
         unread("of-another-kind", {"hami.io/vgpu-devices-allocated": "GPU-9,NVIDIA,1000,10:;"}),
+        unserved,
         without_devices,
         pod("other", "GPU-1"),
         {**unread("ended"), "status": {"phase": "Failed"}},
     ):
         await cluster.create(each)
     assert await run(cluster, "gpu-1/GPU-0") == 1
-    assert await names(cluster) == ["ended", "malformed", "missing", "of-another-kind", "other", "without-devices"]
+    assert await names(cluster) == [
+        "ended",
+        "malformed",
+        "missing",
+        "of-another-kind",
+        "other",
+        "unserved",
+        "without-devices",
+    ]
     assert capsys.readouterr().err.splitlines() == [
         "Warning: pod default/malformed may have a share, since its cards cannot be read: Pod default/malformed: "
         "metadata.annotations[volcano.sh/vgpu-ids-new]: 'GPU-0,NVIDIA,garbage' is not valid: expected "
@@ -226,7 +238,10 @@ async def test_pods_whose_cards_cannot_be_read_are_named_and_stay(
         "it requests devices, and its annotations name none",
         "Warning: pod default/of-another-kind may have a share, since its cards cannot be read: "
         "it requests devices, and its annotations name none",
-        "error: gpu-1/GPU-0 not drained: 1 pod evicted, 3 may have it",
+        "Warning: pod default/unserved may have a share, since its cards cannot be read: Pod default/unserved: kubelet "
+        "has admitted the pod on gpu-1, and its device plugin has not served it: its containers have the devices of "
+        "another pod",
+        "error: gpu-1/GPU-0 not drained: 1 pod evicted, 4 may have it",
     ]
 
 

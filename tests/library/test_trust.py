@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from deviceshare.families import BY_NAME, Demands, clamp_to_request
+from deviceshare.families import BY_NAME, Demands, clamp_to_request, kind_of
 from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
 from deviceshare.families.hami_vnpu.section import VnpuConf
 from deviceshare.families.mindcluster import wire as mindcluster_wire
@@ -236,3 +236,17 @@ def test_without_the_keys_what_the_signature_covers_is_read_together(monkeypatch
     covered = bound | {SIGNATURE: "0:two/id,two/memory", "two/more": "hides"}
     grants, problems = held_by_any_reading(covered, asks_vgpu(1, 5, 0), "ns/p")
     assert (devices(grants), [problem.field for problem in problems]) == ([("T-0", 5, 0)], ["two/more"])
+
+
+@pytest.mark.parametrize(
+    ("asks", "kinds"),
+    [
+        (asks_vgpu(1, 3000, 0), {kind_of("mig")}),
+        (ask(container(**{SHARE: 1000})), {kind_of("gpu-share")}),
+        (ask(container(**{SHARE: 1000}), container("b", **{NUMBER: 1})), {kind_of("gpu-share"), kind_of("mps")}),
+        (ask(container(cpu=1000)), set()),
+        (ask(container(**{"example.com/share": 1})), set()),
+    ],
+)
+def test_a_pod_requests_devices_of_the_kinds_of_its_resources(asks, kinds):
+    assert Demands(conf()).kinds(asks) == kinds

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 from deviceshare.conf import default_conf
 from deviceshare.families import Demands, kind_of
-from deviceshare.model import PodFact, PodUid
+from deviceshare.model import DEVICES_DIFFER, PodFact, PodUid
 from deviceshare.objects import decode_pod, held_by_any_reading, requests_devices
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
@@ -74,20 +74,23 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], view: S
         fact = decode_pod(msgspec.json.encode(obj))
         if fact.ended:
             continue
-        known = view.held.get(fact.uid, frozenset())
         grants, problems = held_by_any_reading(_annotations(obj), fact.ask, fact.ref)
         naming = [grant for grant in grants if any((fact.node, device.id) in cards for device in grant.devices)]
-        kinds = demands.kinds(fact.ask)
+        kinds, requests = demands.kinds(fact.ask), requests_devices(fact.ask)
         # The configuration may give the resources of devices other names, which no family has here.
-        of_any_kind = not kinds and requests_devices(fact.ask)
-        if not known.isdisjoint(cards) or any(of_any_kind or kind_of(grant.family) in kinds for grant in naming):
+        is_asked = (not kinds and requests) or any(kind_of(grant.family) in kinds for grant in naming)
+        known = view.held.get(fact.uid, frozenset())
+        is_known = not known.isdisjoint(view.cards)
+        if not known.isdisjoint(cards) or (naming and is_asked):
             found.pods.append(PodOnCard(fact, obj))
-        elif problems and (kinds or of_any_kind) and known.isdisjoint(view.cards):
+        elif differing := [each for each in fact.problems if each.field == DEVICES_DIFFER and requests]:
+            found.unread[fact.ref] = str(differing[0])
+        elif problems and requests and not is_known:
             found.unread[fact.ref] = str(problems[0])
+        elif kinds - {kind_of(grant.family) for grant in grants} and not is_known:
+            found.unread[fact.ref] = "it requests devices, and its annotations name none"
         elif naming:
             found.copied.append(fact.ref)
-        elif known.isdisjoint(view.cards) and kinds - {kind_of(grant.family) for grant in grants}:
-            found.unread[fact.ref] = "it requests devices, and its annotations name none"
     return found
 
 
