@@ -60,6 +60,13 @@ def cluster(
             help="Without this node: where the pods that it has would go, and which would wait; repeatable.",
         ),
     ] = None,
+    add_nodes: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=10_000, help="With so many more nodes like --like: which waiting pods are placed."
+        ),
+    ] = 0,
+    like: Annotated[str, typer.Option(metavar="NODE", help="The node that those of --add-nodes are like.")] = "",
     moves: Annotated[
         int | None,
         typer.Option(
@@ -84,7 +91,8 @@ def cluster(
     The scheduler's code decides, with queues, gangs, priorities and the bindings that follow; nothing is created or
     changed. Pods of the cluster that wait are decided first. docs/commands.md states what is not simulated.
 
-    With --without it shows what would become of the pods of nodes that are gone.
+    With --without it shows what would become of the pods of nodes that are gone, with --add-nodes which waiting pods
+    further nodes would take.
 
     With --defragment it shows which placed pods to restart elsewhere, and which waiting pods are placed then.
     """
@@ -92,17 +100,23 @@ def cluster(
     from deviceshare_cli.exit_status import run_and_exit
     from deviceshare_cli.reading.opening import Source
     from deviceshare_cli.simulate import command
+    from deviceshare_cli.simulate.addition import Addition
 
-    if target is None and not (pods or defragment or without):
-        raise typer.BadParameter("give local:DIR, or --pods with the pods to place in the running system, or --without")
+    if bool(add_nodes) != bool(like):
+        raise typer.BadParameter("--add-nodes goes with --like, which names a node of the cluster")
+    if target is None and not (pods or defragment or without or add_nodes):
+        raise typer.BadParameter(
+            "give local:DIR, or --pods with the pods to place in the running system, or --without, or --add-nodes"
+        )
     if target is not None and (run or snapshot):
         raise typer.BadParameter("local:DIR excludes --run and --snapshot")
     if copies > 1 and not pods:
         raise typer.BadParameter("--copies goes with --pods")
     if moves is not None and not defragment:
         raise typer.BadParameter("--moves goes with --defragment")
-    if defragment and (plot is not None or without):
-        raise typer.BadParameter(f"--defragment excludes {'--without' if without else '--plot'}")
+    for option, given in (("--plot", plot), ("--without", without), ("--add-nodes", add_nodes)):
+        if defragment and given:
+            raise typer.BadParameter(f"--defragment excludes {option}")
     policies = command.policies(policy)
     if defragment and len(policies) > 1:
         raise typer.BadParameter(f"--policy {policy}: --defragment plans for one policy")
@@ -119,5 +133,6 @@ def cluster(
         defragment,
         moves,
         tuple(without or ()),
+        Addition(add_nodes, like),
     )
     run_and_exit(command.simulate_cluster(options, json=json, plot=plot))

@@ -33,6 +33,7 @@ from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import StoredMessage
 from deviceshare_cli.reading.state import PLACEMENT_STREAMS
 from deviceshare_cli.simulate import plan_report, report
+from deviceshare_cli.simulate.addition import Addition, added_nodes
 from deviceshare_cli.simulate.candidates import PodObjects
 from deviceshare_cli.simulate.defragmentation import Defragmentation, defragmentation
 from deviceshare_cli.simulate.facts import ADDED, Inventory, decoded, messages
@@ -41,7 +42,7 @@ from deviceshare_cli.simulate.options import parse_names
 from deviceshare_cli.simulate.player import Player, created_again
 from deviceshare_cli.simulate.progress import Progressed, progress_bar
 from deviceshare_cli.simulate.removal import Removal, removal
-from deviceshare_cli.simulate.results import Result, result, usage
+from deviceshare_cli.simulate.results import Changes, Result, result, usage
 from deviceshare_cli.simulate.volumes import with_phases
 from deviceshare_cli.whatif.manifests import Candidate, node_warnings, only_on
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
@@ -73,6 +74,8 @@ class SimulateOptions(NamedTuple):
     """The most moves of a plan, None for one percent of the placed pods with cards."""
     without: tuple[str, ...] = ()
     """The nodes that are gone, whose pods are what is asked about, beside those of ``pods``."""
+    addition: Addition = Addition()
+    """The nodes that there are more; the pods that wait without them are what is asked about as well."""
 
 
 class InitialCluster(NamedTuple):
@@ -119,8 +122,9 @@ def simulate(cluster: InitialCluster, options: SimulateOptions, conf: ConfigFact
     """Return the result of each policy. Raises CommandError."""
     player = Player(cluster.stored, cluster.now)
     asked = _asked(cluster, options, player)
-    uids = _pods_of(asked) if options.pods or options.without else cluster.own
-    if not (uids or options.without):
+    of_directory, changes = options.directory is not None, bool(options.without or options.addition.number)
+    uids = _pods_of(asked) if options.pods or changes else cluster.own
+    if not (uids or changes):
         raise CommandError("there are no pods to place: --pods names the files or directories of further ones")
     results = []
     for number, policy in enumerate(options.policies):
@@ -128,19 +132,20 @@ def simulate(cluster: InitialCluster, options: SimulateOptions, conf: ConfigFact
             player = Player(cluster.stored, cluster.now)
         _configure(player, conf, policy)
         name = _name(policy, player.conf)
-        of_directory = options.directory is not None
-        if of_directory and (options.pods or options.without):
+        if of_directory and (options.pods or changes):
             player.settle()  # none of its pods has a node yet
         removed = removal(player.scheduler, options.without, cluster.pods)
         again = _take_down(player, removed, cluster.now)
         if not of_directory:
             player.settle()
         before = usage(player.stored(), cluster.now)
-        expected = uids | _pods_of(again)
-        _create(player, {**again, **asked}, policy)
+        added = added_nodes(player.nodes, options.addition)
+        expected = uids | _pods_of(again) | (player.waiting.keys() if added else set())
+        further = {fact_subject("node", node.name): node for node in added}
+        _create(player, {**further, **again, **asked}, policy)
         with progress_bar(len(expected), name) as progress:
             player.settle(partial(_show, progress, name, -len(player.placed)))
-        results.append(result(name, player, expected, before, cluster.now, removed))
+        results.append(result(name, player, expected, before, cluster.now, Changes(removed, options.addition)))
     return results
 
 

@@ -13,6 +13,7 @@ from deviceshare.model import (
     Fact,
     Gone,
     GroupKey,
+    NodeFact,
     NodeLedger,
     PodFact,
     PodUid,
@@ -89,6 +90,8 @@ class Player:
         self._now = self._began = now
         self._messages: dict[str, StoredMessage] = {}
         self._pods: dict[str, PodFact] = {}
+        self.nodes: dict[str, NodeFact] = {}
+        """The nodes as they were given, also those that were deleted since."""
         self._sequence = 0
         self._reasons: dict[str, str] = {}
         self._changed: dict[str, PodFact] = {}
@@ -112,6 +115,8 @@ class Player:
             return
         if isinstance(event, FactReceived) and isinstance(event.fact, PodFact):
             self._pods[event.fact.uid] = event.fact
+        elif isinstance(event, FactReceived) and isinstance(event.fact, NodeFact):
+            self.nodes[event.fact.name] = event.fact
         self._send(event)
 
     def create(self, facts: Mapping[str, Fact]) -> None:

@@ -30,11 +30,8 @@ class Removal(NamedTuple):
 def removal(scheduler: Scheduler, nodes: Collection[str], objects: PodObjects) -> Removal:
     """Return what goes with these nodes. Raises CommandError for an unknown node."""
     found = Removal(tuple(dict.fromkeys(nodes)), [], [], Counter())
-    known = scheduler.node_names
     for name in nodes:
-        if name not in known:
-            shown = ", ".join(sorted(known)[:MAX_NODES]) + (", …" if len(known) > MAX_NODES else "")
-            raise CommandError(f'--without {name}: nodes "{name}" not found: the cluster has {shown or "none"}')
+        check_known("--without", name, scheduler.node_names)
     for record in scheduler.pods.values() if nodes else ():
         fact = record.fact
         if fact.ended or not _is_on(scheduler, record, nodes):
@@ -46,6 +43,13 @@ def removal(scheduler: Scheduler, nodes: Collection[str], objects: PodObjects) -
         if obstacle:
             found.excluded[obstacle] += 1
     return found
+
+
+def check_known(option: str, name: str, nodes: Collection[str]) -> None:
+    """Raise CommandError if an option names an unknown node."""
+    if name not in nodes:
+        shown = ", ".join(sorted(nodes)[:MAX_NODES]) + (", …" if len(nodes) > MAX_NODES else "")
+        raise CommandError(f'{option} {name}: nodes "{name}" not found: the cluster has {shown or "none"}')
 
 
 def _is_on(scheduler: Scheduler, record: PodRecord, nodes: Collection[str]) -> bool:

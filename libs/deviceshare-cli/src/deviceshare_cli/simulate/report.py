@@ -7,6 +7,7 @@ from typing import Any
 from deviceshare_cli.output import NONE, lines_text, table
 from deviceshare_cli.plots import Curve, Plot
 from deviceshare_cli.pods import shown_devices
+from deviceshare_cli.simulate.addition import Addition
 from deviceshare_cli.simulate.removal import Removal
 from deviceshare_cli.simulate.results import PodResult, Result
 
@@ -26,7 +27,8 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
 def _run(result: Result) -> dict[str, Any]:
     return {
         "policy": result.policy,
-        **_removal(result),
+        **_removal(result.changes.removal),
+        **_addition(result.changes.addition),
         "pods": len(result.pods),
         "placed": result.placed,
         "waiting": len(result.pods) - result.placed,
@@ -53,11 +55,15 @@ def _run(result: Result) -> dict[str, Any]:
     }
 
 
-def _removal(result: Result) -> dict[str, Any]:
-    if not result.removal.nodes:
+def _removal(removed: Removal) -> dict[str, Any]:
+    if not removed.nodes:
         return {}
-    excluded = [{"reason": reason, "pods": pods} for reason, pods in result.removal.excluded.most_common()]
-    return {"without": {"nodes": result.removal.nodes, "pods": len(result.removal.movable), "excluded": excluded}}
+    excluded = [{"reason": reason, "pods": pods} for reason, pods in removed.excluded.most_common()]
+    return {"without": {"nodes": removed.nodes, "pods": len(removed.movable), "excluded": excluded}}
+
+
+def _addition(added: Addition) -> dict[str, Any]:
+    return {"added": {"nodes": added.number, "like": added.like}} if added.number else {}
 
 
 def _percents(before: float, after: float) -> dict[str, float]:
@@ -72,8 +78,11 @@ def as_text(results: Sequence[Result]) -> str:
     if first.others.total():
         others = first.others
         parts[0] += f" Other pods of the cluster came first: {others[True]} placed, {others[False]} wait."
-    if first.removal.nodes:
-        parts += _without(first.removal)
+    if first.changes.removal.nodes:
+        parts += _without(first.changes.removal)
+    if first.changes.addition.number:
+        number, like = first.changes.addition
+        parts.append(f"With {count(number, 'more node')} like {like}, for the pods that wait without them.")
     parts.append(
         table(("POLICY", "PLACED", "WAITING", "NODES IN USE", "CARDS IN USE", "ALLOCATED"), list(_rows(results)))
     )
@@ -90,7 +99,7 @@ def as_text(results: Sequence[Result]) -> str:
         parts.append(f"Allocated part of the cards, of the models that these pods get:\n{of_models}")
     if len(results) == 1 and first.placed:
         parts.append(lines_text(placed_pods([each for each in first.pods if each.node])))
-    if len(results) == 1 and first.removal.nodes and first.reasons:
+    if len(results) == 1 and any((first.changes.removal.nodes, first.changes.addition.number)) and first.reasons:
         parts.append(lines_text(_waiting_pods([each for each in first.pods if not each.node])))
     elif any(each.reasons for each in results):
         parts.append(lines_text(_waiting(results, names)))

@@ -12,6 +12,7 @@ from deviceshare_metrics.core import build_snapshot
 from deviceshare_cli.pods import devices_of
 from deviceshare_cli.reading.reader import StoredMessage
 from deviceshare_cli.reading.state import metrics_store
+from deviceshare_cli.simulate.addition import Addition
 from deviceshare_cli.simulate.player import Placed, Player
 from deviceshare_cli.simulate.removal import Removal
 
@@ -69,6 +70,13 @@ class PodResult(NamedTuple):
     """The reason without the names of the pod and of its PodGroup, to count equal ones."""
 
 
+class Changes(NamedTuple):
+    """The nodes that are gone, whose pods that are created again are asked about, and those that there are more."""
+
+    removal: Removal
+    addition: Addition
+
+
 class Result(NamedTuple):
     """The result of one policy.
 
@@ -82,8 +90,7 @@ class Result(NamedTuple):
     pods: list[PodResult]
     others: Counter[bool]
     curve: list[tuple[int, float]]
-    removal: Removal
-    """The nodes that are gone; their pods that are created again are among ``pods``."""
+    changes: Changes
 
     @property
     def placed(self) -> int:
@@ -153,7 +160,7 @@ def placed_pod(placed: Placed) -> PodResult:
 
 
 def result(
-    policy: str, player: Player, asked: Collection[PodUid], before: Usage, now: float, removed: Removal
+    policy: str, player: Player, asked: Collection[PodUid], before: Usage, now: float, changes: Changes
 ) -> Result:
     """Return the result of a player that has settled; ``asked``: the pods that were asked about."""
     after = usage(player.stored(), now)
@@ -166,7 +173,7 @@ def result(
             found.append(PodResult(pod.namespace, pod.name, requested_devices(pod), "", (), reason, general))
         else:
             others[False] += 1
-    return Result(policy, before, after, found, others, _curve(found, before, after), removed)
+    return Result(policy, before, after, found, others, _curve(found, before, after), changes)
 
 
 def _curve(pods: Iterable[PodResult], before: Usage, after: Usage) -> list[tuple[int, float]]:
