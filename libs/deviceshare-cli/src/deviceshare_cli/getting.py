@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,7 +17,7 @@ from deviceshare_metrics.api_dashboard import Queue
 from deviceshare_cli import object_tables, tables, volume_tables
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
-from deviceshare_cli.output import Table, aligned, indented_json, widths_of, yaml_text
+from deviceshare_cli.output import Table, aligned, cut, indented_json, shrunk, widths_of, yaml_text
 from deviceshare_cli.pods import unlisted
 from deviceshare_cli.reading.filters import Filters, item_filter, matches, parse_field_selector
 from deviceshare_cli.reading.kinds import (
@@ -276,7 +278,11 @@ async def _print(reader: Reader, target: Target, listing: Listing, options: GetO
     else:
         rows = [entry.row for entry in entries]
         lines = [listing.head, *rows] if options.headers else rows
-        print("\n".join(aligned(lines, widths_of(lines))))
+        widths = widths_of(lines)
+        if options.output == "table" and sys.stdout.isatty():
+            widths = shrunk(widths, [len(name) for name in listing.head], shutil.get_terminal_size().columns)
+            lines = [[cut(text, width) for text, width in zip(line, widths, strict=True)] for line in lines]
+        print("\n".join(aligned(lines, widths)))
 
 
 async def _as_objects(reader: Reader, resource: Resource, entries: Sequence[Entry], *, one: bool) -> Any:

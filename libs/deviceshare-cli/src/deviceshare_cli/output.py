@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 from deviceshare.model import visible, visible_lines
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 if TYPE_CHECKING:
     import yaml
 
+GAP = "   "
+"""Between two columns."""
 NONE = "<none>"
 """The text of an empty cell."""
 
@@ -78,7 +80,28 @@ def aligned(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[s
     for line in lines:
         texts = map(visible, line)
         cells = (text + " " * (width - cell_len(text)) for text, width in zip(texts, widths, strict=True))
-        yield "   ".join(cells).rstrip()
+        yield GAP.join(cells).rstrip()
+
+
+def shrunk(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Return widths of columns that fit a terminal with ``room`` cells: the widest ones give, down to ``least``."""
+    found = list(widths)
+    excess = sum(found) + len(GAP) * (len(found) - 1) - room
+    while excess > 0:
+        given = [(width, at) for at, width in enumerate(found) if width > least[at]]
+        if not given:
+            break
+        widest, at = max(given)
+        next_widest = max((width for width, other in given if other != at), default=0)
+        found[at] -= (by := max(1, min(excess, widest - max(next_widest, least[at]))))
+        excess -= by
+    return found
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text with at most so many cells; ``…`` ends one that was longer."""
+    text = visible(text)
+    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
 
 
 class VisibleStream:

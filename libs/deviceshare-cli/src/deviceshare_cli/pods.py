@@ -8,6 +8,7 @@ import msgspec
 from deviceshare.model import ContainerGrant, not_served
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics.api import Pod, PodDevice, PodState
+from msgspec.structs import replace
 
 SCHEDULERS = ("deviceshare", "volcano")
 """Default values of ``spec.schedulerName`` of the pods to place."""
@@ -191,6 +192,14 @@ def shown_device(device: PodDevice) -> str:
     sizes = [f"{device.memory} MiB"] if device.memory else []
     sizes += [f"{device.cores} cores"] if device.cores else []
     return f"{device.id} ({', '.join(sizes)})" if sizes else device.id
+
+
+def counted_devices(devices: Sequence[PodDevice]) -> str:
+    """Return devices as one short text: equal shares of several cards of a model as ``8 × A100 (40960 MiB)``."""
+    shares = {replace(each, id=each.type) for each in devices}
+    if len(devices) < 2 or len(shares) > 1 or not devices[0].type:
+        return shown_devices(devices)
+    return f"{len(devices)} × {shown_device(shares.pop())}"
 
 
 def shown_devices(devices: Iterable[PodDevice]) -> str:

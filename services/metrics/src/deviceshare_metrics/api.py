@@ -116,6 +116,8 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     memory: int
     cores: int
+    type: str = ""
+    """The model of its card, '' if it is not registered."""
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
