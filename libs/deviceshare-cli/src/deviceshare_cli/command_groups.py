@@ -7,7 +7,7 @@ from deviceshare_cli.added_commands import AddedCommands
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("up", "version"),
-    "Look": ("get", "describe", "explain", "top", "snapshot"),
+    "Look": ("get", "describe", "explain", "top", "usage", "snapshot"),
     "Change the local cluster": ("apply", "create", "scale", "delete"),
     "Decide": ("fit", "simulate"),
     "Maintain": ("cordon", "uncordon", "drain", "credentials", "check", "replay"),

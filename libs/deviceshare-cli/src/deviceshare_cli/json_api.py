@@ -27,9 +27,9 @@ async def fetch(metrics: Endpoint, path: str, answer: type[T], parameters: Seque
 
     Raises NotFoundError for an unknown object, CommandError.
     """
-    where = f"/api/v1/{quote(path)}" + (f"?{urlencode(parameters)}" if parameters else "")
+    where = f"/api/v1/{quote(path)}"
     try:
-        status, body = await asyncio.to_thread(_get, metrics, where)
+        status, body = await asyncio.to_thread(get, metrics, where, parameters)
     except (HTTPException, OSError) as error:
         raise CommandError(f"the metrics service at {metrics.url} does not answer: {describe_error(error)}") from None
     try:
@@ -44,13 +44,14 @@ async def fetch(metrics: Endpoint, path: str, answer: type[T], parameters: Seque
     raise NotFoundError(problem) if status == 404 else CommandError(problem)
 
 
-def _get(metrics: Endpoint, path: str) -> tuple[int, bytes]:
-    """Return status and body. Raises HTTPException, OSError."""
-    url = urlsplit(metrics.url)
+def get(server: Endpoint, path: str, parameters: Sequence[tuple[str, str]] = ()) -> tuple[int, bytes]:
+    """Return status and body of a request. Raises HTTPException, OSError."""
+    url = urlsplit(server.url)
+    path += f"?{urlencode(parameters)}" if parameters else ""
     kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
     connection = kind(url.hostname or "", url.port, timeout=SECONDS)
     try:
-        connection.request("GET", url.path.rstrip("/") + path, headers={"Accept": "application/json"} | metrics.headers)
+        connection.request("GET", url.path.rstrip("/") + path, headers={"Accept": "application/json"} | server.headers)
         response = connection.getresponse()
         return response.status, response.read()
     finally:

@@ -3,7 +3,7 @@
 The number of the first grows with the cards and their pods: 16 series for a card with one pod.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
@@ -11,12 +11,15 @@ from deviceshare.families import FAMILIES
 
 from deviceshare_metrics.api import Device
 from deviceshare_metrics.core import Snapshot
+from deviceshare_metrics.holders import CARDS_METRIC, MEMORY_METRIC, held_parts
 from deviceshare_metrics.many_series import Gauge, Labels
 
 Detail = Literal["card", "node", "cluster"]
 """The smallest objects that have series of their own."""
 DETAILS: tuple[Detail, ...] = get_args(Detail)
 MIB = 1024 * 1024
+MAX_HOLDERS = 10_000
+"""Namespaces, by queue and card model, that have series of their own."""
 _AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
     ("cards", "Cards", lambda _: 1),
     ("cards_healthy", "Cards that the device plugin reports as healthy", lambda card: card.healthy),
@@ -41,6 +44,7 @@ def card_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
     if detail != "cluster":
         yield from _sums("node", ("mode", "node", "type"), snapshot.devices)
     yield from _sums("cluster", ("mode", "type"), snapshot.devices)
+    yield from _held(snapshot)
 
 
 def _of_families(prefix: str, share: str, snapshot: Snapshot) -> Iterator[Gauge]:
@@ -108,6 +112,24 @@ def _containers(snapshot: Snapshot) -> Gauge:
     labels = Labels(("container", "device", "namespace", "node", "pod"), [*memory])
     text = "Device memory allocated to the container."
     return Gauge("deviceshare_container_memory_bytes", text, labels, [amount * MIB for amount in memory.values()])
+
+
+def _held(snapshot: Snapshot) -> Iterator[Gauge]:
+    """Yield who holds how much; beyond :data:`MAX_HOLDERS` those with least are one holder without a name."""
+    held: defaultdict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for each in held_parts(snapshot.pods, snapshot.devices):
+        amounts = held[each.pod.namespace, each.pod.queue, each.model]
+        amounts[0] += each.part
+        amounts[1] += each.memory * MIB
+    for holder, least in sorted(held.items(), key=lambda item: -item[1][0])[MAX_HOLDERS:]:
+        others = held["", "", ""]
+        others[:] = map(sum, zip(others, least, strict=True))
+        del held[holder]
+    labels = Labels(("namespace", "queue", "type"), [*held])
+    text = "Cards that pods hold; a share counts by its part of the card's memory, or of its cores."
+    yield Gauge(CARDS_METRIC, text, labels, [cards for cards, _ in held.values()])
+    text = "Device memory that pods hold."
+    yield Gauge(MEMORY_METRIC, text, labels, [memory for _, memory in held.values()])
 
 
 def _sums(what: str, names: tuple[str, ...], cards: Iterable[Device]) -> Iterator[Gauge]:

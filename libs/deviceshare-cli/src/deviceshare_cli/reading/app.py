@@ -226,6 +226,36 @@ def top(
 
 
 @app.command()
+def usage(
+    prometheus: Annotated[
+        str,
+        typer.Option(
+            envvar="DEVICESHARE_PROMETHEUS",
+            metavar="URL",
+            help="The Prometheus that scrapes the metrics service, such as http://127.0.0.1:9090.",
+        ),
+    ] = "http://127.0.0.1:9090",
+    since: Annotated[str, typer.Option(metavar="TIME", help="Of the last hours, days or weeks: 12h, 30d, 4w.")] = "30d",
+    by: Annotated[Literal["namespace", "queue", "model"], typer.Option(help="Whose usage.")] = "namespace",
+    output: Annotated[
+        Literal["table", "csv", "json"], typer.Option("-o", "--output", help="How to print it.")
+    ] = "table",
+    token: Annotated[
+        str, typer.Option(envvar="DEVICESHARE_PROMETHEUS_TOKEN", metavar="TOKEN", help="The token for Prometheus.")
+    ] = "",
+) -> None:
+    """Show who used how many cards for how long, most first, by the samples of Prometheus.
+
+    A share of a card counts by its part of the card's memory, or of its cores. Shorter times than five minutes are
+    not seen.
+    """
+    from deviceshare_cli.endpoint import Endpoint
+    from deviceshare_cli.usage import run_usage
+
+    run_and_exit(run_usage(Endpoint(prometheus, token), since, by, output))
+
+
+@app.command()
 def snapshot(run: RunOption = None, server: ServerOption = None, token: TokenOption = None) -> None:
     """Write the state of the running system to standard output, as one JSON file.
 

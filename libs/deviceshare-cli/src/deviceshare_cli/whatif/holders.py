@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
+from deviceshare_metrics.holders import held_parts
 
 from deviceshare_cli.output import NONE, indented_json, lines_text
 from deviceshare_cli.reading.opening import Source, opened
@@ -62,34 +63,18 @@ def held(
     now: float,
 ) -> list[Held]:
     """Return what each holder has of each model, most cards first; ``now`` in unix seconds."""
-    cards = {(each.node, each.id): each for each in devices}
-    plain = {(each.node, each.id.rpartition("-")[0]): each for each in devices if not each.memory_total}
     decided = {each.uid: each.decided_at for each in claims if each.state not in ("refused", "withdrawn")}
     found: dict[tuple[str, str], Held] = {}
-    for pod in pods:
-        models = set()
-        for device in pod.devices:
-            node = pod.node or ""
-            card = cards.get((node, device.id.partition("[")[0])) or plain.get((node, device.id))
-            model = (card.type if card is not None else "") or "unknown"
-            of_model = found.setdefault((name := name_of(pod), model), Held(holder=name, model=model))
-            part = _part(device, card)
-            of_model.pods += model not in models
-            of_model.cards += part
-            of_model.memory += device.memory
-            start = decided.get(pod.uid) or pod.created
-            of_model.card_hours += part * max(0.0, now - start) / _HOUR if start else 0.0
-            models.add(model)
+    counted: set[tuple[str, str]] = set()
+    for pod, model, part, memory in held_parts(pods, devices):
+        of_model = found.setdefault((name := name_of(pod), model), Held(holder=name, model=model))
+        of_model.pods += (pod.uid, model) not in counted
+        of_model.cards += part
+        of_model.memory += memory
+        start = decided.get(pod.uid) or pod.created
+        of_model.card_hours += part * max(0.0, now - start) / _HOUR if start else 0.0
+        counted.add((pod.uid, model))
     return sorted(found.values(), key=lambda each: (-round(each.cards, 6), each.holder, each.model))
-
-
-def _part(device: api.PodDevice, card: api.Device | None) -> float:
-    """Return which part of its card a device is; 1 for a card that is not registered any more."""
-    if card is None or not (card.memory_total or card.cores_total):
-        return 1.0
-    if card.memory_total:
-        return device.memory / card.memory_total
-    return device.cores / card.cores_total
 
 
 def _names(by: Holders, objects: Mapping[str, Object]) -> Callable[[api.Pod], str]:

@@ -1,0 +1,130 @@
+"""`deviceshare usage`: what Prometheus makes of the query, and what the command makes of its answer."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+from deviceshare_cli.main import app
+from deviceshare_cli.usage import expression
+from deviceshare_metrics.holders import CARDS_METRIC
+from support.promtool import promtool
+from typer.testing import CliRunner, Result
+
+
+def series(instance: str, namespace: str, model: str, values: str) -> dict[str, str]:
+    labels = f'instance="{instance}",namespace="{namespace}",queue="q",type="{model}"'
+    return {"series": f"{CARDS_METRIC}{{{labels}}}", "values": values}
+
+
+def test_the_query_adds_up_cards_and_hours(tmp_path: Path) -> None:
+    case = {
+        "interval": "1m",
+        "input_series": [
+            # Two replicas of the metrics service have the same cards. Ten hours in all.
+            series("a", "red", "A100", "2x600"),
+            series("b", "red", "A100", "2x600"),
+            series("a", "red", "T4", "0.5x120 _x480"),  # two hours, then it is gone
+            series("a", "blue", "A100", "_x300 4x300"),  # five hours
+        ],
+        "promql_expr_test": [
+            {
+                "expr": f"round({expression(CARDS_METRIC, 'namespace', '12h')})",
+                "eval_time": "10h",
+                "exp_samples": [
+                    {"labels": '{namespace="red"}', "value": 2 * 10 + 1},
+                    {"labels": '{namespace="blue"}', "value": 4 * 5},
+                ],
+            },
+            {
+                "expr": f"round({expression(CARDS_METRIC, 'model', '1h')})",
+                "eval_time": "10h",
+                "exp_samples": [{"labels": '{type="A100"}', "value": 6}],
+            },
+        ],
+    }
+    (tmp_path / "usage.yaml").write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": [case]}))
+    tested = promtool("test", "rules", "usage.yaml", directory=tmp_path)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+@pytest.fixture
+def prometheus() -> Iterator[tuple[str, list[Any], list[str]]]:
+    """A server that gives the answers of the list in turn, by metric; and the queries that it got."""
+    answers: list[Any] = []
+    queries: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            (query,) = parse_qs(urlsplit(self.path).query)["query"]
+            queries.append(query)
+            status, body = answers[0 if CARDS_METRIC in query else -1]
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", answers, queries
+    server.shutdown()
+    server.server_close()
+
+
+def vector(label: str, **values: str) -> tuple[int, Any]:
+    result = [{"metric": {label: name} if name != "_" else {}, "value": [1.0, value]} for name, value in values.items()]
+    return 200, {"status": "success", "data": {"resultType": "vector", "result": result}}
+
+
+def usage(url: str, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["usage", "--prometheus", url, *arguments])
+
+
+def test_holders_with_most_come_first(prometheus: tuple[str, list[Any], list[str]]) -> None:
+    url, answers, queries = prometheus
+    answers += [
+        vector("namespace", red="3", blue="20.5", _="1", none="0"),
+        vector("namespace", red=str(2**30), blue=str(5 * 2**30)),
+    ]
+    assert [line.split() for line in usage(url).stdout.splitlines()] == [
+        ["NAMESPACE", "CARD-HOURS", "MEMORY", "GIB-HOURS"],
+        ["blue", "20.50", "5.00"],
+        ["red", "3.00", "1.00"],
+        ["others", "1.00", "0.00"],
+    ]
+    assert usage(url, "-o", "csv", "--since", "4w").stdout.splitlines()[:2] == [
+        "namespace,card_hours,memory_gib_hours",
+        "blue,20.50,5.00",
+    ]
+    assert all("[30d:5m]" in query for query in queries[:2])
+    assert all("[4w:5m]" in query for query in queries[2:])
+    (first, *_) = json.loads(usage(url, "-o", "json").stdout)["usage"]
+    assert first == {"holder": "blue", "card_hours": 20.5, "memory_gib_hours": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ((400, {"status": "error", "errorType": "bad_data", "error": "parse error"}), "with status 400: parse error"),
+        ((502, b"<html>"), "answered with status 502, and not as Prometheus does"),
+    ],
+)
+def test_errors_name_prometheus(prometheus: tuple[str, list[Any], list[str]], answer: Any, error: str) -> None:
+    url, answers, _ = prometheus
+    answers.append(answer)
+    assert error in str(usage(url).exception)
+
+
+def test_no_usage_and_a_wrong_time_are_said(prometheus: tuple[str, list[Any], list[str]]) -> None:
+    url, answers, _ = prometheus
+    answers.append(vector("queue"))
+    assert usage(url, "--by", "queue").stdout == "Prometheus knows of no usage in the last 30d.\n"
+    assert "--since 30: expected a number of hours, days or weeks" in str(usage(url, "--since", "30").exception)
+    assert "Prometheus at http://127.0.0.1:1 does not answer" in str(usage("http://127.0.0.1:1").exception)
