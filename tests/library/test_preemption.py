@@ -65,7 +65,7 @@ def test_nothing_is_changed_by_the_answer():
 
 def test_the_budget_that_protects_a_pod_is_named():
     scene = PreemptionScene(node("a", cpu=1000), node("b", cpu=1000))
-    scene.budget("b", labels={"app": "x"}, allowed=0)
+    scene.budget("b", labels={"app": "x"}, allowed=0, limit=DisruptionLimit(max_unavailable=1))
     scene.job("low", cpu(1000), on=["a", "b"], labels=(("app", "x"),))
     scene.job("new", cpu(1000), level="high")
     found = scene.preempt("new")

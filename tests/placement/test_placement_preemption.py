@@ -3,6 +3,7 @@
 import pytest
 from deviceshare.model import (
     BOUND,
+    DisruptionLimit,
     GroupKey,
     NodeLedger,
     PodDisruptionBudgetFact,
@@ -511,9 +512,13 @@ def test_a_nominated_pod_says_for_which_pods_it_waits():
     core.answers()
     core.written(core.tick())
     assert core.tick().messages == [f"nominated on a since {since}; waits for ns/one (to be evicted)"]
-    budget = PodDisruptionBudgetFact(key="ns/b", selector=(), allowed=0)
+    budget = PodDisruptionBudgetFact(
+        key="ns/b", selector=(), allowed=1, limit=DisruptionLimit(min_available=0), revision="1"
+    )
     core.put(budget)
-    blocked = "blocked by PodDisruptionBudget b: 0 of 1 allowed"
+    assert not core.tick().messages, "it allows one, and one is to be evicted"
+    core.put(replace(budget, allowed=0, revision="2"))
+    blocked = "blocked by PodDisruptionBudget ns/b: 0 of 3 allowed"
     assert core.tick().messages == [f"nominated on a since {since}; waits for ns/one ({blocked})"]
     core.terminates("one")
     out = core.tick()

@@ -21,15 +21,16 @@ class _Budget:
         self.fact = fact
         self.pods: set[str] = set()
         self.healthy = self.going = 0
-        self.left = 1
-        """How many more of them may be evicted."""
+        self.allowed = self.left = 1
+        """How many of them may be evicted now, and how many besides those that are to be evicted."""
 
     def count(self) -> bool:
         """Count how many are left; return whether there are some now and there were none, or the other way round.
 
         The status of a budget does not count the pods that are to be evicted.
         """
-        before, self.left = self.left, self.fact.disruptions(len(self.pods), self.healthy) - self.going
+        self.allowed = self.fact.disruptions(len(self.pods), self.healthy)
+        before, self.left = self.left, self.allowed - self.going
         return (before > 0) != (self.left > 0)
 
 
@@ -148,9 +149,23 @@ class Budgets:
     # What they allow
 
     def protecting(self, uid: str) -> str:
-        """Return the key of a budget that does not allow a pod to be evicted, not even alone; '' for none."""
+        """Return the key of a budget that does not allow one more pod to be evicted, this one; '' for none."""
         pod = self._pods.get(uid)
         return next((key for key in pod.keys if self._budgets[key].left <= 0), "") if pod is not None else ""
+
+    def why_protected(self, uid: str) -> str:
+        """Return the budget that does not allow a pod to be evicted now, in the words of ``drain``; '' for none.
+
+        It says how many it allows while all its pods are healthy. A pod that is to be evicted is one of those that it
+        allows.
+        """
+        pod = self._pods.get(uid)
+        for key in () if pod is None else pod.keys:
+            budget = self._budgets[key]
+            if (budget.allowed if pod is not None and pod.going else budget.left) <= 0:
+                most = budget.fact.limit.allowed(len(budget.pods), len(budget.pods))
+                return f"PodDisruptionBudget {key}: 0 of {most} allowed"
+        return ""
 
     def allow(self, uids: Iterable[str]) -> bool:
         """Return whether these pods may be evicted together."""

@@ -278,8 +278,8 @@ class _Attempt:
             return None
         if why := rules.protection(self._preemptor, candidate):
             return why
-        budget = self._cluster.budgets.protecting(candidate.uid)
-        return f"protected by PodDisruptionBudget {budget}: 0 of 1 allowed" if budget else ""
+        budget = self._cluster.budgets.why_protected(candidate.uid)
+        return f"protected by {budget}" if budget else ""
 
     def reasons(self) -> ReasonsOfNodes:
         """Return for each node why no pod of it goes."""

@@ -67,12 +67,6 @@ class Known:
         ledgers = self.cluster.ledgers
         return any(ledgers[node].claims[claim].waits_for for claim, node in self.claims_of(uid).items())
 
-    def blocking_budget(self, pod: PodFact) -> str:
-        """Return the name of a PodDisruptionBudget whose status allows no eviction of a pod now, '' for none."""
-        budgets = self.cluster.budgets.values()
-        blocking = (each.key for each in budgets if each.allowed == 0 and each.selects(pod))
-        return min(blocking, default="").partition("/")[2]
-
     @property
     def conf(self) -> SchedulerConf:
         """The configuration by which it decides."""

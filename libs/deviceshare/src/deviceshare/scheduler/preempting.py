@@ -147,6 +147,11 @@ class Preempting:
             found = preempt(known, preemptor, rules, conf.preemption_victims, explain=explain)
         return replace(found, work=found.work + len(nominated))
 
+    def protecting_budget(self, uid: str, now: float) -> str:
+        """Return the budget that does not allow a pod to be evicted now, in words, '' for none."""
+        self._noted(now)
+        return self._budgets.why_protected(uid)
+
     def _noted(self, now: float) -> CandidateTable:
         """Return the table, in which all candidates are noted as they are now; those outdated are not put yet."""
         cluster = self._cluster

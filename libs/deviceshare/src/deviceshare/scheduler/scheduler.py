@@ -251,6 +251,10 @@ class Scheduler(Known):
         """
         return self._preemption_round.blocked(self.cluster.pods[uid].fact.group, claim, now)
 
+    def protecting_budget(self, uid: str, now: Now) -> str:
+        """Return the PodDisruptionBudget that does not allow a pod to be evicted now, in words, '' for none."""
+        return self._preempting.protecting_budget(uid, now.monotonic)
+
     def nominated(self, uid: str, message: str, now: Now) -> Explanation:
         """Return the explanation of a nominated pod, which is to be published."""
         record = self.cluster.pods[uid]

@@ -27,7 +27,7 @@ class NominationReports:
         reported, self._reported = self._reported, {}
         commands: list[Command] = []
         for nomination in self._nominations.own():
-            waits_for = self._waits_for(nomination)
+            waits_for = self._waits_for(nomination, now)
             for claim, node in nomination.claims.values():
                 since = datetime.fromtimestamp(claim.decided_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
                 message = f"nominated on {node} since {since}; waits for {waits_for}"
@@ -44,7 +44,7 @@ class NominationReports:
                 commands.append(RecordStep(uid, pod.fact.ref, "claimed", node))
         return commands
 
-    def _waits_for(self, nomination: Nomination) -> str:
+    def _waits_for(self, nomination: Nomination, now: Now) -> str:
         going = []
         for uid in nomination.waits_for:
             pod = self._scheduler.pods.get(uid)
@@ -54,8 +54,8 @@ class NominationReports:
             if pod.fact.terminating:
                 state = f"terminating, grace {pod.fact.grace:g} s"
             elif eviction is not None and eviction.go:
-                budget = self._scheduler.blocking_budget(pod.fact)
-                state = f"blocked by PodDisruptionBudget {budget}: 0 of 1 allowed" if budget else "to be evicted"
+                budget = self._scheduler.protecting_budget(uid, now)
+                state = f"blocked by {budget}" if budget else "to be evicted"
             else:
                 state = "asked whether it may go"
             going.append(f"{pod.fact.ref} ({state})")
