@@ -24,8 +24,8 @@ BLOCKED = Backoff(1.0, 30.0)
 """Seconds until pods go for a group again if those that should have gone did not, twice in a row; doubles each time."""
 FORGET_BLOCKED = 300.0
 """Seconds after which it counts as the first time again."""
-SPARED_AT_MOST = 3600.0
-"""Seconds for which a pod is spared at most that did not go."""
+SPARED, SPARED_AT_MOST = 1.0, 3600.0
+"""Seconds for which a pod is spared that did not go, at least and at most."""
 WORK_OF_ROUND = 500
 """Work of searches by which no pod goes, in placements, after which a round looks at no more classes."""
 WORK_PER_SECOND, BURST_OF_WORK = 2_500, 10_000
@@ -116,12 +116,15 @@ class PreemptionRound:
         if due < inf and self._preempting.actions:
             yield due
 
-    def blocked(self, key: GroupKey, claim: str, now: float) -> float:
+    def blocked(self, key: GroupKey | None, claim: str, now: float) -> float:
         """Note that a pod for which a claim of a group waits does not go; return until when the pod is to be spared.
 
         What blocks it may block every pod, so the group waits, longer each time. The pod is spared beyond that, for
-        twice the time that all this has taken: so other pods are tried in between, however many are blocked.
+        twice the time that all this has taken: so other pods are tried in between, however many are blocked. ``key``:
+        None if the group is gone.
         """
+        if key is None:
+            return now + SPARED
         before = self._blocked.pop(key, None)
         if before is None or now > before.until + FORGET_BLOCKED:
             blocked = _Blocked(claim, 1, now, now)
@@ -133,7 +136,7 @@ class PreemptionRound:
         self._blocked[key] = blocked
         if len(self._blocked) > MAX_REFUSED:
             self._blocked.popitem(last=False)
-        return blocked.until + min(SPARED_AT_MOST, 2 * (blocked.until - blocked.since))
+        return blocked.until + min(SPARED_AT_MOST, max(SPARED, 2 * (blocked.until - blocked.since)))
 
     def decide(self, now: Now, ownership: Ownership) -> Preemption | None:
         """Return the first answer by which a group gets room, None if no group does."""

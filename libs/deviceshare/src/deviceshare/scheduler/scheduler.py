@@ -249,7 +249,8 @@ class Scheduler(Known):
 
         Returns until when the pod that does not go is to be spared, monotonic.
         """
-        return self._preemption_round.blocked(self.cluster.pods[uid].fact.group, claim, now)
+        record = self.cluster.pods.get(uid)
+        return self._preemption_round.blocked(None if record is None else record.fact.group, claim, now)
 
     def protecting_budget(self, uid: str, now: Now) -> str:
         """Return the PodDisruptionBudget that does not allow a pod to be evicted now, in words, '' for none."""

@@ -26,7 +26,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
-from deviceshare.model import BLOCKED, MAY_GO, Backoff, Claim, Eviction, Now, Outcome
+from deviceshare.model import BLOCKED, MAY_GO, Claim, Eviction, Now, Outcome
 from deviceshare.scheduler import NOT_GONE, PodRecord, Scheduler
 
 from deviceshare_placement.core.claims import LedgerChange
@@ -34,10 +34,8 @@ from deviceshare_placement.core.claims import LedgerChange
 BROKEN, OPEN, LATE, UNKNOWN, FREE, WAITING = "broken", "open", "blocked", "unknown", "free", "waiting"
 GRACE = 10.0
 """Seconds for which an eviction without claims, or claims without an eviction, may be: they come in two messages."""
-SPARED = Backoff(1.0, 30.0)
-"""Seconds for which a pod is spared at least that may not go now; doubles each time."""
-MAX_BLOCKED = 10_000
-"""Pods of which it is remembered how often they were blocked."""
+MAX_PREEMPTORS = 10_000
+"""Claims that waited, of which it is remembered whose they are."""
 
 _MAY_NOT_GO = "hold a pod that may not be evicted now"
 
@@ -92,8 +90,6 @@ class Nominations:
         """Pods that claims wait for and that have no eviction, and since when."""
         self._preemptors: OrderedDict[str, str] = OrderedDict()
         """The uids of the pods of claims that waited, by the id of the claim: the claim may be removed first."""
-        self._blocked: OrderedDict[str, int] = OrderedDict()
-        """How often pods were blocked in a row; the latest last."""
         self.unread: set[str] = set()
         """Pods that nominations wait for and that are not known: CLUSTER is to be asked for them."""
 
@@ -108,7 +104,7 @@ class Nominations:
         since = self._nodes.pop(node, {})
         waiting = {claim.id: claim.uid for claim in record.claims.values() if claim.waits_for}
         self._preemptors |= waiting
-        while len(self._preemptors) > MAX_BLOCKED:
+        while len(self._preemptors) > MAX_PREEMPTORS:
             self._preemptors.popitem(last=False)
         if waiting or record.evictions:
             self._nodes[node] = {key: since.get(key, now.monotonic) for key in (*waiting, *record.evictions)}
@@ -121,18 +117,12 @@ class Nominations:
         uid, outcome = pod.fact.uid, self._outcome(node, eviction)
         why = outcome.reason if outcome is not None and outcome.state == BLOCKED else ""
         late = self._due(since, pod) <= now
-        preemptor, until = self._preemptors.get(eviction.claim, ""), now
-        if preemptor in self._scheduler.pods and (late or self._blocks(pod, eviction, node)):
-            until = self._scheduler.blocked(preemptor, eviction.claim, now)
-        if late or (eviction.go and self._blocks(pod, eviction, node)):
+        if not (late or self._blocks(pod, eviction, node)):
+            return
+        until = self._scheduler.blocked(self._preemptors.get(eviction.claim, ""), eviction.claim, now)
+        if late or eviction.go:
             until = max(until, now + self._scheduler.conf.preemption_timeout)
-            self._scheduler.spare(uid, until, why or NOT_GONE)
-        elif self._blocks(pod, eviction, node):
-            times = self._blocked.pop(uid, 0)
-            self._blocked[uid] = times + 1
-            if len(self._blocked) > MAX_BLOCKED:
-                self._blocked.popitem(last=False)
-            self._scheduler.spare(uid, max(until, now + SPARED.delay(times)), why or _MAY_NOT_GO)
+        self._scheduler.spare(uid, until, why or (NOT_GONE if late or eviction.go else _MAY_NOT_GO))
 
     def all(self) -> list[Nomination]:
         """Return the nominations, in the order of their first claims."""
