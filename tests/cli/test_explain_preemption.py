@@ -183,7 +183,7 @@ def test_of_a_nominated_pod_it_says_whom_it_waits_for() -> None:
     eviction = Eviction(
         uid=victim.uid, namespace="ns", name=victim.name, claim="c", preemptor=waits.ref, action="preempt"
     )
-    scene.scheduler.ledger("a").evictions[victim.uid] = eviction
+    scene.scheduler.claim("a", scene.scheduler.ledger("a").claims.values(), [eviction])
     report = preemption_report(scene.scheduler, scene.scheduler.pods[PodUid(waits.uid)], NOW)
     assert report.data["nominated"] == "a"
     assert report.data["action"] == "preempt"

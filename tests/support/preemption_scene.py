@@ -23,13 +23,16 @@ def nominate(scene: PreemptionScene, name: str) -> list[str]:
     scheduler = scene.scheduler
     found = scene.preempt(name)
     uids = tuple(sorted(each.uid for each in found.victims))
-    for number, (pod, placement) in enumerate(found.placed):
-        claim = scheduler.new_claim(f"{name}-{number}", pod, placement, found.decision, NOW)
-        known = scheduler.ledger(placement.node).claims.values()
-        scheduler.claim(placement.node, (*known, replace(claim, waits_for=uids)))
     for victim in found.victims:
-        scheduler.ledger(victim.node).evictions[victim.uid] = Eviction(
+        eviction = Eviction(
             uid=victim.uid, namespace="ns", name=victim.pod.name, claim=f"{name}-0", preemptor=f"ns/{name}-0",
             action="preempt",
         )  # fmt: skip
+        known = scheduler.ledger(victim.node)
+        scheduler.claim(victim.node, known.claims.values(), (*known.evictions.values(), eviction))
+    for number, (pod, placement) in enumerate(found.placed):
+        claim = scheduler.new_claim(f"{name}-{number}", pod, placement, found.decision, NOW)
+        known = scheduler.ledger(placement.node)
+        claims = (*known.claims.values(), replace(claim, waits_for=uids))
+        scheduler.claim(placement.node, claims, known.evictions.values())
     return list(uids)

@@ -15,6 +15,7 @@ from deviceshare.scheduler.cluster_state import ClusterState
 from deviceshare.scheduler.deciding import Round
 from deviceshare.scheduler.explaining import describe
 from deviceshare.scheduler.facts import Applied, Ended
+from deviceshare.scheduler.going_pods import Nomination
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
 from deviceshare.scheduler.preempting import NOT_GONE
@@ -35,6 +36,7 @@ __all__ = [
     "HolderOnNode",
     "LedgerRecord",
     "MovePlan",
+    "Nomination",
     "Ownership",
     "PodRecord",
     "Round",

@@ -13,6 +13,7 @@ from deviceshare.allocation import PodClass
 from deviceshare.conf import SchedulerConf, default_conf
 from deviceshare.model import (
     Claim,
+    Eviction,
     GroupKey,
     NamespaceFact,
     NodeFact,
@@ -75,13 +76,16 @@ class ClusterState(WaitingGroups):
             ledger = self.ledgers[node] = LedgerRecord(node)
         return ledger
 
-    def set_claims(self, node: str, claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim], list[Claim]]:
-        """Make these the claims on a node; return those that are gone, the new ones, and those that wait for others.
+    def set_ledger(
+        self, node: str, claims: Iterable[Claim], evictions: Iterable[Eviction]
+    ) -> tuple[list[Claim], list[Claim], list[Claim]]:
+        """Make these the claims and evictions on a node.
 
-        Their pods are to be charged.
+        Returns the claims that are gone, the new ones, and those that wait for others; their pods are to be charged.
         """
         record = self.ledger(node)
         before, record.claims = record.claims, {claim.id: claim for claim in claims}
+        evicted, record.evictions = record.evictions, {each.uid: each for each in evictions}
         gone = [claim for claim in before.values() if claim.id not in record.claims]
         new = [claim for claim in record.claims.values() if claim.id not in before]
         for claim in gone:
@@ -100,7 +104,9 @@ class ClusterState(WaitingGroups):
         for claim in (*gone, *new, *changed):
             there = record.claims.get(claim.id)
             if claim.waits_for or (there is not None and there.waits_for):
-                moved ^= self.going.change((node, claim.id), there.waits_for if there is not None else ())
+                moved ^= self.going.change(node, claim.id, there)
+        if evicted or record.evictions:
+            self.going.set_evictions(node, evicted, record.evictions)
         for uid in moved:
             self.mark_moved((uid,))
             if (pod := self.pods.get(uid)) is not None:

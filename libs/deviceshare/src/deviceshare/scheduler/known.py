@@ -6,6 +6,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.model import Claim, GroupKey, NodeFact, PodFact, QueueFact
 from deviceshare.scheduler import holders
 from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.going_pods import Nomination
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.nominated_groups import level_of
 from deviceshare.scheduler.readiness import queue_obstacle
@@ -61,6 +62,11 @@ class Known:
     def claim_on(self, node: str, uid: str) -> Claim | None:
         """Return a pod's claim on a node, or None."""
         return self.cluster.claim_on(node, uid)
+
+    @property
+    def nominations(self) -> list[Nomination]:
+        """The nominations of all ledgers, in the order of their first claims."""
+        return self.cluster.going.nominations
 
     def is_nominated(self, uid: str) -> bool:
         """Return whether a pod has a claim that waits for other pods to go."""

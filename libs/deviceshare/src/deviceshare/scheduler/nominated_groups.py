@@ -2,9 +2,10 @@
 
 from collections.abc import Container
 
-from deviceshare.model import Claim, GroupKey, PodFact
+from deviceshare.model import GroupKey, PodFact
 from deviceshare.preemption import RECLAIM, NominatedGroup
 from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.going_pods import Nomination
 
 
 def level_of(cluster: ClusterState, fact: PodFact) -> tuple[str, int]:
@@ -20,33 +21,25 @@ def nominated_groups(cluster: ClusterState, spared: Container[str]) -> list[Nomi
 
     Not those that wait for a pod that does not go: it is ``spared``, or has no eviction that belongs to their claims.
     """
-    claims: dict[tuple[str, ...], list[tuple[str, Claim]]] = {}
-    for node, claim in cluster.going.claims():
-        found = cluster.ledgers[node].claims[claim]
-        claims.setdefault(found.waits_for, []).append((node, found))
-    return [each for uids, of_group in claims.items() if (each := _nominated(cluster, uids, of_group, spared))]
+    return [found for each in cluster.going.nominations if (found := _nominated(cluster, each, spared)) is not None]
 
 
-def _nominated(
-    cluster: ClusterState, uids: tuple[str, ...], claims: list[tuple[str, Claim]], spared: Container[str]
-) -> NominatedGroup | None:
-    pods = [cluster.pods.get(claim.uid) for _, claim in claims]
+def _nominated(cluster: ClusterState, nomination: Nomination, spared: Container[str]) -> NominatedGroup | None:
+    pods = [cluster.pods.get(claim.uid) for claim in nomination.claims.values()]
     facts = [pod.fact for pod in pods if pod is not None and not pod.fact.node]
-    if len(facts) < len(claims):
+    if len(facts) < len(pods):
         return None
-    ids = {claim.id for _, claim in claims}
     going: dict[str, str] = {}
     sparable: dict[str, list[str]] = {}
     reclaims = False
-    for uid in uids:
+    for uid in nomination.waits_for:
         victim = cluster.pods.get(uid)
         if victim is None or victim.fact.ended:
             continue
-        node = victim.fact.node
-        eviction = cluster.ledgers[node].evictions.get(uid) if node in cluster.ledgers else None
-        if uid in spared or not (victim.fact.terminating or (eviction is not None and eviction.claim in ids)):
+        eviction, _ = nomination.evictions.get(uid, (None, ""))
+        if uid in spared or not (victim.fact.terminating or eviction is not None):
             return None
-        going[uid] = node
+        going[uid] = victim.fact.node
         if eviction is not None and not victim.fact.terminating:
             alone = _may_stay_alone(cluster, victim.fact.group)
             if alone or not eviction.go:
@@ -54,13 +47,13 @@ def _nominated(
         reclaims = reclaims or (eviction is not None and eviction.action == RECLAIM)
     levels = [level_of(cluster, fact) for fact in facts]
     return NominatedGroup(
-        claims=tuple(sorted((node, claim.id) for node, claim in claims)),
-        pods=tuple(sorted((claim.uid, node) for node, claim in claims)),
+        claims=tuple(sorted(nomination.claims)),
+        pods=tuple(sorted((claim.uid, node) for (node, _), claim in nomination.claims.items())),
         groups=frozenset(fact.group for fact in facts),
         queues=frozenset(queue for queue, _ in levels),
         priority=max(priority for _, priority in levels),
         going=going,
-        unknown=tuple(uid for uid in uids if uid not in cluster.pods),
+        unknown=tuple(uid for uid in nomination.waits_for if uid not in cluster.pods),
         sparable=tuple(tuple(together) for _, together in sorted(sparable.items())),
         reclaims=reclaims,
     )

@@ -15,6 +15,7 @@ from deviceshare.preemption import (
     CandidateTable,
     EvictionCandidate,
     Gang,
+    NominatedGroup,
     Preemption,
     PreemptionInput,
     Preemptor,
@@ -57,6 +58,10 @@ class Preempting:
         self._late_at: dict[str, float] = {}
         """When the pods that are terminating should have gone, monotonic; bounded by the pods."""
         self._spared_until = inf
+        self._nominations: list[NominatedGroup] = []
+        """Those whose room a group may take."""
+        self._nominations_at = (-1, -1)
+        """The versions of the cluster and of its nominations when they were read."""
 
     @property
     def actions(self) -> list[str]:
@@ -122,10 +127,10 @@ class Preempting:
         revocable = _revocable(cluster) if "tdm" in conf.plugins else set()
         rules = [(action, rules_of(conf, action, cluster.queues, now.wall, revocable)) for action in actions]
         table = self._noted(now.monotonic)
-        nominated = nominated_groups(cluster, self._spared)
-        nominations = lower_nominations(preemptor, nominated)
+        work = self._read_nominations()
+        nominations = lower_nominations(preemptor, self._nominations)
         if not (explain or nominations or may_find(table, preemptor, rules)):
-            return Preemption(obstacle=NO_POD, work=len(nominated))
+            return Preemption(obstacle=NO_POD, work=work)
         for uid in sorted(self._outdated):
             self._put(table, uid)
         self._outdated.clear()
@@ -145,7 +150,15 @@ class Preempting:
         )
         with cluster.dispatcher.reservations.enforced(except_for=key):
             found = preempt(known, preemptor, rules, conf.preemption_victims, explain=explain)
-        return replace(found, work=found.work + len(nominated))
+        return replace(found, work=found.work + work)
+
+    def _read_nominations(self) -> int:
+        """Read the nominations if something has changed; return the work, in placements."""
+        versions = (self._cluster.changes, self._cluster.going.version)
+        if versions == self._nominations_at:
+            return 0
+        self._nominations, self._nominations_at = nominated_groups(self._cluster, self._spared), versions
+        return len(self._nominations)
 
     def protecting_budget(self, uid: str, now: float) -> str:
         """Return the budget that does not allow a pod to be evicted now, in words, '' for none."""

@@ -12,6 +12,7 @@ from deviceshare.model import (
     AnyFact,
     Backoff,
     Claim,
+    Eviction,
     Explanation,
     GroupKey,
     Now,
@@ -100,9 +101,11 @@ class Scheduler(Known):
             # It was seen by a predecessor, at a time that is not known.
             record.seen_at = min(record.seen_at, record.fact.created or record.seen_at)
 
-    def claim(self, node: str, claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim]]:
-        """Make these the claims on a node, of all replicas; return those that are gone, and the new ones."""
-        gone, new, changed = self.cluster.set_claims(node, claims)
+    def claim(
+        self, node: str, claims: Iterable[Claim], evictions: Iterable[Eviction] = ()
+    ) -> tuple[list[Claim], list[Claim]]:
+        """Make these the claims and evictions on a node, of all replicas; return the gone claims, and the new ones."""
+        gone, new, changed = self.cluster.set_ledger(node, claims, evictions)
         for claim in (*gone, *new, *changed):
             self.cluster.charge(node, claim.uid)
             if (pod := self.cluster.pods.get(claim.uid)) is not None:

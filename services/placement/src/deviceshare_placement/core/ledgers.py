@@ -55,8 +55,8 @@ class Ledgers:
         node, now = ledger.node, at.monotonic
         record = self._scheduler.ledger(node)
         waiting = [claim for claim in record.remove if record.claims[claim].waits_for] if record.remove else []
-        before, record.evictions = record.evictions, {each.uid: each for each in ledger.evictions}
-        _, new = self._scheduler.claim(node, ledger.claims)
+        before = record.evictions
+        _, new = self._scheduler.claim(node, ledger.claims, ledger.evictions)
         if before or ledger.evictions or self.nominations.any or any(claim.waits_for for claim in new):
             self.nominations.enter(node, before, at)
             for opened in waiting:

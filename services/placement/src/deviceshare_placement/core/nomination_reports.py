@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 from deviceshare.families import placed_on
 from deviceshare.model import Now
-from deviceshare.scheduler import Scheduler, shortened
+from deviceshare.scheduler import Nomination, Scheduler, shortened
 from deviceshare_bus.cores.core import Command, RecordStep
 
 from deviceshare_placement.core import publishing
-from deviceshare_placement.core.nominations import Nomination, Nominations
+from deviceshare_placement.core.nominations import Nominations
 
 
 class NominationReports:
@@ -28,7 +28,7 @@ class NominationReports:
         commands: list[Command] = []
         for nomination in self._nominations.own():
             waits_for = self._waits_for(nomination, now)
-            for claim, node in nomination.claims.values():
+            for (node, _), claim in nomination.claims.items():
                 since = datetime.fromtimestamp(claim.decided_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
                 message = f"nominated on {node} since {since}; waits for {waits_for}"
                 self._reported[claim.uid] = (node, message)

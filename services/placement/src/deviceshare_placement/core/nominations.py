@@ -24,10 +24,9 @@ A pod that is blocked or late is spared for a time: it is neither evicted for ot
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 
 from deviceshare.model import BLOCKED, MAY_GO, Claim, Eviction, Now, Outcome
-from deviceshare.scheduler import NOT_GONE, PodRecord, Scheduler
+from deviceshare.scheduler import NOT_GONE, Nomination, PodRecord, Scheduler
 
 from deviceshare_placement.core.claims import LedgerChange
 
@@ -38,27 +37,6 @@ MAX_PREEMPTORS = 10_000
 """Claims that waited, of which it is remembered whose they are."""
 
 _MAY_NOT_GO = "hold a pod that may not be evicted now"
-
-
-@dataclass
-class Nomination:
-    """One nomination as the ledgers know it."""
-
-    waits_for: tuple[str, ...]
-    claims: dict[str, tuple[Claim, str]] = field(default_factory=dict)
-    """By id, with the node."""
-    evictions: dict[str, tuple[Eviction, str]] = field(default_factory=dict)
-    """By the uid of the pod, with its node."""
-
-    @property
-    def nodes(self) -> set[str]:
-        """The nodes whose ledgers are about it."""
-        return {node for _, node in (*self.claims.values(), *self.evictions.values())}
-
-    @property
-    def owner(self) -> str:
-        """The node whose owner carries it on."""
-        return self.claims[min(self.claims)][1]
 
 
 class Nominations:
@@ -96,7 +74,7 @@ class Nominations:
     @property
     def any(self) -> bool:
         """Whether there are nominations or evictions."""
-        return bool(self._nodes)
+        return bool(self._nodes or self._scheduler.nominations)
 
     def enter(self, node: str, before: dict[str, Eviction], now: Now) -> None:
         """Apply a new version of a ledger, which had these evictions before: spare those that have not gone."""
@@ -124,36 +102,23 @@ class Nominations:
             until = max(until, now + self._scheduler.conf.preemption_timeout)
         self._scheduler.spare(uid, until, why or (NOT_GONE if late or eviction.go else _MAY_NOT_GO))
 
-    def all(self) -> list[Nomination]:
-        """Return the nominations, in the order of their first claims."""
-        found: dict[tuple[str, ...], Nomination] = {}
-        evictions: dict[str, tuple[Eviction, str]] = {}
-        for node in self._nodes:
-            record = self._scheduler.ledger(node)
-            for claim in record.claims.values():
-                if claim.waits_for:
-                    nomination = found.setdefault(claim.waits_for, Nomination(claim.waits_for))
-                    nomination.claims[claim.id] = (claim, node)
-            evictions |= {uid: (each, node) for uid, each in record.evictions.items()}
-        for nomination in found.values():
-            for uid in nomination.waits_for:
-                if uid in evictions and evictions[uid][0].claim in nomination.claims:
-                    nomination.evictions[uid] = evictions[uid]
-        return sorted(found.values(), key=lambda each: min(each.claims))
-
     def evictions_for(self, claims: Collection[tuple[str, str]]) -> list[tuple[str, Eviction]]:
         """Return the evictions that belong to nominated claims, given by node and id; with their nodes."""
         named = set(claims)
         return [
             (node, eviction)
-            for nomination in (self.all() if named else ())
-            if any((node, claim) in named for claim, (_, node) in nomination.claims.items())
+            for nomination in (self._scheduler.nominations if named else ())
+            if not named.isdisjoint(nomination.claims)
             for eviction, node in nomination.evictions.values()
         ]
 
     def own(self) -> list[Nomination]:
         """Return those that this replica carries on."""
-        return [each for each in self.all() if self._owns(each.owner)] if self._nodes else []
+        return [each for each in self._scheduler.nominations if self._owns_first(each)]
+
+    def _owns_first(self, nomination: Nomination) -> bool:
+        """Return whether this replica carries on a nomination: the owner of the node of its first claim does."""
+        return self._owns(nomination.first[0])
 
     def changes(self, now: float, may_write: Callable[[str], bool]) -> list[dict[str, LedgerChange]]:
         """Return for each nomination that goes on how the ledgers of its nodes change, all of them together.
@@ -161,11 +126,11 @@ class Nominations:
         ``may_write``: whether the ledger of a node may be written now.
         """
         self.unread.clear()
-        nominations = self.all()
+        nominations = self._scheduler.nominations
         self._note_alone(nominations, now)
         changes = []
         for nomination in nominations:
-            if self._owns(nomination.owner) and all(map(may_write, nomination.nodes)):
+            if self._owns_first(nomination) and all(map(may_write, nomination.nodes)):
                 change = self._change(nomination, self.state(nomination, now))
                 if change:
                     changes.append(change)
@@ -194,7 +159,7 @@ class Nominations:
 
     def state(self, nomination: Nomination, now: float) -> str:
         """Return the state of a nomination at a monotonic time, as in the table of this module."""
-        if any(self._cannot_stay(claim, node) for claim, node in nomination.claims.values()):
+        if any(self._cannot_stay(claim, node) for (node, _), claim in nomination.claims.items()):
             return BROKEN
         unread = {uid for uid in nomination.waits_for if uid not in self._scheduler.pods and not self._is_gone(uid)}
         self.unread |= unread
@@ -233,8 +198,8 @@ class Nominations:
         uid = pod.fact.uid
         if uid in nomination.evictions:
             return self._nodes[nomination.evictions[uid][1]][uid]
-        claim = min(nomination.claims)
-        return self._nodes[nomination.claims[claim][1]][claim]
+        node, claim = nomination.first
+        return self._nodes[node][claim]
 
     def _due(self, since: float, pod: PodRecord) -> float:
         """Return when a pod should have gone.
@@ -252,7 +217,7 @@ class Nominations:
         """Return the changes of a state, of the ledgers in which something changes."""
         changes: defaultdict[str, LedgerChange] = defaultdict(LedgerChange)
         if state in (OPEN, BROKEN, LATE):
-            for claim, (_, node) in nomination.claims.items():
+            for node, claim in nomination.claims:
                 (changes[node].opened if state == OPEN else changes[node].removed).add(claim)
             for uid, (_, node) in nomination.evictions.items():
                 changes[node].dropped.add(uid)
@@ -271,8 +236,8 @@ class Nominations:
         for (node, _), since in self._unclaimed.items():
             if self._owns(node) and readable(node):
                 yield max(since + GRACE, self._scheduler.ledger(node).retry_at)
-        for nomination in self.all():
-            if not self._owns(nomination.owner) or not all(map(readable, nomination.nodes)):
+        for nomination in self._scheduler.nominations:
+            if not self._owns_first(nomination) or not all(map(readable, nomination.nodes)):
                 continue
             may_write = max(self._scheduler.ledger(node).retry_at for node in nomination.nodes)
             for uid in nomination.waits_for:
