@@ -4,21 +4,18 @@ Rules and texts are those of kube-scheduler's plugins NodeUnschedulable, NodeAff
 depends only on the NodeFact and the request, not on usage. The configuration enables the rules.
 """
 
-import re
 from collections.abc import Sequence
 
 import msgspec
 
 from deviceshare.conf import ALL_PREDICATES, Predicates
-from deviceshare.model import NodeFact, PodRequest, Preference, Requirement, Taint, Toleration
+from deviceshare.model import NodeFact, PodRequest, Preference, Requirement, Taint, Toleration, meets
 
 NAME_FIELD = "metadata.name"
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _BLOCKING = ("NoSchedule", "NoExecute")
 _DISCOURAGING = "PreferNoSchedule"
-_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-_LARGEST = 2**63 - 1
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -136,24 +133,4 @@ def _meets(requirement: Requirement, node: NodeFact) -> bool:
         value = node.name if requirement.key == NAME_FIELD else None
     else:
         value = node.labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            has, bound = _number(value or ""), _number(requirement.values[0] if requirement.values else "")
-            if has is None or bound is None:
-                return False
-            return has > bound if requirement.operator == "Gt" else has < bound
-    return False
-
-
-def _number(text: str) -> int | None:
-    """Return the number in a label; None if it is not a 64-bit integer in Go's form."""
-    number = int(text) if _NUMBER.fullmatch(text) else None
-    return number if number is not None and -_LARGEST <= number <= _LARGEST else None
+    return meets(requirement.operator, requirement.values, value)

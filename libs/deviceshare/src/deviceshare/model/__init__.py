@@ -124,7 +124,7 @@ from deviceshare.model.quantities import (
     parse_quantity,
     to_amount,
 )
-from deviceshare.model.requirements import Labels, Preference, Requirement, Taint, Toleration
+from deviceshare.model.requirements import Labels, Preference, Requirement, Taint, Toleration, integer, meets
 from deviceshare.model.revisions import revision_number
 from deviceshare.model.shared_uids import alias, object_uid
 from deviceshare.model.signatures import (
@@ -268,10 +268,12 @@ __all__ = [
     "fence_entry",
     "fenced_claims",
     "format_quantity",
+    "integer",
     "is_native",
     "limited",
     "matches_labels",
     "mebibytes_hint",
+    "meets",
     "not_served",
     "object_uid",
     "parse_quantity",

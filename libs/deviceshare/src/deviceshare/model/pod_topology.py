@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from deviceshare.model.bounded import Amount
-from deviceshare.model.requirements import Labels, Requirement
+from deviceshare.model.requirements import Labels, Requirement, meets
 
 Selector = tuple[Requirement, ...] | None
 """A label selector: all requirements have to be fulfilled; ``()`` selects everything, None nothing."""
@@ -113,19 +113,4 @@ class ImposedTerm(msgspec.Struct, frozen=True, array_like=True):
 
 def matches_labels(selector: Selector, labels: Mapping[str, str]) -> bool:
     """Return whether a label selector matches labels, as in Kubernetes."""
-    if selector is None:
-        return False
-    for requirement in selector:
-        value = labels.get(requirement.key)
-        match requirement.operator:
-            case "In":
-                is_met = value is not None and value in requirement.values
-            case "NotIn":
-                is_met = value is None or value not in requirement.values
-            case "Exists":
-                is_met = value is not None
-            case _:
-                is_met = value is None
-        if not is_met:
-            return False
-    return True
+    return selector is not None and all(meets(each.operator, each.values, labels.get(each.key)) for each in selector)

@@ -1,6 +1,6 @@
 """Decoding of required and preferred node affinity."""
 
-from deviceshare.model import LARGEST, Preference, Requirement
+from deviceshare.model import Preference, Requirement, integer
 from deviceshare.objects.pod_views import Affinity
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.views import NodeSelector, SelectorRequirement, SelectorTerm
@@ -68,15 +68,10 @@ def _requirement(view: SelectorRequirement, is_field: bool, field: str, problems
         part, expected = "values", f"at least one value for {operator}"
     elif operator in ("Exists", "DoesNotExist") and values:
         part, value, expected = "values", ", ".join(values), f"no values for {operator}"
-    elif operator in ("Gt", "Lt") and not (len(values) == 1 and _is_integer(values[0])):
+    elif operator in ("Gt", "Lt") and not (len(values) == 1 and integer(values[0]) is not None):
         part, value, expected = "values", ", ".join(values), f"one whole number for {operator}"
     if part:
         where = "matchFields" if is_field else "matchExpressions"
         problems.add(f"{field}.{where}[{key}].{part}", value, expected)
         return None
     return Requirement(key, operator, values, is_field)
-
-
-def _is_integer(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return len(digits) <= 16 and digits.isascii() and digits.isdecimal() and int(digits) <= LARGEST

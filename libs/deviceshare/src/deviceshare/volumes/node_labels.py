@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deviceshare.kernels import Changes
-from deviceshare.model import NodeFact, NodeTerms, Requirement
+from deviceshare.model import NodeFact, NodeTerms, Requirement, meets
 from deviceshare.volumes.reasons import Bools
 
 Ints = NDArray[np.int64]
@@ -114,21 +114,13 @@ class NodeLabels:
 
     def _meets(self, requirement: Requirement) -> Bools:
         column = self._column(requirement.key, field=requirement.field)
-        match requirement.operator:
-            case "In":
-                return self._one_of(column, requirement.values)
-            case "NotIn":
-                return ~self._one_of(column, requirement.values)
-            case "Exists":
-                return column.present()
-            case "DoesNotExist":
-                return ~column.present()
-        bound = _number(requirement.values[0] if requirement.values else "")
-        if bound is None:
-            return np.zeros(self.rows, dtype=np.bool_)
-        greater = requirement.operator == "Gt"
-        numbers = ((value, _number(value)) for value in column.numbers)
-        return self._one_of(column, [v for v, n in numbers if n is not None and (n > bound if greater else n < bound)])
+        operator, values = requirement.operator, requirement.values
+        missing = meets(operator, values, None)
+        # Where a node without the label meets it, those that do not are fewer: the values that NotIn names.
+        named = values if operator in ("In", "NotIn") else column.numbers
+        others = [value for value in named if meets(operator, values, value) != missing]
+        found = self._one_of(column, others)
+        return ~found if missing else found
 
     @staticmethod
     def _one_of(column: _Column, values: Iterable[str]) -> Bools:
@@ -162,8 +154,3 @@ class NodeLabels:
                 column.put(row, node.labels.get(key))
         column.seen = facts.now
         return column
-
-
-def _number(text: str) -> int | None:
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= 18 else None

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from deviceshare.families.dra.views import CounterSet, Device, NodeSelector, Requirement, ResourceSlice
-from deviceshare.model import parse_quantity
+from deviceshare.families.dra.views import CounterSet, Device, NodeSelector, ResourceSlice
+from deviceshare.model import meets, parse_quantity
 
 DeviceId = tuple[str, str, str]
 """Driver, pool and name of a device."""
@@ -148,29 +148,10 @@ def _is_here(name: str, everywhere: bool, selector: NodeSelector | None, place: 
 
 def selects(selector: NodeSelector, place: Place) -> bool:
     """Return whether a node selector matches a node; a term without expressions matches none."""
+    fields = {"metadata.name": place.name}
     return any(
         (term.match_expressions or term.match_fields)
-        and all(_meets(each, place.labels) for each in term.match_expressions)
-        and all(_meets(each, {"metadata.name": place.name}) for each in term.match_fields)
+        and all(meets(each.operator, each.values, place.labels.get(each.key)) for each in term.match_expressions)
+        and all(meets(each.operator, each.values, fields.get(each.key)) for each in term.match_fields)
         for term in selector.node_selector_terms
     )
-
-
-def _meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(requirement.key), requirement.values
-    match requirement.operator:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" as operator:
-            try:
-                number, bound = int(value or ""), int(values[0])
-            except (ValueError, IndexError):
-                return False
-            return number > bound if operator == "Gt" else number < bound
-    return False
