@@ -1,5 +1,6 @@
 """PodDisruptionBudgets: how many of the selected pods may be evicted together, whatever plugins are listed."""
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
@@ -147,6 +148,18 @@ class Budgets:
         return tuple(sorted(key for key in compared if self._budgets[key].fact.selects(pod)))
 
     # What they allow
+
+    def of(self, uid: str) -> str:
+        """Return the key of one of the budgets that select a pod, '' if there is none."""
+        pod = self._pods.get(uid)
+        return "" if pod is None else next(iter(pod.keys), "")
+
+    def left(self) -> Mapping[int, int]:
+        """Return by the hash of its key how many more pods each budget allows; of equal hashes the sum."""
+        left = Counter[int]()
+        for key, budget in self._budgets.items():
+            left[hash(key)] += max(0, budget.left)
+        return left
 
     def protecting(self, uid: str) -> str:
         """Return the key of a budget that does not allow one more pod to be evicted, this one; '' for none."""

@@ -33,6 +33,8 @@ class CandidateTable:
         self._candidates: list[EvictionCandidate | None] = []
         self.priority, self._job_priority, self._queue, self._group = (np.zeros(0, dtype=np.int64) for _ in range(4))
         """int64[slots] each; queue and group by the hash of their name: equal hashes are looked at again."""
+        self.budget: Ints = np.zeros(0, dtype=np.int64)
+        """int64[slots]: a PodDisruptionBudget that selects the pod, by the hash of its key; 0 if there is none."""
         self._may_go: Bools = np.zeros(0, dtype=np.bool_)
         self._noted: dict[str, Level] = {}
         """The level of each candidate that may go."""
@@ -81,18 +83,24 @@ class CandidateTable:
         """Return what is noted of a pod."""
         return self._noted.get(uid)
 
-    def put(self, candidate: EvictionCandidate) -> None:
-        """Add or update a candidate that is noted."""
+    def put(self, candidate: EvictionCandidate, budget: str = "") -> None:
+        """Add or update a candidate that is noted; ``budget``: see :meth:`set_budget`."""
         pod = candidate.pod
         self._clear(pod.uid)
         slot = self._unused.pop() if self._unused else self._add()
         self._slots[pod.uid], self._candidates[slot] = slot, candidate
         self.priority[slot], self._job_priority[slot] = pod.priority, candidate.job_priority
         self._queue[slot], self._group[slot] = hash(candidate.queue), hash(pod.group)
+        self.budget[slot] = hash(budget) if budget else 0
         self._may_go[slot] = pod.uid in self._noted
         holding = self.allocator.holding(candidate.node, pod.uid)
         if holding is not None:
             self.removals.put(slot, candidate.node, holding)
+
+    def set_budget(self, uid: str, budget: str) -> None:
+        """Set the key of one of the PodDisruptionBudgets that select a candidate, if it was put; '' for none."""
+        if (slot := self._slots.get(uid)) is not None:
+            self.budget[slot] = hash(budget) if budget else 0
 
     def drop(self, uid: str) -> None:
         """Remove a pod, if present."""
@@ -118,7 +126,7 @@ class CandidateTable:
             self.priority, self._job_priority, self._queue, self._group = (
                 np.pad(values, (0, more)) for values in (self.priority, self._job_priority, self._queue, self._group)
             )
-            self._may_go = np.pad(self._may_go, (0, more))
+            self.budget, self._may_go = np.pad(self.budget, (0, more)), np.pad(self._may_go, (0, more))
         return slot
 
     # Who may go

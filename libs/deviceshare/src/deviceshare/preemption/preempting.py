@@ -249,7 +249,7 @@ class _Attempt:
 
     def search(self, order: str) -> FoundVictims | None:
         """Return the best victims, None if none are enough."""
-        table = self._cluster.candidates
+        table, left = self._cluster.candidates, self._cluster.budgets.left()
         levels: list[int | None] = [None]
         if order != FEWEST:
             levels = np.unique(table.priority[self._able]).tolist()
@@ -259,7 +259,7 @@ class _Attempt:
             victims = Victims(
                 partial(self._candidate, level), self._deciding.binding, self._cluster.budgets, self._deciding.allow
             )
-            self._search = Search(self._room, victims, CandidateNodes(table, able, self._least, several=several))
+            self._search = Search(self._room, victims, CandidateNodes(table, able, self._least, left, several=several))
             if (found := self._search.run()) is not None:
                 return found
         return None

@@ -76,7 +76,7 @@ class Search:
             places = range(len(self._places))
             known = [self._place(at) for at in places if at in self._known or not self._exhausted]
             lacking = {node for node, pods in known if pods.all and not self._room.gain(node, pods.all)}
-        return lacking | {self._places.pods(at)[0].node for at in range(len(self._places), self._places.every)}
+        return lacking | {self._places.pods(at)[0].node for at in self._places.lacking}
 
     def _place(self, at: int) -> tuple[str, Subsets]:
         """Return the node of a place, and the sets of its pods that may go, each alone."""

@@ -201,6 +201,7 @@ class Preempting:
         for uid in moved_budgets - moved:
             if uid in self._outdated or table.get(uid) is not None:
                 table.note(uid, self._level_if_may_go(pods[uid].fact))
+                table.set_budget(uid, self._budgets.of(uid))
         return table
 
     def _read_budgets(self, moved: Iterable[str]) -> set[str]:
@@ -219,7 +220,9 @@ class Preempting:
     def _put(self, table: CandidateTable, uid: str) -> None:
         fact = self._cluster.pods[uid].fact
         queue, priority = table.noted(uid) or level_of(self._cluster, fact)
-        table.put(EvictionCandidate(pod=fact, node=fact.node, queue=queue, job_priority=priority))
+        table.put(
+            EvictionCandidate(pod=fact, node=fact.node, queue=queue, job_priority=priority), self._budgets.of(uid)
+        )
 
 
 def _group(cluster: ClusterState, record: GroupRecord, job: Job) -> tuple[Group, str]:
