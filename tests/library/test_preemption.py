@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from deviceshare.model import DisruptionLimit, GroupKey, PodSelection, PodTerm, PodTopology, Requirement
+from deviceshare.model import DisruptionLimit, GroupKey, PodSelection, PodTerm, PodTopology, QueueFact, Requirement
+from deviceshare.preemption import search
 from msgspec.structs import replace
 from support.builders import ask, card, container, node, vgpu
 from support.preemption_scene import NOW, PreemptionScene, conf, cpu
@@ -451,3 +452,16 @@ def test_pods_go_for_those_of_a_group_that_may_preempt(minimum, victims):
     found = scene.preempt("new")
     assert len(found.victims) == victims
     assert first not in [fact for fact, _ in found.placed]
+
+
+def test_few_pods_go_for_a_queue_above_its_capability_if_not_all_sets_are_tried(monkeypatch):
+    """Those of one node make the room, and few others bring the queue within its capability."""
+    monkeypatch.setattr(search, "MAX_WORK", 150)
+    nodes = [node(f"n{number}", cpu=4000) for number in range(30)]
+    scene = PreemptionScene(*nodes, conf=conf("priority gang conformance", "capacity"))
+    scene.put("queue default", QueueFact(name="default", capability={"cpu": 119_000}))
+    every = [f"n{number}" for number in range(30)]
+    for name, level in (("a", ""), ("b", ""), ("c", "low"), ("d", "mid")):
+        scene.job(name, cpu(1000), on=every, level=level)
+    scene.job("new", cpu(4000), level="high")
+    assert len(scene.preempt("new").victims) == 5

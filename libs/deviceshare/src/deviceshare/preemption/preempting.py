@@ -260,7 +260,9 @@ class _Attempt:
                 partial(self._candidate, level), self._deciding.binding, self._cluster.budgets, self._deciding.allow
             )
             self._search = Search(self._room, victims, CandidateNodes(table, able, self._least, left, several=several))
-            if (found := self._search.run()) is not None:
+            found = self._search.run()
+            self.work += self._search.spent
+            if found is not None:
                 return found
         return None
 

@@ -20,8 +20,10 @@ from deviceshare.preemption.victims import Cost, Victims
 from deviceshare.queueing import Decision
 
 MAX_WORK, CHECKS_PER_PLACEMENT = 2_000, 20
-"""Placements that are tried for one decision, and sets of pods that are looked at in the time of one; the best victims
-so far are taken then."""
+"""Placements that are tried for one decision, and sets of pods that are looked at in place of one; the best victims so
+far are taken then."""
+CHECKS_IN_TIME = 2
+"""Sets of pods that are looked at in the time of one placement."""
 PLENTY = 2
 """How many times the room is looked for that is needed, before sets of pods are."""
 MAX_OPTIONS = 64
@@ -53,6 +55,8 @@ class Search:
         """How many sets of pods were looked at."""
         self._known: dict[int, tuple[str, Subsets]] = {}
         """Those places that were looked at: node, and sets of its pods."""
+        self._fitting: frozenset[str] | None = None
+        """The first pods of one node that make room there, though the group does not fit without them."""
 
     def run(self) -> FoundVictims | None:
         """Return the best victims, None if no pods that may go are enough."""
@@ -66,9 +70,21 @@ class Search:
                 self._cheapest()
             elif missing > 1:
                 self._combine(missing)
+        if self._best is None and missing == 1 and not (self._exhausted or self._fitting or self._depends_on_others):
+            return None
         if self._best is None or self._room.mixed:
             self._of_all()
         return self._spared()
+
+    @property
+    def spent(self) -> int:
+        """The time of the sets of pods that were looked at, in placements."""
+        return self._checks // CHECKS_IN_TIME
+
+    @property
+    def _depends_on_others(self) -> bool:
+        """Whether pods of several nodes may have to go for one pod: by inter-pod constraints, or by the order."""
+        return self._room.constrained or self._room.mixed
 
     def lacking(self) -> set[str]:
         """Return the nodes that have no room for a pod even if all go that may go, as far as they are looked at."""
@@ -83,6 +99,7 @@ class Search:
         known = self._known.get(at)
         if known is None:
             pods = self._places.pods(at)
+            self._checks += len(pods)
             alone = self._victims.of(each.uid for each in pods if self._victims.completed({each.uid}) is not None)
             known = self._known[at] = (pods[0].node, Subsets(self._first_to_go(alone), self._key))
         return known
@@ -172,8 +189,8 @@ class Search:
         for uids in pods.of_size(size, self._is_worse, lambda uids: not enough(uids), needed):
             if self._exhausted:
                 return
-            if enough(uids):
-                self._confirm(uids)
+            if enough(uids) and not self._confirm(uids):
+                self._fitting = self._fitting or uids
 
     # Several pods on several nodes
 
@@ -332,9 +349,9 @@ class Search:
             self._try_all(everything, size, enough, needed)
 
     def _take_in_order(self, pods: Iterable[EvictionCandidate]) -> None:
-        """Take pods of low priority until the group fits."""
+        """Take pods of low priority until the group fits, after those that make room on one node."""
         names = [each.uid for each in self._first_to_go(pods)]
-        gone: frozenset[str] = frozenset()
+        gone = self._fitting or frozenset()
         growing: list[tuple[frozenset[str], list[str]]] = []
         """Pods that may go together, and those that go in addition: ever more at a time, fewer where they may not."""
         at, size = 0, 1
