@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from deviceshare_cluster.interface import EvictAnswer, EvictState
 from deviceshare_cluster.kube import KubeCluster
+from deviceshare_cluster.kube.client import ApiRefusal
 from deviceshare_lab.world.apiserver import ApiServer
 from deviceshare_lab.world.budgets import SimulatedBudgets
 from deviceshare_lab.world.rest import serve
@@ -69,6 +70,22 @@ async def test_a_budget_allows_as_many_evictions_as_it_says(cluster: Direct, spe
     assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
     assert pod["status"]["conditions"][-1]["type"] == "DisruptionTarget"
     assert (await cluster.evict("default", "a", first)).state is EvictState.DONE
+
+
+@pytest.mark.parametrize(("status", "state"), [(403, EvictState.FORBIDDEN), (400, EvictState.REFUSED)])
+async def test_what_is_not_permitted_differs_from_what_is_refused_for_one_pod(
+    cluster: Direct, monkeypatch: pytest.MonkeyPatch, status: int, state: EvictState
+) -> None:
+    (uid,) = run(cluster, "a")
+    execute = cluster.request
+
+    async def refuse(method: str, path: str, **rest: Any) -> bytes:
+        if path.endswith("/eviction"):
+            raise ApiRefusal(status, "", "no")
+        return await execute(method, path, **rest)
+
+    monkeypatch.setattr(cluster, "request", refuse)
+    assert await cluster.evict("default", "a", uid) == EvictAnswer(state, "no")
 
 
 async def test_only_the_pod_with_the_uid_is_evicted(cluster: Direct) -> None:

@@ -1,7 +1,10 @@
 """Pods that go for others: jobs that are alike, what blocks every pod, and ledgers that contradict earlier ones."""
 
+from itertools import pairwise
+
 import pytest
 from deviceshare.model import (
+    FORBIDDEN,
     GroupKey,
     NodeLedger,
     PodGroupFact,
@@ -96,6 +99,28 @@ def test_what_blocks_every_pod_is_not_tried_with_one_pod_after_the_other():
             core.settled()
         core.now += 1.0
     assert 2 <= nominations <= 8, nominations
+
+
+def test_where_evictions_are_forbidden_no_pod_goes_for_any_group_for_a_minute():
+    """Many groups, each of which could try pods of its own."""
+    core = PreemptionPlay(*(node(f"n{number}", cpu=1000) for number in range(40)))
+    for number in range(40):
+        core.runs(f"low-{number}", f"n{number}")
+        core.waits(f"new-{number}", cpu(1000 - number))
+    at: list[float] = []
+    messages: list[str] = []
+    for _ in range(1500):
+        out = core.tick()
+        messages += out.messages
+        core.written(out)
+        if core.evictions():
+            at.append(core.now)
+            core.answers(FORBIDDEN, reason='User "binder" cannot create resource "pods/eviction"')
+        core.now += 0.1 if core.evictions() else 1.0
+    assert len(at) >= 10, "it is tried again"
+    assert min(later - earlier for earlier, later in pairwise(at)) >= 60.0
+    why = 'preemption: paused for up to 60 s: User "binder" cannot create resource "pods/eviction"'
+    assert sum(each.endswith(why) for each in messages) >= 39, messages[-3:]
 
 
 @pytest.mark.parametrize("refused", [1, 2, 3, 5, 8])

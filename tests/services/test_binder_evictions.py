@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from deviceshare.model import BLOCKED, MAY_GO, ConfigFact, ContainerGrant, DeviceGrant, Eviction, Outcome
+from deviceshare.model import BLOCKED, FORBIDDEN, MAY_GO, ConfigFact, ContainerGrant, DeviceGrant, Eviction, Outcome
 from deviceshare_binder.core.commands import BindPod, EvictPod, FencePod, Nominate, RecordEvent
 from deviceshare_binder.core.events import SchedulerConfigured
 from deviceshare_binder.core.evictions import AGAIN, IN_FLIGHT
@@ -166,17 +166,18 @@ def test_the_time_is_that_of_the_configuration():
 
 
 @pytest.mark.parametrize("go", [True, False])
-@pytest.mark.parametrize("failed", [True, False])
-def test_what_is_not_permitted_is_reported_once_and_not_tried_for_a_minute(go, failed):
+@pytest.mark.parametrize("answer", ["failed", EvictState.REFUSED, EvictState.FORBIDDEN])
+def test_what_is_not_permitted_is_reported_once_and_not_tried_for_a_minute(go, answer):
+    found = FORBIDDEN if answer is EvictState.FORBIDDEN else BLOCKED
     core = scene(eviction(go=go), pods=[victim()])
     for now in (0.0, AGAIN):
         request = asked(core, now)
-        if failed:
+        if answer == "failed":
             core.evict_failed(request, now, final=True)
         else:
-            core.evict_answered(request, EvictState.REFUSED, now, "forbidden")
+            core.evict_answered(request, answer, now, "forbidden")
         state = outcomes(core.take(now))
-        assert state == ({("c1", "v1"): (BLOCKED, "forbidden")} if not now else {})
+        assert state == ({("c1", "v1"): (found, "forbidden")} if not now else {})
         if not now:
             core.outcomes_written("n1", 1)
         assert core.take(now + AGAIN - 0.1) == []

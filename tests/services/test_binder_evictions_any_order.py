@@ -1,7 +1,7 @@
 """Evictions, whatever the order of ledgers, facts, answers and crashes: only pods that were to go are evicted."""
 
 import hypothesis.strategies as st
-from deviceshare.model import BLOCKED, MAY_GO, Eviction
+from deviceshare.model import BLOCKED, FORBIDDEN, MAY_GO, Eviction
 from deviceshare_binder.core.commands import EvictPod
 from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.cores.core import Write
@@ -180,7 +180,7 @@ class AnyOrder(RuleBasedStateMachine):
         """Do as the API server does (:meth:`deviceshare_cluster.interface.Cluster.evict`)."""
         view = self.cluster.get(one.name)
         if self.forbidden:
-            return EvictState.REFUSED, "forbidden"
+            return EvictState.FORBIDDEN, "forbidden"
         if view is None or view.uid != one.uid:
             return EvictState.GONE, ""
         if not (view.terminating or view.ended):
@@ -224,7 +224,7 @@ class AnyOrder(RuleBasedStateMachine):
         if sequence != self.on_bus[write.node][0]:
             return None
         for one in write.outcomes:
-            assert one.state in (MAY_GO, BLOCKED)
+            assert one.state in (MAY_GO, BLOCKED, FORBIDDEN)
             if one.state == MAY_GO and self.facts[one.uid] is not None:
                 assert one.uid in self.leaving, "a pod that could not go at any time"
         self.on_bus[write.node] = (sequence + 1, {(one.claim, one.uid): one for one in write.outcomes})

@@ -313,7 +313,7 @@ class _Drain:
         dry_run, grace = self._options.dry_run, self._options.grace
         answer = await self._cluster.evict(pod.namespace, pod.name, pod.uid, dry_run=dry_run, grace=grace)
         several = answer.state is EvictState.BLOCKED and answer.reason.startswith(SEVERAL_BUDGETS)
-        if answer.state is EvictState.REFUSED or several:
+        if answer.state in (EvictState.REFUSED, EvictState.FORBIDDEN) or several:
             raise ClusterError(answer.reason, final=True)
         if answer.state is EvictState.GONE:
             self._gone.add(pod.uid)

@@ -83,6 +83,8 @@ class EvictState(Enum):
     says; it may go later."""
     REFUSED = "refused"
     """The API server refused the request for ``reason``; it will refuse it again."""
+    FORBIDDEN = "forbidden"
+    """The API server does not permit the request (403), as ``reason`` says, and probably no such request."""
 
 
 SEVERAL_BUDGETS = "This pod has more than one PodDisruptionBudget"

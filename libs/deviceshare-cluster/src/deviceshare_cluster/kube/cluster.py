@@ -201,7 +201,8 @@ class KubeCluster(Patching):
             if refusal.reason in (BUDGET, NAMESPACE_TERMINATING):
                 return EvictAnswer(EvictState.BLOCKED, str(refusal))
             if (error := _error(f"cannot evict {namespace}/{name}: {refusal}", refusal)).final:
-                return EvictAnswer(EvictState.REFUSED, str(refusal))
+                state = EvictState.FORBIDDEN if refusal.status == 403 else EvictState.REFUSED
+                return EvictAnswer(state, str(refusal))
             raise error from refusal
         return EvictAnswer(done)
 

@@ -15,6 +15,7 @@ from deviceshare.model.bounded import Amount, Count, Real
 from deviceshare.model.claims import (
     BLOCKED,
     BOUND,
+    FORBIDDEN,
     INIT,
     MAY_GO,
     REFUSED,
@@ -164,6 +165,7 @@ __all__ = [
     "DEVICES_MISSING",
     "DEVICE_PROBLEMS",
     "FENCE",
+    "FORBIDDEN",
     "HOSTNAME",
     "INIT",
     "LARGEST",

@@ -236,7 +236,7 @@ class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The outcome of one claim: ``bound``, ``refused`` (with a reason) or ``withdrawn``.
 
-    Or of one eviction: ``may go`` or ``blocked`` (with a reason).
+    Or of one eviction: ``may go``, or with a reason ``blocked`` or ``forbidden``: the cluster permits no such request.
     """
 
     claim: str
@@ -265,3 +265,4 @@ REFUSED = "refused"
 WITHDRAWN = "withdrawn"
 MAY_GO = "may go"
 BLOCKED = "blocked"
+FORBIDDEN = "forbidden"

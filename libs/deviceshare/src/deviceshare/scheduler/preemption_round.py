@@ -24,6 +24,9 @@ BLOCKED = Backoff(1.0, 30.0)
 """Seconds until pods go for a group again if those that should have gone did not, twice in a row; doubles each time."""
 FORGET_BLOCKED = 300.0
 """Seconds after which it counts as the first time again."""
+FORBIDDEN_PAUSE = 60.0
+"""Seconds for which no pod goes for any group after the cluster did not permit to evict one: it permits none of a
+namespace, or none at all."""
 SPARED, SPARED_AT_MOST = 1.0, 3600.0
 """Seconds for which a pod is spared that did not go, at least and at most."""
 WORK_OF_ROUND = 500
@@ -99,6 +102,8 @@ class PreemptionRound:
         self._waits_since: OrderedDict[GroupKey, float] = OrderedDict()
         """When groups were first seen without room, if pods go only after a delay."""
         self._blocked: OrderedDict[GroupKey, _Blocked] = OrderedDict()
+        self._paused_until, self._pause = -inf, ""
+        """Until when no pod goes for any group, and why, as groups are told that have no other reason."""
         self._seen = -1
         """:attr:`.ClusterState.changes` when all that is due had been looked at."""
         self._due = inf
@@ -138,6 +143,21 @@ class PreemptionRound:
             self._blocked.popitem(last=False)
         return blocked.until + min(SPARED_AT_MOST, max(SPARED, 2 * (blocked.until - blocked.since)))
 
+    def pause(self, why: str, now: float) -> None:
+        """Let no pods go for any group for a time: the cluster does not permit it, as ``why`` says."""
+        self._paused_until = now + FORBIDDEN_PAUSE
+        self._pause = f"paused for up to {FORBIDDEN_PAUSE:g} s: {why}"
+
+    def _explain_pause(self) -> None:
+        """Say why no pod goes for the classes of which it is not known why none goes."""
+        if self._seen == self._cluster.changes:
+            return
+        self._seen = self._cluster.changes
+        for job_class in self._cluster.dispatcher.parked:
+            if not job_class.preemption and next(_by_importance(job_class), None) is not None:
+                job_class.preemption = self._pause
+                self.explained.append(job_class)
+
     def decide(self, now: Now, ownership: Ownership) -> Preemption | None:
         """Return the first answer by which a group gets room, None if no group does."""
         self.explained = []
@@ -145,6 +165,10 @@ class PreemptionRound:
         if not self._preempting.actions:
             return None
         self._preempting.end_sparing(now.monotonic)
+        if now.monotonic < self._paused_until:
+            self._due = self._paused_until
+            self._explain_pause()
+            return None
         if cluster.changes == self._seen and now.monotonic < self._due:
             return None
         if now.monotonic < self._rate.allows_at:

@@ -255,6 +255,10 @@ class Scheduler(Known):
         record = self.cluster.pods.get(uid)
         return self._preemption_round.blocked(None if record is None else record.fact.group, claim, now)
 
+    def pause_preemption(self, why: str, now: float) -> None:
+        """Let no pods go for any group for a minute: the cluster does not permit to evict one, as ``why`` says."""
+        self._preemption_round.pause(why, now)
+
     def protecting_budget(self, uid: str, now: Now) -> str:
         """Return the PodDisruptionBudget that does not allow a pod to be evicted now, in words, '' for none."""
         return self._preempting.protecting_budget(uid, now.monotonic)

@@ -1,6 +1,7 @@
 """Evictions: pods that have to go for a nominated claim.
 
-The binder first only asks whether a pod may go (a dry run), and writes the outcome ``may go`` or ``blocked``. Placement
+The binder first only asks whether a pod may go (a dry run), and writes the outcome: ``may go``, ``blocked``, or
+``forbidden`` if the cluster does not permit it. Placement
 lets it ``go`` when all pods of the decision may; from then on the binder evicts it, until a fact shows that it is
 terminating, has ended, or is gone. Each request names the uid of the pod, so that no other pod of its name is evicted.
 What this process forgets when it ends follows from the ledger, the outcomes and the facts: its successor asks or evicts
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import BLOCKED, MAY_GO, Backoff, Eviction, Outcome
+from deviceshare.model import BLOCKED, FORBIDDEN, MAY_GO, Backoff, Eviction, Outcome
 from deviceshare_bus.cores.core import Now
 from deviceshare_cluster.interface import EvictState
 
@@ -255,6 +256,8 @@ class EvictionTasks:
                 self._blocked(task, reason, now)
             case EvictState.REFUSED:
                 self._block(task, reason, now, refused=True)
+            case EvictState.FORBIDDEN:
+                self._block(task, reason, now, refused=True, state=FORBIDDEN)
 
     def failed(self, command: EvictPod, message: str, now: Now, jitter: float, *, final: bool) -> None:
         """The cluster did not execute a request; ``final``: and will not execute the same request."""
@@ -292,9 +295,9 @@ class EvictionTasks:
         self._report(task, reason, refused=False)
         self._wait(task, now.monotonic + BUDGET_RETRY.delay(task.tries - 1))
 
-    def _block(self, task: EvictionTask, reason: str, now: Now, *, refused: bool) -> None:
+    def _block(self, task: EvictionTask, reason: str, now: Now, *, refused: bool, state: str = BLOCKED) -> None:
         self._report(task, reason, refused=refused)
-        self._finish(task, BLOCKED, reason, now)
+        self._finish(task, state, reason, now)
         self._wait(task, now.monotonic + AGAIN)
 
     def _report(self, task: EvictionTask, reason: str, *, refused: bool) -> None:
@@ -317,4 +320,4 @@ class EvictionTasks:
 
 def _is_blocked(task: EvictionTask) -> bool:
     known = task.node.eviction_outcome(task.key)
-    return known is not None and known.state == BLOCKED
+    return known is not None and known.state in (BLOCKED, FORBIDDEN)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 
 import msgspec
-from deviceshare.model import BLOCKED, BOUND, MAY_GO, Claim, Eviction, NodeOutcomes, Outcome
+from deviceshare.model import BLOCKED, BOUND, FORBIDDEN, MAY_GO, Claim, Eviction, NodeOutcomes, Outcome
 from deviceshare_bus.cores.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.cores.core import (
     Command,
@@ -35,7 +35,7 @@ PAUSE = 0.5
 arrive one at a time and fill a node would each write the outcomes of all others again."""
 
 
-_OF_EVICTIONS = (MAY_GO, BLOCKED)
+_OF_EVICTIONS = (MAY_GO, BLOCKED, FORBIDDEN)
 
 
 def is_nominated(claim: Claim) -> bool:

@@ -9,7 +9,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
 from deviceshare.allocation import CORDONED, tolerates
-from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, Eviction, NodeLedger, NodeOutcomes, Now, Outcome
+from deviceshare.model import (
+    BOUND,
+    FORBIDDEN,
+    REFUSED,
+    WITHDRAWN,
+    Claim,
+    Eviction,
+    NodeLedger,
+    NodeOutcomes,
+    Now,
+    Outcome,
+)
 from deviceshare.scheduler import LedgerRecord, PodRecord, Scheduler
 
 from deviceshare_placement.core.claim_traces import ClaimTraces
@@ -117,6 +128,9 @@ class Ledgers:
             self._outcomes[node] = {(outcome.claim, outcome.uid): outcome for outcome in outcomes.outcomes}
         else:
             self._outcomes.pop(node, None)
+        for outcome in new:
+            if outcome.state == FORBIDDEN:
+                self._scheduler.pause_preemption(outcome.reason, now)
         record = self._scheduler.ledgers.get(node)
         if record is not None:
             for outcome in new:

@@ -25,7 +25,7 @@ A pod that is blocked or late is spared for a time: it is neither evicted for ot
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator
 
-from deviceshare.model import BLOCKED, MAY_GO, Claim, Eviction, Now, Outcome
+from deviceshare.model import BLOCKED, FORBIDDEN, MAY_GO, Claim, Eviction, Now, Outcome
 from deviceshare.scheduler import NOT_GONE, Nomination, PodRecord, Scheduler
 
 from deviceshare_placement.core.claims import LedgerChange
@@ -93,7 +93,7 @@ class Nominations:
 
     def _spare(self, pod: PodRecord, eviction: Eviction, node: str, since: float, now: float) -> None:
         uid, outcome = pod.fact.uid, self._outcome(node, eviction)
-        why = outcome.reason if outcome is not None and outcome.state == BLOCKED else ""
+        why = outcome.reason if outcome is not None and outcome.state in (BLOCKED, FORBIDDEN) else ""
         late = self._due(since, pod) <= now
         if not (late or self._blocks(pod, eviction, node)):
             return
@@ -211,7 +211,7 @@ class Nominations:
     def _blocks(self, pod: PodRecord, eviction: Eviction, node: str) -> bool:
         """Return whether a pod may not go, and is not going all the same."""
         outcome = self._outcome(node, eviction)
-        return outcome is not None and outcome.state == BLOCKED and not pod.fact.terminating
+        return outcome is not None and outcome.state in (BLOCKED, FORBIDDEN) and not pod.fact.terminating
 
     def _change(self, nomination: Nomination, state: str) -> dict[str, LedgerChange]:
         """Return the changes of a state, of the ledgers in which something changes."""
