@@ -12,6 +12,7 @@ from deviceshare.model import (
     QueueFact,
     Requirement,
 )
+from deviceshare_bus.cores.core import Count
 from deviceshare_bus.messages import subjects
 from deviceshare_placement.core.claims import INTER_POD
 from msgspec.structs import replace
@@ -498,6 +499,41 @@ def test_reclaim_is_written_together_with_the_ledger_that_all_replicas_expect():
     assert {each.subject for each in write.writes} == {subjects.ledger("a"), subjects.ledger(INTER_POD)}
     (eviction,) = [each for ledger in write.writes for each in ledger.message.evictions]
     assert eviction.action == "reclaim"
+
+
+# Counters
+
+
+def test_attempts_and_the_pods_that_go_are_counted():
+    core = PreemptionPlay(node("a", cpu=3000), facts=[HIGH, GANG])
+    core.runs("one", "a", labels=(("volcano.sh/job-name", "train"),))
+    core.runs("two", "a", gang="other")
+    core.runs("three", "a")
+    core.waits("new", cpu(3000))
+    out = core.tick()
+    counts = {each.name: each.amount for each in out if isinstance(each, Count)}
+    assert counts["preemption_attempts"] == 1
+    assert counts["preemptions:preempt"] == 1
+    assert (counts["preemption_victims_chosen:4"], counts["preemption_victims_chosen:total"]) == (1, 3)
+    core.written(out)
+    owners = {each.name: (each.queue, each.owner) for _, each in core.all_evictions()}
+    assert owners == {
+        "one": ("default", ("Job", "ns/train")),
+        "two": ("default", ("PodGroup", "ns/other")),
+        "three": ("default", ("", "")),
+    }
+
+
+def test_pods_that_went_for_nothing_are_counted():
+    core = full()
+    core.waits("new")
+    core.settled()
+    core.answers()
+    core.settled()
+    core.terminates("one")
+    core.ends("new")
+    counts = {each.name: each.amount for each in core.tick() if isinstance(each, Count)}
+    assert counts["preemption_wasted_victims"] == 1
 
 
 # Reasons

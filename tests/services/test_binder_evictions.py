@@ -19,7 +19,7 @@ NEEDS = "The disruption budget b needs 1 healthy pods and has 1 currently"
 def eviction(uid="v1", identity="c1", **fields):
     return Eviction(
         uid=uid, namespace="team", name=f"pod-{uid}", claim=identity, preemptor="default/pod-u1", action="preempt",
-        **fields,
+        queue="research", owner=("Job", "team/train"), **fields,
     )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def test_with_go_the_pod_is_evicted_and_an_event_says_for_which_pod():
     assert preempted.message == (
         "Preempted by pod default/pod-u1 (uid u1) on node n1 for preempt, queue research: 40000 MiB of card GPU-1"
     )
-    assert core.notes.count(Count("preemption_victims:preempt")) == 1
+    assert core.notes.count(Count("preemption_victims:preempt\nresearch\nJob\nteam/train")) == 1
     assert of(EvictPod, core.take(1000.0)) == [], "facts will show it"
 
 
@@ -272,7 +272,7 @@ def test_a_pod_that_was_evicted_counts_though_its_eviction_has_left_the_ledger()
     core.ledger("n1", [])
     core.evict_answered(request, EvictState.DONE, 0.0)
     core.take(0.0)
-    assert core.notes.count(Count("preemption_victims:preempt")) == 1
+    assert core.notes.count(Count("preemption_victims:preempt\nresearch\nJob\nteam/train")) == 1
     assert [(each.reason, each.uid) for each in events(core)][-1] == ("Preempted", "v1")
 
 
@@ -294,7 +294,7 @@ def test_an_eviction_whose_request_is_under_way_goes_on_for_another_claim_and_co
     assert of(EvictPod, core.take(0.1)) == []
     core.evict_answered(request, EvictState.DONE, 0.2)
     assert outcomes(core.take(0.2)) == {("c2", "v1"): (MAY_GO, "")}
-    assert core.notes.count(Count("preemption_victims:preempt")) == 1
+    assert core.notes.count(Count("preemption_victims:preempt\nresearch\nJob\nteam/train")) == 1
 
 
 def test_a_blocked_eviction_that_goes_on_for_another_claim_keeps_its_pause():
@@ -323,7 +323,7 @@ def test_a_pod_counts_though_its_fact_comes_before_the_answer():
     core.pod("v1", victim(terminating=True))
     core.evict_answered(request, EvictState.DONE, 0.0)
     assert outcomes(core.take(0.0)) == {("c1", "v1"): (MAY_GO, "")}
-    assert core.notes.count(Count("preemption_victims:preempt")) == 1
+    assert core.notes.count(Count("preemption_victims:preempt\nresearch\nJob\nteam/train")) == 1
 
 
 def test_outcomes_are_kept_as_long_as_the_evictions():

@@ -150,18 +150,6 @@ def test_what_services_count_is_summed_up():
         assert value(samples, "deviceshare_pod_seen_to_bound_seconds_count") == 1
 
 
-def test_evictions_are_counted_from_zero_by_action_and_by_what_blocks_them():
-    counted = {"preemption_victims:preempt": 2, "preemption_blocked:budget": 1}
-    event = Events(service="binder", instance="b", at=1.0, counters=counted)
-    for core, victims, blocked in ((read(), 0, 0), (read((subjects.event("binder"), event)), 2, 1)):
-        samples = scrape(core)
-        assert value(samples, "deviceshare_preemption_victims_total", action="preempt") == victims
-        assert value(samples, "deviceshare_preemption_victims_total", action="reclaim") == 0
-        assert value(samples, "deviceshare_preemption_blocked_total", reason="budget") == blocked
-        assert value(samples, "deviceshare_preemption_blocked_total", reason="forbidden") == 0
-        assert not series(samples, "deviceshare_preemption_victims_preempt_total")
-
-
 def test_what_was_repaired_is_counted_by_what_it_was():
     counted = Events(service="placement", instance="p", at=1.0, counters={"reconciled:claim not bound": 2})
     samples = scrape(read((subjects.event("placement"), counted)))

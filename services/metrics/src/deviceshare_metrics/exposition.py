@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TypeVar
 
 from deviceshare.model import DEVICE_PROBLEMS
-from deviceshare_bus.messages.codec import ATTEMPTS, BLOCKED_EVICTIONS, RECONCILED, VICTIMS
+from deviceshare_bus.messages.codec import ATTEMPTS, RECONCILED
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -25,6 +25,7 @@ from deviceshare_metrics.core import Snapshot, Tallies
 from deviceshare_metrics.core.snapshot import overcommitted
 from deviceshare_metrics.core.states import OTHER, node_state
 from deviceshare_metrics.many_series import Encode, Gauge, encoded, last_line
+from deviceshare_metrics.preemption_metrics import PREEMPTION_PREFIXES, preemption
 
 _Labelled = TypeVar("_Labelled", GaugeMetricFamily, CounterMetricFamily)
 _OWN_COUNTERS = frozenset({"steps", "undecodable_messages"})
@@ -137,10 +138,10 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
         "Differences from the cluster that were found and repaired.",
         labels=("service", "what"),
     )
-    yield from _preemption(tallies)
+    yield from preemption(tallies)
     by_name: dict[str, Counter[str]] = {}
     for (service, name), count in tallies.counters.items():
-        if name.startswith((ATTEMPTS, VICTIMS, BLOCKED_EVICTIONS)):
+        if name.startswith((ATTEMPTS, *PREEMPTION_PREFIXES)):
             continue
         if name.startswith(RECONCILED):
             reconciled.add_metric((service, name.removeprefix(RECONCILED)), count)
@@ -159,20 +160,3 @@ def _with_samples(family: _Labelled, samples: Iterable[tuple[Sequence[str], floa
     for values, value in samples:
         family.add_metric(values, value)
     return family
-
-
-def _preemption(tallies: Tallies) -> Iterator[Metric]:
-    """Yield the counters of evicted pods, and of those that could not be; they exist before the first one."""
-    for name, text, label, prefix, usual in (
-        ("victims", "Pods that were evicted for others.", "action", VICTIMS, ("preempt", "reclaim")),
-        (
-            "blocked",
-            "Pods that had to go and could not be evicted.",
-            "reason",
-            BLOCKED_EVICTIONS,
-            ("budget", "forbidden"),
-        ),
-    ):
-        found = tallies.labelled(prefix)
-        family = CounterMetricFamily(f"deviceshare_preemption_{name}", text, labels=(label,))
-        yield _with_samples(family, (((value,), found[value]) for value in sorted({*usual, *found})))

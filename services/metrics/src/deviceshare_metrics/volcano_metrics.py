@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from deviceshare_metrics.card_metrics import Detail
 from deviceshare_metrics.core import Snapshot, Tallies
+from deviceshare_metrics.preemption_metrics import volcano_preemption
 
 _CPU, _MEMORY = "cpu", "memory"
 _PLAIN = {_CPU: "milli_cpu", _MEMORY: "memory_bytes"}
@@ -26,6 +27,7 @@ _QUEUE = ("queue_name",)
 def volcano(snapshot: Snapshot, accounts: Queues, tallies: Tallies, detail: Detail = "card") -> Iterator[Metric]:
     """Yield Volcano's metrics, those of jobs at the detail of cards only."""
     yield from _attempts(tallies)
+    yield from volcano_preemption(snapshot, tallies)
     pending = Counter(pod.group for pod in snapshot.pods if pod.state == "Pending" and pod.group)
     text = "Number of jobs could not be scheduled."
     yield GaugeMetricFamily("volcano_unschedule_job_count", text, value=len(pending))

@@ -7,7 +7,7 @@ is quarantined (:class:`Undecodable`).
 from typing import NamedTuple
 
 import msgspec
-from deviceshare.model import Amount, AnyFact, Count, Explanation, NodeLedger, NodeOutcomes, Real
+from deviceshare.model import Amount, AnyFact, Count, Eviction, Explanation, NodeLedger, NodeOutcomes, Real
 
 RECONCILED = "reconciled:"
 """The prefix of counters of repaired differences from the cluster; the rest of the name is the kind of difference."""
@@ -15,9 +15,34 @@ RECONCILED = "reconciled:"
 ATTEMPTS = "attempts:"
 """The prefix of counters of attempts to place pods; the rest of the name is the result."""
 VICTIMS = "preemption_victims:"
-"""Before the action in the names of counters of evicted pods."""
+"""Before :func:`victim_labels` in the names of counters of evicted pods."""
+PREEMPTIONS = "preemptions:"
+"""Before the action in the names of counters of decisions by which pods go."""
+CHOSEN_VICTIMS = "preemption_victims_chosen:"
+"""Before :data:`TOTAL`, or a bound of :data:`CHOSEN_BOUNDS`, in the names of counters: the pods that go by decisions,
+and the decisions by which at most so many go, and more than the bound before."""
+CHOSEN_BOUNDS, TOTAL = (1, 2, 4, 8, 16, 32, 64), "total"
+"""Those of kube-scheduler's ``scheduler_preemption_victims``; further ones have the bound ``+Inf``."""
+PREEMPTION_ATTEMPTS = "preemption_attempts"
+"""The counter of groups for which it was looked whether pods may go."""
+WASTED_VICTIMS = "preemption_wasted_victims"
+"""The counter of pods that were evicted for a nomination that was withdrawn."""
 BLOCKED_EVICTIONS = "preemption_blocked:"
 """Before the reason in the names of counters of pods that could not be evicted."""
+
+
+class VictimLabels(NamedTuple):
+    """By what evicted pods are counted; ``owner_kind`` and ``owner_name``: see :class:`deviceshare.model.Eviction`."""
+
+    action: str
+    queue: str = ""
+    owner_kind: str = ""
+    owner_name: str = ""
+
+
+def victim_labels(eviction: Eviction) -> VictimLabels:
+    """Return by what the pod of an eviction is counted; as text joined by line breaks, which no name has."""
+    return VictimLabels(eviction.action, eviction.queue, *eviction.owner)
 
 
 class Message(NamedTuple):

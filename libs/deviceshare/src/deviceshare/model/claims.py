@@ -196,6 +196,10 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     """The pod of this claim, ``namespace/name``."""
     action: str
     """The configured action that decided it: ``preempt`` or ``reclaim``."""
+    queue: str = ""
+    """The queue of the pod that has to go."""
+    owner: tuple[str, str] = ("", "")
+    """The kind and ``namespace/name`` of what the pod is counted for: its Volcano Job, else its PodGroup."""
     decided_at: Real = 0.0
     """Unix seconds."""
     go: bool = False

@@ -112,6 +112,8 @@ class PreemptionRound:
         """The classes that were due in an earlier round, and were not looked at since then."""
         self._new_first = True
         """Whether a round begins with the classes that were never looked at, not with those that were passed over."""
+        self.attempts = 0
+        """The groups for which it was looked whether pods may go, by the last call of :meth:`decide`."""
         self.explained: list[JobClass] = []
         """The job classes for which it was found why no pod goes, since the last call of :meth:`decide`."""
 
@@ -160,7 +162,7 @@ class PreemptionRound:
 
     def decide(self, now: Now, ownership: Ownership) -> Preemption | None:
         """Return the first answer by which a group gets room, None if no group does."""
-        self.explained = []
+        self.explained, self.attempts = [], 0
         cluster = self._cluster
         if not self._preempting.actions:
             return None
@@ -283,6 +285,7 @@ class PreemptionRound:
             asked.add(each.key)
             if record is None or not ownership.owns(record):
                 continue
+            self.attempts += 1
             found = self._preempting.preempt(each.key, now, explain=explain and not why)
             if found.decision is not None and (found.victims or found.taken or not found.leaving):
                 self._waits_since.pop(each.key, None)

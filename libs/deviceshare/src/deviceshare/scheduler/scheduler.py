@@ -243,6 +243,11 @@ class Scheduler(Known):
         self._deciding.report_again(self._preemption_round.explained, now)
         return found
 
+    @property
+    def preemption_attempts(self) -> int:
+        """How many groups :meth:`next_preemption` has looked at."""
+        return self._preemption_round.attempts
+
     def spare(self, uid: str, until: float, why: str) -> None:
         """Neither let a pod go for others nor count on its end until a monotonic time; ``why``: said of its node."""
         self._preempting.spare(uid, until, why)

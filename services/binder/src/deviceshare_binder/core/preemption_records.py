@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from deviceshare.model import WHOLE, Claim, Eviction
 from deviceshare_bus.cores.core import Command, Count, Log
-from deviceshare_bus.messages.codec import BLOCKED_EVICTIONS, VICTIMS
+from deviceshare_bus.messages.codec import BLOCKED_EVICTIONS, VICTIMS, victim_labels
 from deviceshare_cluster.interface import EventRecord
 
 from deviceshare_binder.core.evictions import Blocked, EvictedPod
@@ -43,7 +43,7 @@ def _preempted(step: EvictedPod, nodes: Mapping[str, NodeClaims]) -> tuple[Event
     details = {"uid": eviction.uid, "node": node, "claim": eviction.claim, "action": eviction.action}
     log = Log("info", f"evicted {pod} for {eviction.preemptor}", details)
     return _event(eviction, PREEMPTED, message), [
-        Count(f"{VICTIMS}{eviction.action}"),
+        Count(VICTIMS + "\n".join(victim_labels(eviction))),
         log,
     ]
 

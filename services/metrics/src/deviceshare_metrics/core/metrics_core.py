@@ -127,6 +127,9 @@ class MetricsCore:
                 if nominations:
                     ledger = replace(ledger, claims=tuple(claim for claim in ledger.claims if not claim.waits_for))
                 _put(self.store.ledgers, subject, ledger, keep=bool(ledger.claims))
+                _put(self.store.going, subject, len(ledger.evictions), keep=bool(ledger.evictions))
+                for eviction in ledger.evictions:
+                    self.tallies.chosen(eviction)
             case OutcomesReceived(subject=subject, outcomes=outcomes):
                 _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
@@ -209,6 +212,9 @@ class MetricsCore:
         was_measured = history.seen is not None and history.bound is not None
         if self._counting and not was_measured and seen is not None and bound is not None and bound >= seen:
             self.tallies.bound(step.uid, bound - seen, bound)
+            nominated = next((each.at for each in history.steps if each.name == "nominated"), None)
+            if nominated is not None and bound >= nominated:
+                self.tallies.nominated_to_bound.observe(bound - nominated)
         kept = PodStep(service, step.name, step.at, step.node, step.message)
         self.store.histories[step.uid] = PodHistory(
             history.pod,

@@ -51,6 +51,8 @@ class Snapshot(NamedTuple):
     oldest_pending: Mapping[str, float]
     unconfirmed: int
     binding_volumes: int
+    going: int
+    """How many pods have to go for others."""
 
     @property
     def registered(self) -> list[api.Device]:
@@ -84,6 +86,7 @@ def build_snapshot(store: StateStore) -> Snapshot:
         oldest_pending=_oldest_pending(store, pods),
         unconfirmed=_unconfirmed(store, outcomes),
         binding_volumes=_binding_volumes(store, best),
+        going=sum(store.going.values()),
     )
 
 

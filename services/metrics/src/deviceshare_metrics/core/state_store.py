@@ -71,6 +71,8 @@ class StateStore(msgspec.Struct):
     """Without nominated claims: their devices are other pods', and their pods still wait."""
     nominations: dict[str, tuple[tuple[PodUid, str], ...]] = {}
     """The pods of nominated claims, and their node."""
+    going: dict[str, int] = {}
+    """How many pods of a node have to go for others."""
     outcomes: dict[str, NodeOutcomes] = {}
     histories: dict[str, PodHistory] = {}
     conf: SchedulerConf = msgspec.field(default_factory=default_conf)

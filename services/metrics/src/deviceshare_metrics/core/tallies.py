@@ -2,12 +2,12 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TypeVar
 
-from deviceshare.model import trace_id
-from deviceshare_bus.messages.codec import ATTEMPTS, Events
+from deviceshare.model import Eviction, trace_id
+from deviceshare_bus.messages.codec import ATTEMPTS, VICTIMS, Events, VictimLabels, victim_labels
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 """Upper bounds in seconds: from one message to a queue that is full for hours."""
@@ -48,9 +48,11 @@ class Tallies:
         """By service and step."""
         self.counters: Counter[tuple[str, str]] = Counter()
         """By service and name."""
+        self.victims: Counter[VictimLabels] = Counter()
+        """Evicted pods."""
         self.undecodable: Counter[str] = Counter()
         """Messages by stream."""
-        self.seen_to_bound = Histogram()
+        self.seen_to_bound, self.nominated_to_bound = Histogram(), Histogram()
         self.sampled: Callable[[str], bool] = _no_traces
         """Whether the trace of a pod (uid) is exported."""
 
@@ -59,7 +61,19 @@ class Tallies:
         for step in events.steps:
             _increment(self.steps, (events.service, step.name), 1, _OTHERS)
         for name, amount in events.counters.items():
-            _increment(self.counters, (events.service, name), amount, _OTHERS)
+            if name.startswith(VICTIMS):
+                self._count_victims(name.removeprefix(VICTIMS).split("\n"), amount)
+            else:
+                _increment(self.counters, (events.service, name), amount, _OTHERS)
+
+    def chosen(self, eviction: Eviction) -> None:
+        """Note that a pod has to go: its counter exists before it is evicted, so that its first increment is seen."""
+        self._count_victims(victim_labels(eviction), 0)
+
+    def _count_victims(self, labels: Sequence[str], amount: int) -> None:
+        if len(labels) <= len(VictimLabels._fields):
+            found = VictimLabels(*labels)
+            _increment(self.victims, found, amount, VictimLabels(found.action, OTHER, OTHER, OTHER))
 
     @property
     def attempts(self) -> Counter[str]:

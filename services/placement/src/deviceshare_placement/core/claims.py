@@ -18,6 +18,8 @@ Every write of a claim that inter-pod constraints or an exclusive volume concern
 this ledger, and thereby expects that no other replica has written such a claim that this one did not know. Claims on
 different nodes conflict in no other way.
 """
+_JOB_NAME = "volcano.sh/job-name"
+"""Label of the pods of Volcano's Jobs. Source: Volcano vendor/volcano.sh/apis/pkg/apis/batch/v1alpha1 (JobNameKey)."""
 MAX_WRITES = 999
 """Ledgers that can be written together: the server's limit for an atomic batch is 1,000, the lease included."""
 
@@ -95,25 +97,32 @@ def nominated(
     for each in new:
         changes[each.node].added.append(each)
 
-    def eviction(uid: str, node: str, namespace: str, name: str, action: str, *, go: bool = False) -> Eviction:
+    def add(node: str, eviction: Eviction) -> None:
         claim = (changes[node].added or new)[0].claim
-        return Eviction(
-            uid=uid, namespace=namespace, name=name, claim=claim.id, preemptor=f"{claim.namespace}/{claim.name}",
-            action=action, decided_at=at, go=go,
-        )  # fmt: skip
+        preemptor = f"{claim.namespace}/{claim.name}"
+        changes[node].evictions.append(replace(eviction, claim=claim.id, preemptor=preemptor, decided_at=at))
 
     for victim in preemption.victims:
         pod = victim.pod
-        going = eviction(pod.uid, victim.node, pod.namespace, pod.name, preemption.action)
-        changes[victim.node].evictions.append(going)
+        eviction = Eviction(
+            uid=pod.uid, namespace=pod.namespace, name=pod.name, claim="", preemptor="", action=preemption.action,
+            queue=victim.queue, owner=_owner(pod),
+        )  # fmt: skip
+        add(victim.node, eviction)
     for node, claim_id in preemption.taken:
         changes[node].removed.add(claim_id)
     for node, old in taken:
         changes[node].dropped.add(old.uid)
         if old.uid in uids:
-            going = eviction(old.uid, node, old.namespace, old.name, old.action, go=old.go)
-            changes[node].evictions.append(going)
+            add(node, old)
     return changes
+
+
+def _owner(pod: PodFact) -> tuple[str, str]:
+    """Return the kind and the name of what evictions of a pod are counted for."""
+    if job := dict(pod.labels).get(_JOB_NAME):
+        return "Job", f"{pod.namespace}/{job}"
+    return ("PodGroup", pod.podgroup) if pod.podgroup else ("", "")
 
 
 def nodes_to_nominate(preemption: Preemption, decision: Decision, taken: TakenEvictions = ()) -> set[str]:

@@ -1,5 +1,6 @@
 """The writes of ledgers: folding the decisions of a round into messages, and applying the results of the writes."""
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -12,6 +13,7 @@ from deviceshare.scheduler import RETRY, Round, Scheduler
 from deviceshare_bus.cores.conditional_writer import ConditionalWriter, Result
 from deviceshare_bus.cores.core import Command, Count, Log, RecordStep, Write, WriteAnswer, WriteRefused
 from deviceshare_bus.cores.division import Division
+from deviceshare_bus.messages.codec import CHOSEN_BOUNDS, CHOSEN_VICTIMS, PREEMPTIONS, TOTAL
 from deviceshare_bus.messages.subjects import TOMBSTONE_SECONDS, Stream
 from deviceshare_bus.messages.subjects import ledger as subject_of
 
@@ -137,7 +139,9 @@ class LedgerWrites:
         changes: defaultdict[str, LedgerChange] = defaultdict(LedgerChange)
         for pod, placement, decision in chosen:
             changes[placement.node].added.append(self._new_claim(pod, placement, decision, now))
-        for change in (*nominations, self._nominate(preemption, nominations, len(together), now)):
+        nominated_now = self._nominate(preemption, nominations, len(together), now)
+        chosen_victims = _count_victims(preemption) if preemption is not None and nominated_now else []
+        for change in (*nominations, nominated_now):
             if len(together | change.keys()) <= MAX_WRITES:  # else it is due in the next round as well
                 together |= change.keys()
                 for node, each in change.items():
@@ -151,7 +155,7 @@ class LedgerWrites:
         ledgers = len(together) + len(changes.keys() - together)
         recorded = record_round(self._instance, now.wall, [pod.uid for pod, _, _ in chosen], ledgers)
         kept = [command for nodes in writes for node in nodes for command in self._keep_reasons(node)]
-        return [*kept, *(self._write_ledgers(nodes, changes) for nodes in writes), *recorded]
+        return [*kept, *(self._write_ledgers(nodes, changes) for nodes in writes), *recorded, *chosen_victims]
 
     def _new_claim(self, pod: PodFact, placement: Placement, decision: Decision, now: Now) -> NewClaim:
         self._claims += 1
@@ -278,3 +282,17 @@ class LedgerWrites:
             # The binder may be done before the acknowledgement arrives: the step ends with the decision.
             commands.append(RecordStep(uid, record.fact.ref, "claimed", each.node, at=each.claim.decided_at))
         return commands
+
+
+def _count_victims(preemption: Preemption) -> list[Command]:
+    """Return the commands that count the pods that go by a decision."""
+    number = len(preemption.victims)
+    if not number:
+        return []
+    at = bisect_left(CHOSEN_BOUNDS, number)
+    bound = str(CHOSEN_BOUNDS[at]) if at < len(CHOSEN_BOUNDS) else "+Inf"
+    return [
+        Count(f"{PREEMPTIONS}{preemption.action}"),
+        Count(f"{CHOSEN_VICTIMS}{bound}"),
+        Count(f"{CHOSEN_VICTIMS}{TOTAL}", number),
+    ]

@@ -68,8 +68,15 @@ class Nominations:
         """Pods that claims wait for and that have no eviction, and since when."""
         self._preemptors: OrderedDict[str, str] = OrderedDict()
         """The uids of the pods of claims that waited, by the id of the claim: the claim may be removed first."""
+        self._wasted = 0
+        """The pods that went for nominations that were withdrawn, since :meth:`take_wasted`."""
         self.unread: set[str] = set()
         """Pods that nominations wait for and that are not known: CLUSTER is to be asked for them."""
+
+    def take_wasted(self) -> int:
+        """Return how many pods went for nominations that were withdrawn since the last call."""
+        wasted, self._wasted = self._wasted, 0
+        return wasted
 
     @property
     def any(self) -> bool:
@@ -216,6 +223,11 @@ class Nominations:
     def _change(self, nomination: Nomination, state: str) -> dict[str, LedgerChange]:
         """Return the changes of a state, of the ledgers in which something changes."""
         changes: defaultdict[str, LedgerChange] = defaultdict(LedgerChange)
+        if state in (BROKEN, LATE):
+            self._wasted += sum(
+                each.go and (uid not in self._scheduler.pods or self._scheduler.pods[uid].fact.terminating)
+                for uid, (each, _) in nomination.evictions.items()
+            )
         if state in (OPEN, BROKEN, LATE):
             for node, claim in nomination.claims:
                 (changes[node].opened if state == OPEN else changes[node].removed).add(claim)

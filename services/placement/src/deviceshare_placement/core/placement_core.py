@@ -30,7 +30,7 @@ from deviceshare_bus.cores.core import (
     Written,
 )
 from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
-from deviceshare_bus.messages.codec import RECONCILED
+from deviceshare_bus.messages.codec import PREEMPTION_ATTEMPTS, RECONCILED, WASTED_VICTIMS
 from deviceshare_bus.messages.subjects import Stream, address
 from deviceshare_bus.messages.subjects import fact as fact_subject
 from deviceshare_bus.messages.subjects import ledger as subject_of
@@ -290,6 +290,10 @@ class PlacementCore:
         self._borrowing.update(now.monotonic, shared=self._work.others > 0)
         decided = self.scheduler.round(now, self._work, self._contention.paused(now.monotonic))
         preemption = self.scheduler.next_preemption(now, self._work)
+        if attempts := self.scheduler.preemption_attempts:
+            commands.append(Count(PREEMPTION_ATTEMPTS, attempts))
+        if wasted := self._ledgers.nominations.take_wasted():
+            commands.append(Count(WASTED_VICTIMS, wasted))
         commands += self._writes.write(decided, now, preemption, nominations)
         commands += count_attempts("unschedulable", decided.unplaced)
         commands += self._writes.expire(now.monotonic)
