@@ -164,7 +164,7 @@ def test_every_metric_is_explained():
     shown = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if not name.startswith("process_")}
     counted = set(re.findall(r'\b(?:events\.count|Count)\(\s*"(\w+)"', SOURCES)) | {"undecodable_messages"}
     shown |= {f"deviceshare_{name}_total" for name in counted}
-    explained = set(re.findall(r"`((?:deviceshare|volcano_vgpu)_\w+)[`{]", section(OPERATORS, "Metrics")))
+    explained = set(re.findall(r"`((?:deviceshare|volcano_vgpu|scheduler)_\w+)[`{]", section(OPERATORS, "Metrics")))
     assert explained == shown
 
 

@@ -5,10 +5,11 @@ import itertools
 import pytest
 from deviceshare.model import BLOCKED, FORBIDDEN, MAY_GO, ConfigFact, ContainerGrant, DeviceGrant, Eviction, Outcome
 from deviceshare_binder.core.commands import BindPod, EvictPod, FencePod, Nominate, RecordEvent
-from deviceshare_binder.core.events import SchedulerConfigured
+from deviceshare_binder.core.events import PodGroupChanged, SchedulerConfigured
 from deviceshare_binder.core.evictions import AGAIN, IN_FLIGHT
+from deviceshare_binder.core.views import PodGroupView
 from deviceshare_bus.cores.core import Count, Log
-from deviceshare_cluster.interface import BindState, EvictState
+from deviceshare_cluster.interface import BindState, EventRecord, EvictState
 from msgspec.structs import replace
 from support.binder import BinderDriver, messages
 from support.binder_scene import READY, claim, of, pod, started
@@ -130,6 +131,16 @@ def test_with_go_the_pod_is_evicted_and_an_event_says_for_which_pod():
     )
     assert core.notes.count(Count("preemption_victims:preempt\nresearch\nJob\nteam/train")) == 1
     assert of(EvictPod, core.take(1000.0)) == [], "facts will show it"
+
+
+def test_the_pod_group_of_an_evicted_pod_has_an_event_as_of_volcano():
+    core = scene(eviction(go=True), eviction("v2", go=True), pods=[victim(), victim("v2", group="team/train")])
+    core.handle(PodGroupChanged("team/train", PodGroupView(key="team/train", uid="pg")), 0.0)
+    for request in of(EvictPod, core.take(0.0)):
+        core.evict_answered(request, EvictState.DONE, 0.0)
+    core.take(0.0)
+    found = [each for each in events(core) if each.kind == "PodGroup"]
+    assert found == [EventRecord("PodGroup", "team", "train", "pg", False, "Evict", "preempt", found[0].at)]
 
 
 def test_go_while_the_question_is_in_flight_evicts_after_the_answer():

@@ -9,7 +9,7 @@ from deviceshare_cluster.kube.kinds import KINDS
 LONGEST_NOTE = 1024
 """Maximum size of a note in bytes, by the API server."""
 
-_OF_PREEMPTION = frozenset({"Nominated", "Preempted", "PreemptionBlocked"})
+_OF_PREEMPTION = frozenset({"Evict", "Nominated", "Preempted", "PreemptionBlocked"})
 """The reasons of Events of preemption, whose action is that of kube-scheduler's."""
 
 

@@ -76,6 +76,11 @@ class Groups:
         self._dirty_queues: dict[str, None] = OrderedDict()
         """PodGroups and Queues to re-evaluate, in order."""
 
+    def of_pod(self, uid: str) -> PodGroupView | None:
+        """Return the PodGroup of a pod, None if it has none or it is not known."""
+        group = self._groups.get(self._group_of.get(uid, ""))
+        return None if group is None else group.view
+
     @property
     def waiting(self) -> int:
         """The number of objects to re-evaluate."""

@@ -10,7 +10,10 @@ from deviceshare_cluster.interface import EventRecord
 from deviceshare_binder.core.evictions import Blocked, EvictedPod
 from deviceshare_binder.core.nominated_nodes import Nominated
 from deviceshare_binder.core.outcomes import NodeClaims
+from deviceshare_binder.core.views import PodGroupView
 
+EVICT = "Evict"
+"""The reason of Events of a PodGroup. Source: Volcano pkg/scheduler/cache (SchedulerCache.Evict)."""
 PREEMPTED, NOMINATED, PREEMPTION_BLOCKED = "Preempted", "Nominated", "PreemptionBlocked"
 """Reasons of Events: of a pod that was evicted, of the pod for which it goes, and of that pod if another cannot go."""
 _SHOWN = 3
@@ -28,6 +31,12 @@ def records_of(
             return _blocked(step, nodes)
         case _:
             return _nominated(step), []
+
+
+def evict_of_group(eviction: Eviction, group: PodGroupView) -> EventRecord:
+    """Return the Event of the PodGroup of an evicted pod, as Volcano writes it: its message is the action."""
+    namespace, _, name = group.key.partition("/")
+    return EventRecord("PodGroup", namespace, name, group.uid, False, EVICT, eviction.action, at=0.0)
 
 
 def _preempted(step: EvictedPod, nodes: Mapping[str, NodeClaims]) -> tuple[EventRecord, list[Command]]:

@@ -194,7 +194,7 @@ class Reports:
             del self._reported[uid]
 
     def event(self, record: EventRecord) -> None:
-        """Something has happened to a pod, to be recorded as an Event; its time is that of the write."""
+        """Something has happened to a pod or to its group, to be recorded as an Event at the time of the write."""
         self._scheduled.append(record)
         if len(self._scheduled) > MAX_SCHEDULED:
             self._scheduled.popleft()

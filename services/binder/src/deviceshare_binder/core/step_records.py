@@ -7,17 +7,20 @@ from deviceshare_binder.core.bind_steps import RecordedStep
 from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
 from deviceshare_binder.core.claim_records import of_outcome, of_rejection
 from deviceshare_binder.core.claims import ClaimBinder
+from deviceshare_binder.core.evictions import EvictedPod
+from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.plugin_handoff import Stuck
-from deviceshare_binder.core.preemption_records import records_of
+from deviceshare_binder.core.preemption_records import evict_of_group, records_of
 from deviceshare_binder.core.reports import Reports
 
 
 class StepRecords:
-    """Records steps; ``reports`` has the Events for users."""
+    """Records steps; ``reports`` has the Events for users, ``groups`` are the PodGroups."""
 
-    def __init__(self, claims: ClaimBinder, reports: Reports) -> None:
+    def __init__(self, claims: ClaimBinder, reports: Reports, groups: Groups) -> None:
         self._claims = claims
         self._reports = reports
+        self._groups = groups
 
     def of(self, step: RecordedStep, now: Now) -> list[Command]:
         """Return the records of a step."""
@@ -37,6 +40,8 @@ class StepRecords:
                 event, records = records_of(step, self._claims.outcomes.nodes)
                 if event is not None:
                     self._reports.event(event)
+                if isinstance(step, EvictedPod) and (group := self._groups.of_pod(step.eviction.uid)) is not None:
+                    self._reports.event(evict_of_group(step.eviction, group))
                 return records
 
     def _stuck(self, stuck: Stuck) -> list[Command]:
