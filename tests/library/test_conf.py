@@ -291,10 +291,11 @@ def test_without_any_configuration_work_is_done_in_the_usual_order():
 def test_actions_and_plugins_that_are_not_evaluated_are_named():
     conf = parse_conf("actions: allocate, shuffle\ntiers: [{plugins: [{name: tdm}, {name: drf}]}]", "File conf.yaml")
     assert conf.actions == ("allocate", "shuffle")
-    assert [warning for warning in conf.warnings if "not evaluated" in warning] == [
+    assert [warning for warning in conf.warnings if "evaluated" in warning] == [
         "File conf.yaml, line 1, column 10: actions: the action 'shuffle' is not evaluated and has no effect",
         "File conf.yaml, line 2, column 27: tiers[0].plugins[0].name: "
-        "the plugin 'tdm' is not evaluated and has no effect",
+        "of the plugin 'tdm' only the rules of evictions are evaluated: nodes with a revocable zone get pods at all "
+        "times",
     ]
 
 

@@ -1,6 +1,7 @@
 """Which pods go for a waiting group, and why none goes."""
 
 import json
+from collections.abc import Iterable
 
 import pytest
 from deviceshare.model import DisruptionLimit, GroupKey, PodSelection, PodTerm, PodTopology, QueueFact, Requirement
@@ -452,6 +453,57 @@ def test_pods_go_for_those_of_a_group_that_may_preempt(minimum, victims):
     found = scene.preempt("new")
     assert len(found.victims) == victims
     assert first not in [fact for fact, _ in found.placed]
+
+
+def in_tree(*paths: tuple[str, float], plugins: str = "gang drf", held: Iterable[tuple[str, int]]) -> PreemptionScene:
+    """Return a full node with queues below the root, by name and weight, and pods of 1000 millicores of each."""
+    text = json.loads(conf(plugins, actions="enqueue, allocate, reclaim"))
+    for plugin in text["tiers"][0]["plugins"]:
+        if plugin["name"] == "drf":
+            plugin["enableHierarchy"] = True
+    scene = PreemptionScene(node("a", cpu=1000 * sum(number for _, number in held)), conf=json.dumps(text))
+    for name, weight in paths:
+        scene.queue(name, hierarchy=((name, weight),))
+    for queue, number in held:
+        for each in range(number):
+            scene.job(f"{queue}-{each}", cpu(1000), on=["a"], queue=queue)
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("weights", "held", "taken"),
+    [
+        ((1, 1), (0, 4), 1),
+        ((1, 1), (1, 3), 0),  # both would have half
+        ((1, 1), (1, 4), 1),
+        ((1, 1), (2, 2), 0),
+        ((3, 1), (2, 2), 0),  # one third of 3 of 4 is as much as 1 of 4
+        ((3, 1), (2, 3), 1),
+        ((1, 3), (0, 4), 0),  # 1 of 4 is as much as one third of 3 of 4
+        ((1, 3), (0, 5), 1),
+    ],
+)
+def test_by_drf_a_queue_takes_from_one_with_a_larger_share_in_the_tree(weights, held, taken):
+    names = ("ours", "theirs")
+    scene = in_tree(*zip(names, weights, strict=True), held=[*zip(names, held, strict=True)])
+    scene.job("new", cpu(1000), queue="ours", level="high")
+    assert len(scene.preempt("new").victims) == taken
+
+
+def test_by_drf_and_proportion_both_have_to_agree():
+    held = [("ours", 1), ("theirs", 3), ("idle", 0)]
+    scene = in_tree(("ours", 1), ("theirs", 8), plugins="gang drf proportion", held=held)
+    scene.job("new", cpu(1000), queue="ours", level="high")
+    assert not scene.preempt("new").victims
+
+
+def test_without_a_hierarchy_drf_lets_no_pod_go_by_reclaim():
+    scene = PreemptionScene(node("a", cpu=1000), conf=conf("drf", actions="enqueue, allocate, reclaim"))
+    scene.queue("ours")
+    scene.queue("theirs")
+    scene.job("old", cpu(1000), on=["a"], queue="theirs")
+    scene.job("new", cpu(1000), queue="ours", level="high")
+    assert str(scene.preempt("new")) == "no plugin is listed with enableReclaimable"
 
 
 def test_few_pods_go_for_a_queue_above_its_capability_if_not_all_sets_are_tried(monkeypatch):

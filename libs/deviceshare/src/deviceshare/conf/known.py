@@ -15,13 +15,16 @@ from deviceshare.policies import QUEUE_POLICIES
 
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
 EVALUATED_ACTIONS = frozenset(ACTIONS) - {"shuffle"}
+PARTLY_EVALUATED = {
+    "tdm": "only the rules of evictions are evaluated: nodes with a revocable zone get pods at all times"
+}
+"""Plugins of which a part has an effect here, and which."""
 EVALUATED_PLUGINS = frozenset(
     (*QUEUE_POLICIES, "conformance", "cdp", "pdb", "predicates", "nodeorder", "binpack", "deviceshare")
 )
-"""Plugins with an effect here. PodDisruptionBudgets hold with and without ``pdb``. Of ``tdm`` only the rules of
-evictions are evaluated, so it is not one of them."""
+"""Plugins with an effect here. PodDisruptionBudgets hold with and without ``pdb``."""
 PLUGINS = (
-    *sorted(EVALUATED_PLUGINS), "tdm", "numa-aware", "rescheduling", "task-topology", "usage", "nodegroup",
+    *sorted(EVALUATED_PLUGINS), *PARTLY_EVALUATED, "numa-aware", "rescheduling", "task-topology", "usage", "nodegroup",
     "resourcequota", "extender", "network-topology-aware", "resource-strategy-fit",
 )  # fmt: skip
 SECTIONS = ("actions", "tiers", "configurations", "metrics")

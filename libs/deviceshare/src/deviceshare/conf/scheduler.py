@@ -157,7 +157,10 @@ class _Reader:
         plugin = field.names()
         name = plugin["name"].text("the name of a plugin")
         if plugin["name"].is_known(name, known.PLUGINS, "plugin"):
-            _warn_unless_evaluated(plugin["name"], name, known.EVALUATED_PLUGINS, "plugin")
+            if name in known.PARTLY_EVALUATED:
+                plugin["name"].warn(f"of the plugin '{name}' {known.PARTLY_EVALUATED[name]}")
+            else:
+                _warn_unless_evaluated(plugin["name"], name, known.EVALUATED_PLUGINS, "plugin")
         if name in self.arguments:
             plugin.warn(f"the plugin {name} is listed twice: the later arguments count")
         for key in plugin.value:

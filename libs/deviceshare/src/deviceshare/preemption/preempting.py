@@ -22,7 +22,15 @@ from deviceshare.preemption.reasons import NOT_TOGETHER, STILL_LACK_ROOM, Reason
 from deviceshare.preemption.room import Room
 from deviceshare.preemption.rules import NO_LOWER_PRIORITY, NO_OTHER_QUEUE, Rules
 from deviceshare.preemption.search import FoundVictims, Search
-from deviceshare.preemption.shares import Allows, above_deserved, all_of, larger_share, within_budgets, within_deserved
+from deviceshare.preemption.shares import (
+    Allows,
+    above_deserved,
+    all_of,
+    larger_share,
+    larger_share_in_tree,
+    within_budgets,
+    within_deserved,
+)
 from deviceshare.preemption.victims import Victims
 from deviceshare.queueing import Decision, Queues
 
@@ -207,7 +215,7 @@ def _obstacle_of_queue(cluster: PreemptionInput, preemptor: Preemptor, rules: Ru
         return ""
     if not cluster.queues.account(preemptor.queue).fact.open:
         return f"queue {preemptor.queue!r} is not open"
-    if within_deserved(cluster.queues, preemptor, rules.ancestors):
+    if not rules.takes_deserved or within_deserved(cluster.queues, preemptor, rules.ancestors):
         return ""
     return f"queue {preemptor.queue!r} would have more than it deserves"
 
@@ -243,6 +251,8 @@ class _Attempt:
         together: list[Allows] = [within_budgets(self._cluster.job_budget)] if rules.by_job_budgets else []
         if rules.by_share:
             together.append(larger_share(queues, preemptor))
+        if rules.by_tree:
+            together.append(larger_share_in_tree(queues, preemptor))
         if rules.by_amounts:
             together.append(above_deserved(queues, preemptor, rules.ancestors))
         return all_of(together)

@@ -18,9 +18,12 @@ from deviceshare.preemption.gangs import Gang
 
 _DECIDING = {
     "Preemptable": frozenset({"priority", "gang", "conformance", "drf", "pdb", "cdp", "tdm"}),
-    "Reclaimable": frozenset({"gang", "conformance", "drf", "proportion", "capacity", "pdb", "cdp"}),
+    "Reclaimable": frozenset({"gang", "conformance", "proportion", "capacity", "pdb", "cdp"}),
 }
-"""The plugins that have a function. Without any of them no pod goes, as in Volcano."""
+"""The plugins that have a function, besides ``drf`` for reclaim with a hierarchy. Without any of them no pod goes, as
+in Volcano."""
+_DIVIDING = frozenset({"proportion", "capacity"})
+"""The plugins that say what queues deserve."""
 _FUNCTIONS = {PREEMPT: "Preemptable", RECLAIM: "Reclaimable"}
 _SYSTEM_NAMESPACE = "kube-system"
 _HIGHEST_OF_USERS = 1_000_000_000
@@ -41,7 +44,7 @@ def rules_of(
     tiers = [conf.enabled(function)]
     if not conf.extensions.all_tiers_protect:
         of_tiers = [[plugin.name for plugin in tier if function not in plugin.off] for tier in conf.tiers]
-        tiers = [tuple(names) for names in of_tiers if _DECIDING[function] & set(names)] or tiers
+        tiers = [tuple(names) for names in of_tiers if _deciding(conf, function) & set(names)] or tiers
     return [Rules(conf, action, names, queues, now, revocable) for names in tiers]
 
 
@@ -63,13 +66,17 @@ class Rules:
         self._now = now
         function = _FUNCTIONS[action]
         on = set(plugins)
-        self._undecided = "" if on & _DECIDING[function] else f"no plugin is listed with enable{function}"
+        self._undecided = "" if on & _deciding(conf, function) else f"no plugin is listed with enable{function}"
         self.ancestors = conf.ancestor_reclaim_level if conf.has_hierarchy("capacity") else 0
         """How many ancestors of queues reclaim looks at."""
+        self.by_tree = not self.preempts and "drf" in on and conf.has_hierarchy("drf")
+        """Whether the plugin ``drf`` compares queues by their shares in a tree."""
         self.by_amounts = not self.preempts and (
-            conf.extensions.all_tiers_protect or bool(on & {"proportion", "capacity"})
+            bool(on & _DIVIDING) or (conf.extensions.all_tiers_protect and not self.by_tree)
         )
         """Whether queues keep what they deserve."""
+        self.takes_deserved = not self.preempts and (not self.by_tree or not _DIVIDING.isdisjoint(conf.plugins))
+        """Whether a queue takes only what it deserves."""
         self._gang = "gang" in on
         self._whole_gangs = conf.extensions.whole_gangs or f"gang{action}" in conf.actions
         self._conformance, self._cooldown = "conformance" in on, "cdp" in on
@@ -117,6 +124,12 @@ class Rules:
         if self._cooldown and pod.cooldown and self._now - pod.scheduled_at <= pod.cooldown:
             return "protected by volcano.sh/cooldown-time"
         return ""
+
+
+def _deciding(conf: SchedulerConf, function: str) -> frozenset[str]:
+    """Return the plugins that have a function."""
+    in_tree = function == _FUNCTIONS[RECLAIM] and conf.has_hierarchy("drf")
+    return _DECIDING[function] | ({"drf"} if in_tree else set())
 
 
 def _is_lower(preemptor: Preemptor, candidate: EvictionCandidate) -> bool:

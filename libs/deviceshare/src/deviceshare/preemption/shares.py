@@ -10,7 +10,7 @@ from itertools import zip_longest
 from deviceshare.model import GroupKey, ResourceAmounts
 from deviceshare.preemption.candidates import EvictionCandidate, Preemptor
 from deviceshare.queueing import ROOT, QueueAccount, Queues, add
-from deviceshare.state import PODS
+from deviceshare.state import PODS, Trial
 
 Allows = Callable[[Sequence[EvictionCandidate]], bool]
 """Returns whether pods may go together."""
@@ -141,6 +141,33 @@ def larger_share(queues: Queues, preemptor: Preemptor) -> Allows:
                 left[victim.group] = Counter(queues.groups.allocated(victim.group))
             add(left[victim.group], queues.amounts(victim.uid), -1)
         return all(queues.share(amounts) >= wanted - _ROUNDING for amounts in left.values())
+
+    return allows
+
+
+def larger_share_in_tree(queues: Queues, preemptor: Preemptor) -> Allows:
+    """Return the rule of the plugin ``drf`` for reclaim in a tree of queues: a queue keeps what the taker has as well.
+
+    In the first part of their paths in which they differ the queue of a victim has the larger share, also when the
+    group has its pods and the victims are gone: so it does not take them back.
+
+    Source: Volcano pkg/scheduler/plugins/drf (reclaimFn, compareQueues). There each victim is looked at alone, and a
+    queue with a job that has nothing takes from all whose jobs have something, whatever their shares.
+    """
+    tree = queues.policies.tree
+
+    def shares(queue: str) -> list[float]:
+        return [] if tree is None else [share for _, share in tree.levels(queue)]
+
+    def allows(victims: Sequence[EvictionCandidate]) -> bool:
+        with Trial(queues.undo_log):
+            for pod in preemptor.pods:
+                queues.hold(pod.uid)
+            for victim in victims:
+                queues.release(victim.uid)
+            taker = shares(preemptor.queue)
+            givers = [shares(queue) for queue in {victim.queue for victim in victims}]
+        return all(taker[: len(giver)] < giver[: len(taker)] for giver in givers)
 
     return allows
 
