@@ -10,13 +10,17 @@ from deviceshare.model import (
     Claim,
     ConfigFact,
     Eviction,
+    GroupKey,
     NodeLedger,
     NodeOutcomes,
     Outcome,
     PodFact,
+    PodGroupFact,
+    PriorityClassFact,
 )
 from deviceshare_placement.core import LedgerReceived, OutcomesReceived, PlacementCore
 from msgspec.structs import replace
+from support.builders import node as make_node
 from support.builders import pod
 from support.played import Commands, Played
 from support.preemption_scene import USUAL, cpu
@@ -146,4 +150,30 @@ class PreemptionPlay(Played):
             self.written(out)
 
 
-__all__ = ["BLOCKED", "MAY_GO", "PreemptionPlay"]
+GANG = PodGroupFact(
+    key=GroupKey("ns/g"), uid="pg", min_member=2, queue="default", priority_class="high", admitted=True, phase="Inqueue"
+)
+HIGH = PriorityClassFact(name="high", value=100)
+
+
+def full(**rest) -> PreemptionPlay:
+    """Return a core with one full node."""
+    core = PreemptionPlay(make_node("a", cpu=2000), **rest)
+    core.runs("one", "a")
+    core.runs("two", "a", priority=10)
+    core.settled()
+    return core
+
+
+def gang() -> PreemptionPlay:
+    """Return a core with a gang that is nominated on two full nodes."""
+    core = PreemptionPlay(make_node("a", cpu=1000), make_node("b", cpu=1000), facts=[HIGH, GANG])
+    core.runs("one", "a")
+    core.runs("two", "b")
+    core.waits("new-0", gang="g")
+    core.waits("new-1", gang="g")
+    core.settled()
+    return core
+
+
+__all__ = ["BLOCKED", "GANG", "HIGH", "MAY_GO", "PreemptionPlay", "full", "gang"]
