@@ -103,7 +103,7 @@ class PreemptionRound:
         """When groups were first seen without room, if pods go only after a delay."""
         self._blocked: OrderedDict[GroupKey, _Blocked] = OrderedDict()
         self._paused_until, self._pause = -inf, ""
-        """Until when no pod goes for any group, and why, as groups are told that have no other reason."""
+        """Until when no pod goes for any group, and why: the reason of groups that have no other one."""
         self._seen = -1
         """:attr:`.ClusterState.changes` when all that is due had been looked at."""
         self._due = inf
