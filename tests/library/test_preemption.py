@@ -74,6 +74,22 @@ def test_the_budget_that_protects_a_pod_is_named():
     assert str(found) == "0/2 nodes are available: 2 protected by PodDisruptionBudget ns/b: 0 of 1 allowed"
 
 
+@pytest.mark.parametrize(("allowed", "going"), [((2, 0), 0), ((1, 1), 0), ((2, 1), 3), ((1, 2), 0), ((5, 5), 3)])
+def test_nodes_whose_budgets_let_too_few_pods_go_are_passed_over(allowed, going):
+    """Two pods of the node are of one budget, and one is of another: three have to go."""
+    scene = PreemptionScene(node("a", cpu=4000), node("b", cpu=2000))
+    for name, number in zip("xy", allowed, strict=True):
+        scene.budget(name, labels={"app": name}, allowed=number)
+    scene.job("low-x", cpu(1000), on=["a", "a", "b"], labels=(("app", "x"),))
+    scene.job("low-y", cpu(1000), on=["a", "b"], labels=(("app", "y"),))
+    scene.job("above", cpu(1000), on=["a"], level="high")
+    scene.job("new", cpu(3000), level="high")
+    found = scene.preempt("new")
+    assert len(found.victims) == going
+    if not going and all(allowed):
+        assert "1 hold pods that may not be evicted together" in str(found)
+
+
 # Gangs
 
 

@@ -56,9 +56,9 @@ class CandidateNodes:
     def _most_together(self, left: Mapping[int, int]) -> Ints:
         """Return int64[places]: how many of the pods of each place may go together at most, by their budgets."""
         numbers = self._ends - self._first
-        of_pods = self._table.budget[self._slots]
-        if not of_pods.any():
+        if not left:
             return numbers
+        of_pods = self._table.budget[self._slots]
         budgets, of_pods = np.unique(of_pods, return_inverse=True)
         pairs, counts = np.unique(
             np.repeat(np.arange(len(numbers)), numbers) * len(budgets) + of_pods, return_counts=True
