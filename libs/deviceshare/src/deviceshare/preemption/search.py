@@ -364,7 +364,7 @@ class Search:
             elif size > 1:
                 size //= 2
                 continue
-            at, size = at + len(more), 2 * size
+            at, size = at + len(more), 1 if completed is None else 2 * size
         if not self._confirm(gone):
             return
         step = bisect_left(growing, True, key=lambda each: self._confirm(each[0].union(each[1])))
