@@ -206,6 +206,11 @@ class Room:
         """Whether it matters for a pod of the group what is on other nodes than its own."""
         return any(self._allocator.pod_class(pod.ask).constrained for pod in self._preemptor.pods)
 
+    @property
+    def of_one_node(self) -> bool:
+        """Whether the group is one pod that finds its room on a node whatever is on others."""
+        return len(self._preemptor.pods) == 1 and not self.constrained
+
     def queue_priority(self, candidate: EvictionCandidate) -> int:
         """Return the priority of the queue of a pod."""
         return self._queues.account(candidate.queue).fact.priority

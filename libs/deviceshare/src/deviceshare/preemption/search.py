@@ -70,7 +70,7 @@ class Search:
                 self._cheapest()
             elif missing > 1:
                 self._combine(missing)
-        if self._best is None and missing == 1 and not (self._exhausted or self._fitting or self._depends_on_others):
+        if self._best is None and missing and self._room.of_one_node and not (self._exhausted or self._fitting):
             return None
         if self._best is None or self._room.mixed:
             self._of_all()
@@ -80,11 +80,6 @@ class Search:
     def spent(self) -> int:
         """The time of the sets of pods that were looked at, in placements."""
         return self._checks // CHECKS_IN_TIME
-
-    @property
-    def _depends_on_others(self) -> bool:
-        """Whether pods of several nodes may have to go for one pod: by inter-pod constraints, or by the order."""
-        return self._room.constrained or self._room.mixed
 
     def lacking(self) -> set[str]:
         """Return the nodes that have no room for a pod even if all go that may go, as far as they are looked at."""
