@@ -91,6 +91,10 @@ def test_what_is_kept_is_what_all_budgets_and_pods_say(seed: int) -> None:
             now = not counted(facts, pods, going, {uid})
             assert bool(kept.protecting(uid)) is now
             assert now is protected.get(uid, False) or uid in others | moved
+            of = kept.of(uid)
+            selecting = [key for key, each in facts.items() if each.selects(pods[uid]) and not pods[uid].ended]
+            assert (of in selecting) if selecting else not of
+            assert not of or (kept.left()[hash(of)] > 0) is counted({of: facts[of]}, pods, going, {uid})
             protected[uid] = now
         for size in (2, 3):
             for asked in combinations(pods, size):
