@@ -2,14 +2,14 @@
 
 import pytest
 from deviceshare.model import ConfigFact, Gone, NodeFact, OtherPodFact, PodFact, Synced
-from deviceshare_bus.cores.core import RecordStep, WriteRefused
+from deviceshare_bus.cores.core import RecordStep, Write, WriteRefused
 from deviceshare_bus.messages.codec import encode
 from deviceshare_bus.messages.subjects import SYNCED, fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
 from deviceshare_inventory.core import RestartWatch, WatchFailed
 from deviceshare_inventory.core.desired_state import _content
 from msgspec.structs import replace
-from support.inventory import change, config_map, execute, gone, node, pod, started, work_off
+from support.inventory import Bus, Driver, change, config_map, execute, gone, node, pod, started, work_off
 
 GOOD = "- name: deviceshare\n  arguments: {deviceshare.VGPUEnable: true}"
 BETTER = f"{GOOD}\n- name: gang"
@@ -259,6 +259,49 @@ def test_a_write_that_the_bus_refuses_is_reported_and_repeated_later():
     assert core.core.next_due(core.now) - core.now.monotonic == pytest.approx(2.0)
     work_off(core, bus, node("big", 7, allocatable={"cpu": "1"}))
     assert isinstance(bus.fact("cluster.node.big"), NodeFact)
+
+
+def execute_all_but(core, bus, *subjects):
+    """Execute all commands; the bus refuses the facts of these subjects."""
+    while commands := core.take():
+        for command in commands:
+            if isinstance(command, Write) and command.writes[0].subject in subjects:
+                core.handle(WriteRefused(command.token, "too large"))
+            else:
+                execute(core, bus, command)
+
+
+def test_synced_waits_for_an_object_that_the_bus_refused_and_does_not_hold():
+    """Placement takes a bound pod without a fact for gone as soon as the cluster is synced."""
+    core, bus = Driver(), Bus()
+    core.load_all(bus)
+    core.begin_list()
+    core.deliver([node(), pod(node="n1"), Listed(5)])
+    for _ in range(3):
+        execute_all_but(core, bus, "cluster.pod.u1")
+        assert isinstance(bus.fact("cluster.node.n1"), NodeFact)
+        assert SYNCED not in bus.messages
+        assert core.open_work == 1
+        core.wait(60.0)
+    work_off(core, bus)
+    assert isinstance(bus.fact("cluster.pod.u1"), PodFact)
+    assert bus.log[-1][0] == SYNCED
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_synced_does_not_wait_for_a_refused_fact_of_an_object_that_is_gone_or_on_the_bus(deleted):
+    _, bus, _ = started([] if deleted else [pod(node="n1")])
+    del bus.messages[SYNCED]
+    core = Driver()
+    core.load_all(bus)
+    core.begin_list()
+    core.deliver([pod(node="n1", revision=4, labels={"a": "b"}), Listed(5)])
+    execute_all_but(core, bus, "cluster.pod.u1")
+    assert (SYNCED in bus.messages) is not deleted
+    if deleted:
+        work_off(core, bus, gone("Pod", "a", 6))
+    work_off(core, bus)
+    assert bus.fact(SYNCED).revision == "5"
 
 
 def test_a_pod_that_waits_for_devices_from_another_scheduler_is_published_while_it_waits():

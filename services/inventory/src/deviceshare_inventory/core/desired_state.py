@@ -60,8 +60,12 @@ class _Record(msgspec.Struct, eq=False):
     @property
     def exists(self) -> bool:
         """Whether the subject holds an object, or a write of one is due or in flight."""
-        published, wanted = self.published, self.wanted
-        return (published is not None and not published.gone) or (wanted is not None and not wanted.gone)
+        return self.holds_object or (self.wanted is not None and not self.wanted.gone)
+
+    @property
+    def holds_object(self) -> bool:
+        """Whether the subject holds an object."""
+        return self.published is not None and not self.published.gone
 
     @property
     def matches(self) -> bool:
@@ -89,6 +93,8 @@ class DesiredState:
         """Subjects that do not hold the wanted fact yet, in the order of opening, without those that were refused."""
         self._refused = Postponed()
         """Subjects whose wanted fact the server has refused."""
+        self.lacking: set[str] = set()
+        """Subjects that hold no object since their fact was refused: for readers there is none."""
 
     def load(self, subject: str, sequence: int, fact: Fact | None, *, foreign: bool) -> None:
         """Record the message under a subject; ``fact`` is None if it cannot be decoded.
@@ -192,6 +198,8 @@ class DesiredState:
                 # Not again at once: either another fact is wanted there, or the limits of the server are raised.
                 if record.wanted == completed.context:
                     self._refused.add(subject, now)
+                    if not record.holds_object:
+                        self.lacking.add(subject)
                 details = {"subject": subject}
                 commands = [
                     Log("error", f"the bus refused the fact {subject}: {reason}", details),
@@ -215,6 +223,8 @@ class DesiredState:
     def _update(self, subject: str, record: _Record, revision: int = 0) -> None:
         """Open or close a subject after a change, and queue the write that it needs."""
         busy, matches = self._writer.busy(subject), record.matches
+        if matches or record.holds_object:
+            self.lacking.discard(subject)
         if matches:
             self._refused.forget(subject)
             if record.published == record.wanted:

@@ -197,7 +197,7 @@ class InventoryCore:
                 self._builder.take_steps()
                 self._reports.discard(now)
             return commands
-        if self._synced_after is not None and not self._desired.open_before(self._synced_after):
+        if self._synced_after is not None and self._is_complete(self._synced_after):
             self._synced_after = None
             self._synced = Synced(revision=str(self._listed), at=now.wall, objects=self._desired.objects())
             commands.append(PutLatest(SYNCED, self._synced))
@@ -205,6 +205,14 @@ class InventoryCore:
         commands += self._desired.take_writes()
         commands += [replace(step, at=now.wall) for step in self._builder.take_steps()]
         return commands + self._reports.act(now)
+
+    def _is_complete(self, ticket: int) -> bool:
+        """Return whether CLUSTER holds all objects of a list, which opened subjects up to ``ticket``.
+
+        Facts that the bus refuses are waited for as well: placement would take a bound pod for gone, and give away what
+        it has. No user can cause it, since facts are bounded far below the least ``max_payload``.
+        """
+        return not self._desired.open_before(ticket) and not self._desired.lacking
 
     def _load(self, subject: str, sequence: int, fact: AnyFact) -> None:
         if self._desired.knows(subject, sequence):
