@@ -43,6 +43,38 @@ def test_a_replica_whose_reader_of_the_cluster_lags_removes_no_live_claim():
     assert "LEDGER" in played.text
 
 
+@pytest.mark.parametrize(("fault", "arguments"), [("kill", ("inventory/0",)), ("small-payload", (300,))])
+def test_a_bound_pod_that_the_cluster_stream_lost_keeps_its_claim(fault, arguments):
+    """The facts of the pods are lost, ``cluster.synced`` is not, and inventory cannot publish them for a minute."""
+    lost = "CLUSTER", 10
+    steps = (
+        *(Step(2.0, "pod", (f"pod-{number}", "gpu-share", 0, "default", 0.0)) for number in range(2)),
+        Step(4.5, f"+{fault}", arguments),
+        Step(6.0, "+roll-back", lost),
+        Step(6.5, "-roll-back", lost),
+        Step(60.0, f"-{fault}", arguments),
+    )
+    replicas = {"inventory": 1, "placement": 1, "binder": 1, "metrics": 1}
+    played = play(Scenario("rb", {"node-0": "gpu-share", "node-1": "gpu-number"}, replicas, steps))
+    assert played.violation is None
+    assert "lost 10 writes" in played.text
+
+
+@pytest.mark.parametrize("emptied", [("CLUSTER",), ("CLUSTER", "LEDGER")])
+def test_nothing_is_decided_while_a_new_stream_of_the_cluster_lacks_a_bound_pod(emptied):
+    """The messages of pods are too large for the bus when its streams are emptied."""
+    small = (300,)
+    steps = (
+        *(Step(0.0, "pod", (f"pod-{number}", "gpu-number", 0, "default", 0.0)) for number in range(2)),
+        Step(4.0, "+small-payload", small),
+        *(Step(6.0, "empty-stream", (stream,)) for stream in emptied),
+        Step(30.0, "pod", ("late", "gpu-number", 0, "default", 0.0)),
+        Step(90.0, "-small-payload", small),
+    )
+    replicas = {"inventory": 1, "placement": 1, "binder": 1, "metrics": 1}
+    assert play(Scenario("n106", {"node-0": "gpu-number", "node-1": "gpu-share"}, replicas, steps)).violation is None
+
+
 def nominated_then(*others: tuple[str, str]) -> Played:
     """Play a history in which a pod goes for one of higher priority, and others come before it has gone."""
     low = [Step(1.0, "pod", (f"low-{number}", "gpu-number", 0, "default", 0.0, "", 0, 20.0)) for number in range(2)]

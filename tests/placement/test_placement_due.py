@@ -1,6 +1,6 @@
 """The timer and the open work of placement, when several things are pending at once; reasons of late pods."""
 
-from deviceshare.model import REFUSED, Claim, ConfigFact, GroupKey, QueueFact
+from deviceshare.model import REFUSED, WITHDRAWN, Claim, ConfigFact, GroupKey, QueueFact
 from deviceshare.scheduler import PROMPT_RETRIES, RETRY
 from deviceshare.scheduler.reporter import INTERVAL
 from deviceshare_placement.core.ledgers import BOUND_GRACE, ORPHAN_GRACE
@@ -68,6 +68,10 @@ def test_the_earliest_of_an_orphan_a_retry_and_a_repeated_reason_is_next(played)
     assert played.tick(played.due).pods_read == ["unknown"]
     assert played.due is None, "the answer is awaited"
     assert played.pod_read("unknown").repaired == ["claim without pod"]
+    played.decided()
+    assert (played.due, played.core.open_work) == (None, 1), "the binder reads the pod back"
+    played.outcome(claim("unknown"), WITHDRAWN)
+    played.decided()
     played.decided()
     assert (played.due, played.core.open_work) == (None, 0)
 

@@ -1,12 +1,15 @@
 """The claims in the ledgers: applying new versions, and the removals and withdrawals that are due.
 
 A claim is removed when its pod is gone or has ended, or when its outcome is refused or withdrawn. A withdrawal is
-requested for all but one of several claims of one pod, and for a claim with the outcome bound whose pod is not bound:
-the binder then reads the pod back. Times are monotonic.
+requested for all but one of several claims of one pod, for a claim with the outcome bound whose pod is not bound, and
+for an orphan, a claim whose pod is not known: the binder then reads the pod back from the API server. Of an orphan
+CLUSTER says nothing, as it may have lost the pod. Times are monotonic.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
+from typing import NamedTuple
 
 from deviceshare.allocation import CORDONED, tolerates
 from deviceshare.model import (
@@ -35,6 +38,18 @@ REMEMBER_GONE = 60.0
 """Seconds for which a deleted pod is remembered: a claim of it may be on its way."""
 
 
+class Orphan(NamedTuple):
+    """The claims of a pod that was never seen: a node, and since when; ``withdrawn``: the binder reads the pod back."""
+
+    node: str
+    since: float
+    withdrawn: bool = False
+
+    def is_due(self, synced_at: float) -> bool:
+        """Return whether CLUSTER is to be asked after the grace; a withdrawn one waits for a list of the cluster."""
+        return not self.withdrawn or synced_at > self.since
+
+
 class Ledgers:
     """The claims of all nodes, and the changes that are due; ``owns``: whether this replica repairs a node's ledger."""
 
@@ -45,8 +60,10 @@ class Ledgers:
         """By node, and by the claim's id and the pod's uid: an outcome belongs to a claim only if both match."""
         self.due: set[str] = set()
         """Nodes whose ledger has claims to remove or to withdraw."""
-        self.orphans: dict[str, tuple[str, float]] = {}
-        """Claims whose pod was never seen: by uid, the node, and since when; bounded by the ledgers."""
+        self.orphans: dict[str, Orphan] = {}
+        """By the uid of the pod; bounded by the ledgers."""
+        self._synced_at = -inf
+        """When inventory last said that it has published all that a new list of the cluster has."""
         self.asked: set[str] = set()
         """Those of which CLUSTER is being asked for the pod."""
         self.unconfirmed: dict[str, tuple[str, float]] = OrderedDict()
@@ -102,7 +119,7 @@ class Ledgers:
         """Check whether a new claim may stay."""
         pod = self._scheduler.pods.get(claim.uid)
         if pod is None and claim.uid not in self._gone:
-            self.orphans[claim.uid] = (node, now)
+            self.orphans[claim.uid] = Orphan(node, now)
         elif pod is None or pod.fact.ended:
             self.remove(claim.uid)
         else:
@@ -286,12 +303,12 @@ class Ledgers:
         due = []
         while self._gone and now >= next(iter(self._gone.values())) + REMEMBER_GONE:
             del self._gone[next(iter(self._gone))]
-        for uid, (node, since) in list(self.orphans.items()):
-            if uid in self._scheduler.pods:
+        for uid, orphan in list(self.orphans.items()):
+            if uid in self._scheduler.pods or not self._scheduler.claims_of(uid):
                 del self.orphans[uid]
             elif uid in self.invalid:
-                self.orphans[uid] = (node, now)
-            elif now >= since + ORPHAN_GRACE and uid not in self.asked:
+                self.orphans[uid] = orphan._replace(since=now)
+            elif uid not in self.asked and orphan.is_due(self._synced_at) and now >= orphan.since + ORPHAN_GRACE:
                 self.asked.add(uid)
                 due.append(uid)
         return due
@@ -305,32 +322,47 @@ class Ledgers:
         return due
 
     def pod_read(self, uid: str, now: float, *, exists: bool) -> None:
-        """Note whether CLUSTER holds a pod that a nomination waits for; if so, its fact is not readable."""
+        """Note whether CLUSTER holds a pod that a nomination waits for; if so, its fact is not readable.
+
+        A pod that it does not hold may be there as long as it has a claim, which is an orphan.
+        """
         if uid in self.nominations.unread:
-            if exists:
+            if exists or self._scheduler.claims_of(uid):
                 self._read_again[uid] = now + ORPHAN_GRACE
             else:
                 self._gone[uid] = now
 
     def orphans_due(self) -> Iterator[float]:
         """Yield when CLUSTER is to be asked for a pod."""
-        yield from (since + ORPHAN_GRACE for uid, (_, since) in self.orphans.items() if uid not in self.asked)
+        for uid, orphan in self.orphans.items():
+            if uid not in self.asked and orphan.is_due(self._synced_at):
+                yield orphan.since + ORPHAN_GRACE
         yield from (at for uid, at in self._read_again.items() if uid not in self.asked)
 
-    def orphan_read(self, uid: str, now: float, *, exists: bool) -> str:
-        """Remove the claims of an unknown pod that CLUSTER does not hold; return their node, '' for none.
+    def synced(self, now: float) -> None:
+        """Note that all objects of a new list of the cluster are on CLUSTER."""
+        self._synced_at = now
 
-        The reader of CLUSTER may lag behind the one of LEDGER: only the stream itself tells that there is no pod.
+    def orphan_read(self, uid: str, now: float, *, exists: bool) -> str:
+        """Withdraw the claims of an unknown pod that CLUSTER does not hold; return their node, '' for none.
+
+        The reader of CLUSTER may lag behind the one of LEDGER: only the stream itself tells that it lacks the pod. If
+        the binder has found it bound, the claims are removed when it is still missing after the next list.
         """
         self.asked.discard(uid)
         orphan = self.orphans.get(uid)
         if orphan is None or uid in self._scheduler.pods:
             return ""
         if exists:  # not readable
-            self.orphans[uid] = (orphan[0], now)
+            self.orphans[uid] = orphan._replace(since=now)
             return ""
-        self.remove(uid)
-        return orphan[0]
+        if orphan.withdrawn:
+            self.remove(uid)
+            return ""
+        self.orphans[uid] = orphan._replace(since=now, withdrawn=True)
+        for claim, node in self._scheduler.claims_of(uid).items():
+            self.withdraw(node, claim)
+        return orphan.node
 
 
 def _precedence(claim: Claim) -> tuple[bool, float, str]:

@@ -95,7 +95,9 @@ class PlacementCore:
         self._undecided = self._undecided or not isinstance(event, Tick | LeaseReceived)
         match event:
             case FactReceived(subject=subject, fact=fact, sequence=sequence):
-                self._synced = self._synced or isinstance(fact, Synced)
+                if isinstance(fact, Synced):
+                    self._synced = True
+                    self._ledgers.synced(now.monotonic)
                 self._facts_read.pop(subject, None)
                 if subject.removeprefix(_POD_SUBJECT) not in self._ledgers.asked:
                     self._division.read(sequence)  # else it may have been read ahead of the facts before it
