@@ -5,7 +5,18 @@ from collections import Counter, deque
 from typing import Any
 
 import pytest
-from deviceshare.model import Claim, Gone, GroupKey, NodeLedger, PodFact, QueueFact, Synced
+from deviceshare.model import (
+    WITHDRAWN,
+    Claim,
+    Gone,
+    GroupKey,
+    NodeLedger,
+    NodeOutcomes,
+    Outcome,
+    PodFact,
+    QueueFact,
+    Synced,
+)  # fmt: skip
 from deviceshare.scheduler.deciding import Deciding
 from deviceshare_bus.cores.core import (
     CaughtUp,
@@ -25,7 +36,7 @@ from deviceshare_bus.cores.division import FenceReceived, LeaseReceived
 from deviceshare_bus.messages.leases import PERIOD, RENEWALS, Fence, Lease
 from deviceshare_bus.messages.subjects import address, node_of
 from deviceshare_bus.messages.subjects import ledger as ledger_subject
-from deviceshare_placement.core import FactReceived, LedgerReceived, PlacementCore
+from deviceshare_placement.core import FactReceived, LedgerReceived, OutcomesReceived, PlacementCore
 from deviceshare_placement.core.own_work import SPLIT_ABOVE
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -407,7 +418,11 @@ def test_a_fact_that_is_read_while_the_pod_of_a_claim_is_asked_for_stops_no_repl
         replica.receive_facts(10**6, system.now)
         replica.reads.remove("cluster.pod.lost")
         replica.send(ReadBack("cluster.pod.lost", 0), system.now)
-    system.settle(2 * PERIOD)
+    system.settle(PERIOD)
+    answered = NodeOutcomes(node="n0", outcomes=(Outcome("c", "lost", WITHDRAWN),))
+    for replica in system.replicas:
+        replica.send(OutcomesReceived("n0", answered), system.now)
+    system.settle(PERIOD)
     written = len(system.server.log)
     system.settle(PERIOD)
     leases = len(system.server.log) - written
