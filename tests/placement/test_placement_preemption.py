@@ -1,8 +1,7 @@
 """Pods that go for others: nominate, ask, go, open; and what ends a nomination before."""
 
-from deviceshare.model import (
-    BOUND,
-)
+import pytest
+from deviceshare.model import BOUND
 from msgspec.structs import replace
 from support.builders import node
 from support.preemption_play import BLOCKED, PreemptionPlay, full, gang
@@ -166,3 +165,24 @@ def test_more_pods_of_a_gang_wait_until_its_minimum_is_open():
     core.ends("two")
     core.settled()
     assert core.waiting() == {"new-0": [], "new-1": [], "new-2": []}
+
+
+@pytest.mark.parametrize("ends", ["deleted", "succeeded"])
+def test_no_pod_goes_for_room_that_is_free_once_the_claim_of_a_pod_that_has_gone_is_removed(ends):
+    core = PreemptionPlay(node("a", cpu=2000))
+    for name in ("old-a", "old-b"):
+        core.waits(name, priority=0)
+        core.settled()
+        core.runs(name, "a")
+    core.terminates("old-a")
+    core.waits("new")
+    core.settled()
+    assert core.evictions() == {}
+    core.now += 60.0
+    if ends == "deleted":
+        core.ends("old-a")
+    else:
+        core.put(replace(core.pods.pop("old-a"), ended=True))
+    core.settled()
+    assert core.evictions() == {}
+    assert core.waiting() == {"old-b": [], "new": []}

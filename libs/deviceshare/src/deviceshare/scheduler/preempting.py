@@ -187,6 +187,8 @@ class Preempting:
                 self._late_at.pop(uid, None)
                 if record is None:
                     self._spared.pop(uid, None)
+                if node := self._to_be_removed(uid):
+                    table.leaving[uid] = node
             elif fact.terminating or fact.scheduler not in schedulers or uid in cluster.going:
                 table.drop(uid)
                 self._outdated.discard(uid)
@@ -203,6 +205,14 @@ class Preempting:
                 table.note(uid, self._level_if_may_go(pods[uid].fact))
                 table.set_budget(uid, self._budgets.of(uid))
         return table
+
+    def _to_be_removed(self, uid: str) -> str:
+        """Return the node of a claim that leaves the ledger with its next write, '' if a pod has none: room until then."""
+        ledgers = self._cluster.ledgers
+        for claim, node in self._cluster.claims[uid].items() if uid in self._cluster.claims else ():
+            if claim in ledgers[node].remove and not ledgers[node].claims[claim].waits_for:
+                return node
+        return ""
 
     def _read_budgets(self, moved: Iterable[str]) -> set[str]:
         """Read the budgets, and the pods that have moved; return the pods that they may protect now, or no more."""

@@ -325,6 +325,8 @@ class PreemptionRound:
 
     def _waits_for(self, found: Preemption) -> str:
         names = [self._cluster.pods[uid].fact.ref for uid in found.leaving if uid in self._cluster.pods]
+        if not names:
+            return ""  # their claims are removed with the next write
         return f"the pods fit when others are gone that are terminating: {shortened(names)}"
 
 
