@@ -10,8 +10,11 @@ FAST = [bug.__name__ for bug in seeded_bugs.BUGS if bug.__name__ not in SLOW]
 
 @pytest.mark.parametrize("name", FAST)
 def test_a_seeded_bug_is_found(name):
-    found = seeded_bugs.find(getattr(seeded_bugs, name), 60.0)
+    bug = getattr(seeded_bugs, name)
+    found = seeded_bugs.find(bug, 60.0)
     assert found.violation is not None, f"not found in {found.histories} histories"
+    without = play(seeded_bugs.BUGS[bug](f"{name}.{found.histories - 1}"))
+    assert without.violation is None, "the same history without the bug"
 
 
 def test_a_late_binding_breaks_no_rule_without_the_bug():

@@ -7,17 +7,25 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple
 from unittest.mock import patch
 
 from deviceshare.objects import held, unserved
+from deviceshare.preemption import Preemptor, rules
+from deviceshare.preemption.budgets import Budgets
+from deviceshare.preemption.candidate_table import CandidateTable
+from deviceshare.preemption.gangs import Gang
+from deviceshare.preemption.search import Search as VictimSearch
 from deviceshare.scheduler import Scheduler
 from deviceshare_binder.core.evictions import EvictionTasks
 from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_bus.cores.conditional_writer import ConditionalWriter
 from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.streams.publisher import Publisher, PublishError, Unknown
+from deviceshare_cluster.interface import EvictAnswer, EvictState
+from deviceshare_cluster.kube import KubeCluster
 from deviceshare_inventory.core.fact_builder import FactBuilder
 from deviceshare_lab.chaos.scenario import Scenario, Step
 from deviceshare_lab.chaos.simulation import draw, play
@@ -180,6 +188,96 @@ def keep_evictions_without_their_claims():
     return patch.multiple(nominations.Nominations, _change=change, _note_alone=lambda self, nominations, now: None)
 
 
+def never_withdraw():
+    original = nominations.Nominations.state
+
+    def state(self, nomination, now):
+        found = original(self, nomination, now)
+        return nominations.WAITING if found in (nominations.BROKEN, nominations.LATE) else found
+
+    return patch.object(nominations.Nominations, "state", state)
+
+
+def count_terminating_pods_as_gone():
+    """As Volcano, which gives the card of such a pod away."""
+    original = nominations.Nominations._stays
+
+    def stays(self, uid):
+        pod = original(self, uid)
+        return None if pod is not None and pod.fact.terminating else pod
+
+    return patch.object(nominations.Nominations, "_stays", stays)
+
+
+@contextmanager
+def ignore_budgets():
+    """As Volcano: pods are deleted, not evicted."""
+
+    async def evict(self, namespace, name, uid, *, dry_run=False, grace=None):
+        if dry_run:
+            return EvictAnswer(EvictState.MAY_GO)
+        metadata = {"uid": uid, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        await self._api.request("PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", body={"metadata": metadata})
+        return EvictAnswer(EvictState.DONE)
+
+    with (
+        patch.multiple(Budgets, protecting=lambda self, uid: "", allow=lambda self, uids: True),
+        patch.object(KubeCluster, "evict", evict),
+    ):
+        yield
+
+
+def let_pods_of_the_same_priority_go():
+    original = Preemptor
+
+    def preemptor(group, queue, priority):
+        return original(group=group, queue=queue, priority=priority + 1)
+
+    return patch("deviceshare.scheduler.preempting.Preemptor", preemptor)
+
+
+@contextmanager
+def let_pods_of_other_queues_go():
+    def concerned(self, preemptor, *, preempts, by_priority):
+        found = self._job_priority < preemptor.priority
+        found[len(self._candidates) :] = False
+        return found
+
+    with (
+        patch.multiple(CandidateTable, has_any=lambda self, preemptor, **how: True, concerned=concerned),
+        patch.object(rules.Rules, "concerns", lambda self, preemptor, candidate: True),
+    ):
+        yield
+
+
+def break_gangs():
+    return patch.object(Gang, "with_all_that_go", lambda self, gone: gone)
+
+
+def let_all_pods_of_a_node_go():
+    """As Volcano, which takes back no pod that it did not need."""
+    original = VictimSearch.run
+
+    def run(self):
+        with self._room.node_by_node() as missing:
+            for at in range(len(self._places) if missing == 1 else 0):
+                node, pods = self._place(at)
+                if self._room.gain(node, pods.all) and self._confirm(pods.all):
+                    return self._best
+        return original(self)
+
+    return patch.object(VictimSearch, "run", run)
+
+
+@contextmanager
+def bind_before_others_have_gone():
+    with (
+        patch("deviceshare_binder.core.outcomes.is_nominated", lambda claim: False),
+        patch("deviceshare_binder.core.claims.is_nominated", lambda claim: False),
+    ):
+        yield
+
+
 def requests_of_a_lost_node(seed):
     """Return a history in which a node vanishes while the request to bind a pod there is under way."""
     steps = (
@@ -225,6 +323,14 @@ BUGS = {
     charge_nominated_pods_nothing: preempting((), {"placement": 1}),
     evict_instead_of_asking: preempting((), {}),
     keep_evictions_without_their_claims: preempting((), {}),
+    never_withdraw: preempting((), {}),
+    count_terminating_pods_as_gone: preempting((), {}),
+    ignore_budgets: preempting((), {}),
+    let_pods_of_the_same_priority_go: preempting((), {}),
+    let_pods_of_other_queues_go: preempting((), {}),
+    break_gangs: preempting((), {}),
+    let_all_pods_of_a_node_go: preempting((), {}),
+    bind_before_others_have_gone: preempting((), {}),
 }
 
 

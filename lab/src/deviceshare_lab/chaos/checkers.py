@@ -9,13 +9,14 @@ from deviceshare_bus.messages.subjects import node_of, of_replicas
 
 from deviceshare_lab.chaos.knowledge import Knowledge
 from deviceshare_lab.checker import Violation
+from deviceshare_lab.checker.budgets import broken_by
 from deviceshare_lab.checker.cards import Parts, devices_of, names_of
 from deviceshare_lab.checker.claims import Claim, Eviction, parse_evictions, parse_ledger, parse_outcomes
 from deviceshare_lab.checker.evictions import CheckedEvictions
 from deviceshare_lab.checker.ledgers import Ledgers
 from deviceshare_lab.checker.pods import BoundPods
 from deviceshare_lab.checker.settled import Settled
-from deviceshare_lab.clusters.fields import Object, name_of
+from deviceshare_lab.clusters.fields import Object, is_going, name_of
 from deviceshare_lab.clusters.manifests import DEVICE_CONFIG, SCHEDULER
 from deviceshare_lab.world.apiserver import ApiServer, Seen, holds_nothing
 from deviceshare_lab.world.jetstream import Stored, Stream
@@ -53,6 +54,9 @@ class Checkers:
         if seen.kind != "Pod":
             return
         self.ledgers.pod_changed(seen.before, seen.after)
+        if seen.by == BINDER and seen.before is not None and is_going(seen.after) and not is_going(seen.before):
+            for text in broken_by(seen.before, self._api.objects("Pod"), self._api.objects("PodDisruptionBudget")):
+                self.report("budgets hold", text)
         if seen.after is None:
             assert seen.before is not None
             self.pods.drop(seen.before)

@@ -36,6 +36,13 @@ class Claim(NamedTuple):
         """Card and part of each device."""
         return names_of(self.devices)
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether what it takes of cards is what :func:`.overfull` adds up: no instances, templates or chips."""
+        return all(
+            not each.part and each.amounts.keys() & {"slots", "pods beside whole cards"} for each in self.devices
+        )
+
 
 class Eviction(NamedTuple):
     """A pod that has to go for a claim, as a message of LEDGER holds it.
@@ -107,9 +114,16 @@ class Claims:
         return new
 
     def _check_cards(self, node: Object, claims: Iterable[Claim]) -> None:
-        claimed = (device for claim in claims for device in claim.devices)
-        for problem in overfull(cards_of(node, self._parts), claimed):
+        for problem in self._overfull(node, claims):
             self._report("claims fit their cards", f"{node['metadata']['name']} {problem}")
+
+    def _overfull(self, node: Object, claims: Iterable[Claim]) -> list[str]:
+        return overfull(cards_of(node, self._parts), (device for claim in claims for device in claim.devices))
+
+    def fit(self, node: str, claims: Iterable[Claim]) -> bool:
+        """Return whether claims fit the cards of a node together; False if there is no such node."""
+        obj = self._node(node)
+        return obj is not None and not self._overfull(obj, claims)
 
     def all(self) -> Iterable[Claim]:
         """Yield all claims of the ledger, by node."""

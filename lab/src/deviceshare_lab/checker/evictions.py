@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from deviceshare_lab.checker.claims import Eviction, Outcome
+from deviceshare_lab.checker.claims import Claim, Eviction, Outcome
 from deviceshare_lab.checker.ledgers import Ledgers
 from deviceshare_lab.checker.pods import Report
-from deviceshare_lab.clusters.fields import Object, group_of, has_ended, name_of
+from deviceshare_lab.clusters.fields import Object, group_of, has_ended, name_of, queue_of
 
 SYSTEM = "kube-system"
 """The namespace whose pods the plugin ``conformance`` protects."""
@@ -71,7 +71,25 @@ class CheckedEvictions:
                 self._report("pods of other schedulers stay", what)
             if victim["metadata"]["namespace"] == SYSTEM:
                 self._report("pods of the system stay", what)
+            if each.action == "preempt" and queue_of(victim) != queue_of(preemptor):
+                self._report("pods go for others of their queue", f"{what}: {queue_of(victim)}, {queue_of(preemptor)}")
+            if each.uid not in inherited and not group_of(victim):
+                self._check_needed(each, claim, what)
             self._check_gang(group_of(victim), pods, minimums)
+
+    def _check_needed(self, eviction: Eviction, claim: Claim, what: str) -> None:
+        """Check that the pods for which one goes would not fit if it stayed, by the cards of its node.
+
+        Cards with instances or templates are left out, since another partition may be what is needed; so are nodes with
+        other nominated pods.
+        """
+        on_node = self._ledgers.now.get(eviction.node, {}).values()
+        own = next((each for each in on_node if each.uid == eviction.uid), None)
+        if own is None or any(each.waits_for not in ((), claim.waits_for) for each in on_node):
+            return
+        beside = [each for each in on_node if each.uid not in claim.waits_for]
+        if own.adds_up and self._ledgers.fit(eviction.node, (*beside, own)):
+            self._report("only pods go that have to", f"{what}, whose claims fit on {eviction.node} beside it")
 
     def outcomes_written(self, outcomes: Iterable[Outcome]) -> None:
         """Note the pods that may go."""

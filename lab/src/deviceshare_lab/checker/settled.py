@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from deviceshare_lab.checker.at_rest import of_claims
+from deviceshare_lab.checker.budgets import selects
 from deviceshare_lab.checker.cards import Parts
 from deviceshare_lab.checker.feasibility import Node, fits_somewhere
 from deviceshare_lab.checker.ledgers import Cluster, Ledgers
 from deviceshare_lab.checker.objects import torn_gangs
-from deviceshare_lab.clusters.fields import Object, annotations_of, group_of, has_ended, name_of, waiting_reason
+from deviceshare_lab.clusters.fields import Object, group_of, has_ended, name_of, queue_of, waiting_reason
 
-QUEUE = "scheduling.volcano.sh/queue-name"
 RESERVED = "kept free for a gang"
 """Part of the explanation of a pod that may not use a reserved node."""
 
@@ -61,15 +61,15 @@ class Settled:
 
     def _without_victims(self, preemptor: Object, pods: Sequence[Object]) -> Iterator[Object]:
         """Yield the pods but those that could go for one in any case: single ones of its queue without a budget."""
-        queue, priority = annotations_of(preemptor).get(QUEUE), preemptor["spec"].get("priority", 0)
+        queue, priority = queue_of(preemptor), preemptor["spec"].get("priority", 0)
         budgets = list(self._cluster.objects("PodDisruptionBudget"))
         for pod in pods:
             could_go = (
                 pod["spec"].get("schedulerName") == self._scheduler
                 and pod["spec"].get("priority", 0) < priority
-                and annotations_of(pod).get(QUEUE) == queue
+                and queue_of(pod) == queue
                 and not group_of(pod)
-                and not any(_selects(budget, pod) for budget in budgets)
+                and not any(selects(budget, pod) for budget in budgets)
             )
             if not could_go:
                 yield pod
@@ -108,12 +108,6 @@ def _by_group(pods: list[Object]) -> dict[str, list[Object]]:
     for pod in pods:
         groups[group_of(pod)].append(pod)
     return groups
-
-
-def _selects(budget: Object, pod: Object) -> bool:
-    labels = pod["metadata"].get("labels") or {}
-    wanted: Object = budget["spec"]["selector"]["matchLabels"]
-    return wanted.items() <= labels.items()
 
 
 def _ready(node: Object) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 Object = Mapping[str, Any]
 
 GROUP = "scheduling.k8s.io/group-name"
+QUEUE = "scheduling.volcano.sh/queue-name"
 
 
 def annotations_of(obj: Object) -> dict[str, str]:
@@ -26,9 +27,19 @@ def group_of(pod: Object) -> str:
     return f"{pod['metadata']['namespace']}/{group}" if group else ""
 
 
+def queue_of(pod: Object) -> str:
+    """Return the queue that a pod names, '' for none."""
+    return annotations_of(pod).get(QUEUE, "")
+
+
 def has_ended(pod: Object) -> bool:
     """Return whether a pod has ended and holds no devices."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def is_going(pod: Object | None) -> bool:
+    """Return whether a pod is terminating or does not exist."""
+    return pod is None or "deletionTimestamp" in pod["metadata"]
 
 
 def waiting_reason(pod: Object) -> str:
