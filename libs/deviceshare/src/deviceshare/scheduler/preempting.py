@@ -207,9 +207,12 @@ class Preempting:
         return table
 
     def _to_be_removed(self, uid: str) -> str:
-        """Return the node of a claim that leaves the ledger with its next write, '' if a pod has none: room until then."""
+        """Return the node of a claim of a pod that leaves the ledger with its next write, '' if there is none.
+
+        Until then it is charged: without it other pods would go for room that is as good as free.
+        """
         ledgers = self._cluster.ledgers
-        for claim, node in self._cluster.claims[uid].items() if uid in self._cluster.claims else ():
+        for claim, node in self._cluster.claims.get(uid, {}).items():
             if claim in ledgers[node].remove and not ledgers[node].claims[claim].waits_for:
                 return node
         return ""
