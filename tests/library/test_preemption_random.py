@@ -18,13 +18,15 @@ from deviceshare.model import (
 from deviceshare_lab.clusters.preemption_scene import NOW, PreemptionScene
 from deviceshare_lab.studies.victims import comparison
 from deviceshare_lab.studies.victims.comparison import ComparedCluster, VictimComparison, compare
-from deviceshare_lab.studies.victims.random_cluster import EQUAL, GROUP, KINDS, RECLAIM, made
+from deviceshare_lab.studies.victims.random_cluster import EQUAL, GROUP, KINDS, MIXED, RECLAIM, made
 from msgspec.structs import replace
 
 CLUSTERS = 100
 KEY = GroupKey(f"ns/{GROUP}")
 PACKED = {EQUAL: (1873, 2679), RECLAIM: (1666, 1894, 2699, 3773)}
 """Clusters in which all pods of the group fit only on cards that are chosen with a view to the others."""
+NOT_TOGETHER = (2038, 2872, 7218, 8486)
+"""Clusters with different requests in which fewer pods are enough than may go together by budgets and gangs."""
 
 
 def change(scene: PreemptionScene, random: Random) -> None:
@@ -109,3 +111,9 @@ def test_a_pod_or_a_priority_too_many_is_a_failure_where_it_is_frequent():
     assert len(VictimComparison([*right, *[higher] * 31]).failures) == 1
     shown = comparison.report(VictimComparison([*right, one_more, higher]))
     assert (shown["kinds"][EQUAL]["one_more"], shown["kinds"][EQUAL]["best"]) == (1, 1000)
+
+
+@pytest.mark.parametrize("seed", NOT_TOGETHER)
+def test_pods_are_found_though_not_all_that_may_go_may_go_together(seed):
+    found = compare(seed, MIXED)
+    assert (found.ours, found.wrong) == (found.best, "")

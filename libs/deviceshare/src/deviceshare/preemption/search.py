@@ -7,7 +7,7 @@ other nodes or on a limit of their queue, sets of all pods are tried.
 """
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -328,20 +328,30 @@ class Search:
                 break
             pods += self._victims.of(sorted(self._place(at)[1].all))
 
+        def fits_without(uids: Collection[str]) -> bool:
+            return bool(self._room.decide(self._victims.of(uids)).placed)
+
         def enough(uids: frozenset[str]) -> bool:
             completed = self._victims.completed(uids)
-            return bool(completed and self._room.decide(self._victims.of(completed)).placed)
+            return completed is not None and fits_without(completed)
 
         if self._best is None:
             self._take_in_order(pods)
-        if self._best is None:
+        if self._best is None and not (self._room.mixed and self._room.decide(pods).placed):
             return
-        everything, needed = Subsets(self._first_to_go(pods), self._key), frozenset[str]()
-        for size in range(1, len(pods) + 1):
-            if self._exhausted or size > self._best.cost.pods:
+        everything = Subsets(self._first_to_go(pods), self._key)
+        self._try_sizes(everything, enough)
+        if self._victims.completed(everything.all) is None:
+            # Sets were left out of which not all may go together, though fewer of them may and would be enough.
+            self._try_sizes(everything, fits_without)
+
+    def _try_sizes(self, pods: Subsets, enough: Prune) -> None:
+        needed = frozenset[str]()
+        for size in range(1, len(pods.all) + 1):
+            if self._exhausted or (self._best is not None and size > self._best.cost.pods):
                 return
-            needed = everything.needed(self._or_exhausted(enough)) if size == 2 else needed
-            self._try_all(everything, size, enough, needed)
+            needed = pods.needed(self._or_exhausted(enough)) if size == 2 else needed
+            self._try_all(pods, size, enough, needed)
 
     def _take_in_order(self, pods: Iterable[EvictionCandidate]) -> None:
         """Take pods of low priority until the group fits, after those that make room on one node."""
