@@ -10,7 +10,7 @@ from zlib import crc32
 
 import msgspec
 
-from deviceshare_lab.checker.cards import Device, Names, Parts, cards_of, names_of, overfull
+from deviceshare_lab.checker.cards import Device, Names, Parts, cards_of, devices_of, names_of, overfull
 from deviceshare_lab.checker.pods import Report
 from deviceshare_lab.clusters.fields import Object
 
@@ -114,16 +114,16 @@ class Claims:
         return new
 
     def _check_cards(self, node: Object, claims: Iterable[Claim]) -> None:
-        for problem in self._overfull(node, claims):
+        claimed = (device for claim in claims for device in claim.devices)
+        for problem in overfull(cards_of(node, self._parts), claimed):
             self._report("claims fit their cards", f"{node['metadata']['name']} {problem}")
 
-    def _overfull(self, node: Object, claims: Iterable[Claim]) -> list[str]:
-        return overfull(cards_of(node, self._parts), (device for claim in claims for device in claim.devices))
-
-    def fit(self, node: str, claims: Iterable[Claim]) -> bool:
-        """Return whether claims fit the cards of a node together; False if there is no such node."""
+    def fit(self, node: str, claims: Iterable[Claim], pods: Iterable[Object]) -> bool:
+        """Return whether claims fit the cards of a node beside what pods have; False if there is no such node."""
+        devices = [device for claim in claims for device in claim.devices]
+        devices += [device for pod in pods for device in devices_of(pod, self._parts)]
         obj = self._node(node)
-        return obj is not None and not self._overfull(obj, claims)
+        return obj is not None and not overfull(cards_of(obj, self._parts), devices)
 
     def all(self) -> Iterable[Claim]:
         """Yield all claims of the ledger, by node."""

@@ -74,10 +74,10 @@ class CheckedEvictions:
             if each.action == "preempt" and queue_of(victim) != queue_of(preemptor):
                 self._report("pods go for others of their queue", f"{what}: {queue_of(victim)}, {queue_of(preemptor)}")
             if each.uid not in inherited and not group_of(victim):
-                self._check_needed(each, claim, what)
+                self._check_needed(each, claim, pods, what)
             self._check_gang(group_of(victim), pods, minimums)
 
-    def _check_needed(self, eviction: Eviction, claim: Claim, what: str) -> None:
+    def _check_needed(self, eviction: Eviction, claim: Claim, pods: Mapping[str, Object], what: str) -> None:
         """Check that the pods for which one goes would not fit if it stayed, by the cards of its node.
 
         Cards with instances or templates are left out, since another partition may be what is needed; so are nodes with
@@ -88,7 +88,14 @@ class CheckedEvictions:
         if own is None or any(each.waits_for not in ((), claim.waits_for) for each in on_node):
             return
         beside = [each for each in on_node if each.uid not in claim.waits_for]
-        if own.adds_up and self._ledgers.fit(eviction.node, (*beside, own)):
+        # If LEDGER was lost, pods have their devices without a claim.
+        claimed = {each.uid for each in on_node} | set(claim.waits_for)
+        bound = [
+            pod
+            for uid, pod in pods.items()
+            if uid not in claimed and pod["spec"].get("nodeName") == eviction.node and not has_ended(pod)
+        ]
+        if own.adds_up and self._ledgers.fit(eviction.node, (*beside, own), bound):
             self._report("only pods go that have to", f"{what}, whose claims fit on {eviction.node} beside it")
 
     def outcomes_written(self, outcomes: Iterable[Outcome]) -> None:
