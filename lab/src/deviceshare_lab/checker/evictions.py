@@ -73,19 +73,23 @@ class CheckedEvictions:
                 self._report("pods of the system stay", what)
             if each.action == "preempt" and queue_of(victim) != queue_of(preemptor):
                 self._report("pods go for others of their queue", f"{what}: {queue_of(victim)}, {queue_of(preemptor)}")
-            if each.uid not in inherited and not group_of(victim):
+            if each.action == "preempt" and each.uid not in inherited and not group_of(victim):
                 self._check_needed(each, claim, pods, what)
             self._check_gang(group_of(victim), pods, minimums)
 
     def _check_needed(self, eviction: Eviction, claim: Claim, pods: Mapping[str, Object], what: str) -> None:
         """Check that the pods for which one goes would not fit if it stayed, by the cards of its node.
 
-        Cards with instances or templates are left out, since another partition may be what is needed; so are nodes with
-        other nominated pods.
+        Left out are pods that request CPU or memory, cards with instances or templates, since another partition may be
+        needed, and nodes with other nominated pods.
         """
         on_node = self._ledgers.now.get(eviction.node, {}).values()
         own = next((each for each in on_node if each.uid == eviction.uid), None)
-        if own is None or any(each.waits_for not in ((), claim.waits_for) for each in on_node):
+        if (
+            own is None
+            or _needs_more_than_cards(pods[claim.uid])
+            or any(each.waits_for not in ((), claim.waits_for) for each in on_node)
+        ):
             return
         beside = [each for each in on_node if each.uid not in claim.waits_for]
         # If LEDGER was lost, pods have their devices without a claim.
@@ -95,7 +99,7 @@ class CheckedEvictions:
             for uid, pod in pods.items()
             if uid not in claimed and pod["spec"].get("nodeName") == eviction.node and not has_ended(pod)
         ]
-        if own.adds_up and self._ledgers.fit(eviction.node, (*beside, own), bound):
+        if own.devices and own.adds_up and self._ledgers.fit(eviction.node, (*beside, own), bound):
             self._report("only pods go that have to", f"{what}, whose claims fit on {eviction.node} beside it")
 
     def outcomes_written(self, outcomes: Iterable[Outcome]) -> None:
@@ -156,6 +160,14 @@ class CheckedEvictions:
 def priority_of(pod: Object) -> int:
     """Return the priority of a pod."""
     return int(pod["spec"].get("priority", 0))
+
+
+def _needs_more_than_cards(pod: Object) -> bool:
+    return any(
+        {"cpu", "memory"} & (one.get("resources", {}).get(amounts) or {}).keys()
+        for one in pod["spec"]["containers"]
+        for amounts in ("requests", "limits")
+    )
 
 
 def _is_placed(pod: Object) -> bool:
