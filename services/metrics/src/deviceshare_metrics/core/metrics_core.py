@@ -12,6 +12,7 @@ from deviceshare.model import (
     Fact,
     Gone,
     NodeFact,
+    NodeLedger,
     OtherPodFact,
     PodGroupFact,
     QueueFact,
@@ -121,15 +122,7 @@ class MetricsCore:
             case FactReceived(subject=subject):
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
-                self.changed_nodes.touch(ledger.node)
-                nominations = tuple((claim.uid, ledger.node) for claim in ledger.claims if claim.waits_for)
-                _put(self.store.nominations, subject, nominations, keep=bool(nominations))
-                if nominations:
-                    ledger = replace(ledger, claims=tuple(claim for claim in ledger.claims if not claim.waits_for))
-                _put(self.store.ledgers, subject, ledger, keep=bool(ledger.claims))
-                _put(self.store.going, subject, len(ledger.evictions), keep=bool(ledger.evictions))
-                for eviction in ledger.evictions:
-                    self.tallies.chosen(eviction)
+                self._set_ledger(subject, ledger)
             case OutcomesReceived(subject=subject, outcomes=outcomes):
                 _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
@@ -173,6 +166,17 @@ class MetricsCore:
             self.store.conf = self._configuration.conf
             self.changed_nodes.touch_all()
         self.store.configuration_problems = dict(self._configuration.problems)
+
+    def _set_ledger(self, subject: str, ledger: NodeLedger) -> None:
+        self.changed_nodes.touch(ledger.node)
+        nominations = tuple((claim.uid, ledger.node) for claim in ledger.claims if claim.waits_for)
+        _put(self.store.nominations, subject, nominations, keep=bool(nominations))
+        if nominations:
+            ledger = replace(ledger, claims=tuple(claim for claim in ledger.claims if not claim.waits_for))
+        _put(self.store.ledgers, subject, ledger, keep=bool(ledger.claims))
+        _put(self.store.going, subject, len(ledger.evictions), keep=bool(ledger.evictions))
+        for eviction in ledger.evictions:
+            self.tallies.chosen(eviction)
 
     def _set_explanation(self, explanation: Explanation) -> None:
         uid, histories = explanation.uid, self.store.histories
