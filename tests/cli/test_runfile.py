@@ -146,3 +146,29 @@ def test_a_run_directory_to_which_another_user_links_is_refused(
     assert not (own / "run.json").exists()
     with pytest.raises(CommandError, match="belongs to another user"):
         runfile.find()
+
+
+def test_a_run_file_of_another_user_is_no_system(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, planted = run(), run(os.getppid(), started_in=str(tmp_path))
+    runfile.write(planted)
+    runfile.write(own)
+    monkeypatch.chdir(tmp_path)
+    assert runfile.find() == planted
+    owners = runfile._owners
+    monkeypatch.setattr(runfile, "_owners", lambda path: {1} if str(planted.pid) in path.name else owners(path))
+    assert runfile.find() == own
+    assert runfile.find_to_change(None) == own
+
+
+def test_a_system_is_found_from_a_directory_that_was_deleted(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runfile.write(run())
+    runfile.write(run(os.getppid()))
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert runfile.working_directory() == ""
+    assert runfile.find() == run(os.getppid())

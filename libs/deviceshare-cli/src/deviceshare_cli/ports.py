@@ -64,13 +64,30 @@ def _reserve(port: int) -> bool:
     return True
 
 
+def _is_first(port: int) -> bool:
+    """Return whether no other system has asked this of a port before; on Linux, until the process ends.
+
+    Two systems that start at the same time find the same port free. Reserving it would not do: a port of connections
+    that have just ended could not be taken again.
+    """
+    if sys.platform == "linux":
+        name = socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0deviceshare-port-{port}")  # in the abstract namespace: no file
+        except OSError:
+            name.close()
+            return False
+        name.detach()
+    return True
+
+
 def metrics_port(wanted: int | None) -> int:
     """Return the port for the metrics, any free one for 0, the usual one if it is free for None.
 
     Raises CommandError if the wanted one is in use.
     """
     if wanted is None:
-        return METRICS_PORT if is_free(METRICS_PORT) else free_port()
+        return METRICS_PORT if is_free(METRICS_PORT) and _is_first(METRICS_PORT) else free_port()
     if wanted == 0:
         return free_port()
     if not is_free(wanted):

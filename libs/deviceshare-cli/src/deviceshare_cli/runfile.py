@@ -104,9 +104,10 @@ def find(chosen: str | None = None) -> Run:
     run = _find(chosen)
     if chosen or not (others := _others(run)):
         return run
-    here = str(Path.cwd())
-    found = next((each for each in (run, *others) if each.started_in == here), run)
-    why = "the latest one of this directory" if found.started_in == here else f"the latest of {len(others) + 1}"
+    here = working_directory()
+    found = next((each for each in (run, *others) if here and each.started_in == here), run)
+    is_here = bool(here) and found.started_in == here
+    why = "the latest one of this directory" if is_here else f"the latest of {len(others) + 1}"
     named = ", ".join(each.title for each in (run, *others) if each is not found)
     to_stderr(f"deviceshare: using {found.title}, {why}; --run PID selects another: {named}")
     return found
@@ -148,9 +149,17 @@ def _find(chosen: str | None) -> Run:
     return run
 
 
+def working_directory() -> str:
+    """Return the directory in which this process was started, '' if it was deleted."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
+
+
 def alive() -> list[Run]:
     """Return the running systems of this user, the latest first."""
-    found = [_read(path) for path in _youngest_first(run_directory())]
+    found = [_read(path) for path in _youngest_first(run_directory()) if _owners(path) == {os.getuid()}]
     return [run for run in found if run is not None and _is_alive(run)]
 
 
@@ -204,13 +213,18 @@ def _is_alive(run: Run) -> bool:
     return True
 
 
+def _owners(path: Path) -> set[int]:
+    """Return the users who own a file and what it links to, none if it does not exist."""
+    try:
+        return {path.lstat().st_uid, path.stat().st_uid}
+    except OSError:
+        return set()
+
+
 def _check_owner(path: Path) -> None:
     """Raise CommandError if a run file, or its directory, belongs to another user: it could name any address."""
     for each in (path, path.parent):
-        try:
-            owners = {each.lstat().st_uid, each.stat().st_uid}
-        except OSError:
-            continue
+        owners = _owners(each)
         # Directories of the system such as /tmp contain files of all users.
-        if owners != {os.getuid()} and (each == path or path.parent == run_directory()):
+        if owners and owners != {os.getuid()} and (each == path or path.parent == run_directory()):
             raise CommandError(f"{each} belongs to another user: set DEVICESHARE_RUN_DIR, or select a system by --run")

@@ -162,7 +162,7 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
             directory=str(directory),
             schedulers=wanted.schedulers,
             target=wanted.cluster,
-            started_in=str(Path.cwd()),
+            started_in=runfile.working_directory(),
             token=secret_file(directory).read_text(),
             credentials=str(directory / CREDENTIALS),
         )
