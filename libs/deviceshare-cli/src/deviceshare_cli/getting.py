@@ -142,10 +142,12 @@ async def _find(reader: Reader, target: Target, options: GetOptions) -> tuple[Li
     elif resource.namespaced and options.namespace is not None:
         chosen = [entry for entry in chosen if entry.namespace == options.namespace]
     keeps = item_filter(options.filters, resource)
-    chosen = [entry for entry in chosen if keeps(entry.item)]
     for term in parse_field_selector(options.filters.fields) if options.filters.fields else ():
-        kept = matches(await _fields(reader, resource, chosen, term.name), term)
-        chosen = [entry for entry, keep in zip(chosen, kept, strict=True) if keep]
+        # All objects are looked at: whether a field exists does not depend on the other options.
+        kept = matches(await _fields(reader, resource, found.entries, term.name), term)
+        having = {entry.key for entry, has in zip(found.entries, kept, strict=True) if has}
+        chosen = [entry for entry in chosen if entry.key in having]
+    chosen = [entry for entry in chosen if keeps(entry.item)]
     if options.selector:
         terms = parse_selector(options.selector)
         labels = await _labels(reader, resource)

@@ -83,7 +83,8 @@ def get(
     status: Annotated[
         Status | None,
         typer.Option(
-            help="Only pods with this status; waiting: all that wait, refused: those with an invalid request."
+            case_sensitive=False,
+            help="Only pods with this status; waiting: all that wait, refused: those with an invalid request.",
         ),
     ] = None,
     queue: Annotated[str, typer.Option(metavar="NAME", help="Only pods of this queue.")] = "",

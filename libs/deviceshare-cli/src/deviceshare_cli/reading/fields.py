@@ -7,6 +7,8 @@ from typing import Any
 from deviceshare_cli.errors import CommandError
 
 Path = Sequence[str | int]
+MISSING = object()
+"""The value of a field that an object does not have."""
 _STEP = re.compile(r"\.?([^.\[\]'\\]+(?:\\\.[^.\[\]'\\]+)*)|\['([^']*)'\]|\[(\d+)\]")
 
 
@@ -31,12 +33,12 @@ def parse_path(text: str, option: str) -> Path:
 
 
 def value_at(value: Any, path: Path) -> Any:
-    """Return the value at a path within builtins, None if there is none."""
+    """Return the value at a path within builtins, :data:`MISSING` if there is none."""
     for step in path:
         if isinstance(value, dict):
-            value = value.get(step)
+            value = value.get(step, MISSING)
         elif isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
             value = value[step]
         else:
-            return None
+            return MISSING
     return value

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from deviceshare_metrics import api
 
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.reading.fields import Path, parse_path, value_at
+from deviceshare_cli.reading.fields import MISSING, Path, parse_path, value_at
 from deviceshare_cli.reading.kinds import CLAIMS, DEVICES, PODS, Resource
 
 Status = Literal[
@@ -86,12 +86,12 @@ def matches(fields: Sequence[Any], term: FieldTerm) -> list[bool]:
     Raises CommandError if no object has the field, as the API server refuses an unknown one.
     """
     values = [value_at(each, term.path) for each in fields]
-    if fields and term.name.lstrip(".") not in _SERVED and all(value is None for value in values):
-        raise CommandError(f"field label not supported: {term.name}")
+    if fields and term.name.lstrip(".") not in _SERVED and all(value is MISSING for value in values):
+        raise CommandError(f"field label not supported: {term.name}: no object has this field")
     return [(_text(value) == term.value) != term.negated for value in values]
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return "" if value is None or isinstance(value, Mapping | list | tuple) else str(value)
+    return "" if value is None or value is MISSING or isinstance(value, Mapping | list | tuple) else str(value)

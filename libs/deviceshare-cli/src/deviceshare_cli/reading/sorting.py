@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.reading.fields import parse_path, value_at
+from deviceshare_cli.reading.fields import MISSING, parse_path, value_at
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ def sort_by(items: Sequence[T], fields: Sequence[Any], path: str) -> list[T]:
     """
     steps = parse_path(path, "--sort-by")
     values = [value_at(one, steps) for one in fields]
-    if items and all(value is None for value in values):
+    if items and all(value is MISSING for value in values):
         raise CommandError(f'couldn\'t find any field with path "{path}" in the list of objects')
     order = sorted(range(len(items)), key=lambda at: _key(values[at]))
     return [items[at] for at in order]
@@ -25,7 +25,7 @@ def sort_by(items: Sequence[T], fields: Sequence[Any], path: str) -> list[T]:
 
 def _key(value: Any) -> tuple[int, float, str]:
     """Return a key that orders numbers before texts, and missing values first."""
-    if value is None:
+    if value is None or value is MISSING:
         return 0, 0.0, ""
     if isinstance(value, bool | int | float):
         return 1, float(value), ""
