@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -188,8 +189,10 @@ def test_whole_gpus_are_devices(system: System) -> None:
 
 
 def test_several_kinds_are_one_table_each(system: System) -> None:
+    # Ages differ, and with them the width of their columns.
+    ages = r" \(as of \w+ ago\)|\b\d+[smhd]\b"
     pods, nodes, both = (
-        re.sub(r" \(as of \w+ ago\)", "", system.out("get", what)) for what in ("pods", "nodes", "po,no")
+        re.sub(r" {2,}", "  ", re.sub(ages, "", system.out("get", what))) for what in ("pods", "nodes", "po,no")
     )
     assert both == f"{pods}\n{nodes}"
     assert system.command("get", "po,no", "-w").stderr.startswith("deviceshare: you may only specify a single resource")
@@ -292,6 +295,9 @@ def test_pods_are_chosen_by_status_queue_node_and_fields(system: System) -> None
     }
     assert by_object
     assert chosen("--field-selector", "spec.nodeName=,metadata.namespace!=vnpu") == by_object
+    # A field that is null, or missing in all that other options leave, exists.
+    assert chosen("--status", "bound", "--field-selector", "reason!=x") == chosen("--status", "Bound")
+    assert chosen("--status", "bound", "--sort-by", ".waiting_since") == chosen("--status", "bound")
     events = json.loads(system.out("get", "events", "--field-selector", "reason=Scheduled", "-o", "json"))["items"]
     assert {each["reason"] for each in events} == {"Scheduled"}
     for options, error in (
@@ -306,6 +312,17 @@ def test_pods_are_chosen_by_status_queue_node_and_fields(system: System) -> None
         done = system.command("get", *options)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(f"deviceshare: {error}")
+
+
+def test_what_pods_hold_adds_up_to_what_is_used_of_the_cards(system: System) -> None:
+    used: Counter[str] = Counter()
+    for device in json.loads(system.out("get", "devices", "-o", "json"))["items"]:
+        used[device["type"] or "unknown"] += device["memory_used"]
+    held: Counter[str] = Counter()
+    for each in json.loads(system.out("top", "pods", "-o", "json"))["pods"]:
+        held[each["model"]] += each["memory"]
+    assert +held == +used
+    assert len(+held) > 5
 
 
 def test_outputs(system: System) -> None:

@@ -8,11 +8,13 @@ from deviceshare.model import (
     WHOLE,
     Card,
     ContainerGrant,
+    ContainerRequest,
     DeviceGrant,
     Gone,
     NodeFact,
     OtherPodFact,
     PodGroupFact,
+    PodRequest,
     Problem,
     Synced,
     VolumeBinding,
@@ -74,6 +76,31 @@ def test_a_bound_pod_with_a_claim_counts_once():
     assert only(snapshot.devices).memory_used == 1024
     assert (only(snapshot.nodes).pods, only(snapshot.nodes).used) == (1, {"cpu": 500})
     assert (only(snapshot.pods).state, only(snapshot.claims).state) == ("Bound", "bound")
+
+
+def test_containers_that_run_in_turn_count_once_of_a_card():
+    def share(name, position, memory, stage=""):
+        return ContainerGrant(name, position, "hami-core", (DeviceGrant("GPU-1", 0, memory, 10),), stage)
+
+    held = (share("first", 0, 4000, "init"), share("second", 1, 4000, "init"), share("main", 0, 3000))
+    snapshot = snapshot_of(read(node(), pod(), ledger(claim(grants=held))))
+    (card,), shown = snapshot.devices, only(snapshot.pods)
+    assert (len(shown.devices), card.memory_used) == (3, 4000)
+    assert [(each.id, each.memory, each.part) for each in shown.cards] == [("GPU-1", 4000, 4000 / card.memory_total)]
+
+
+def test_cards_that_are_a_plain_number_are_held_with_a_claim_and_without():
+    asked = PodRequest(containers=(ContainerRequest("main", (("nvidia.com/gpu", 2),)),))
+    plain = node(cards=(), allocatable={"nvidia.com/gpu": 4})
+    core = read(
+        plain, pod(node="n1", ask=asked), pod("b"), ledger(claim("b", grants=(), resources=(("nvidia.com/gpu", 1),)))
+    )
+    snapshot = snapshot_of(core)
+    assert sum(card.slots_used for card in snapshot.devices) == 3
+    assert {each.name: (len(each.devices), [card.part for card in each.cards]) for each in snapshot.pods} == {
+        "a": (2, [2]),
+        "b": (1, [1]),
+    }
 
 
 def test_a_pod_that_others_bound_counts_with_what_it_holds_and_asks():

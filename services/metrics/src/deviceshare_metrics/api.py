@@ -120,10 +120,25 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The model of its card, '' if it is not registered."""
 
 
+class PodCard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a pod holds of a card: containers that run in turn, such as init containers, count once.
+
+    ``part``: of the card's memory, or of its cores where it has no memory. Cards that are a plain number are one entry,
+    with the resource as ``id``, their number as ``part``, and no memory. ``memory`` in MiB.
+    """
+
+    id: str
+    type: str
+    part: float
+    memory: int
+
+
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod; ``reason`` is the reason why it is pending, if known, or how the volumes of a claimed pod are bound first.
 
     ``reason_at``: as of when the reason is true, unix seconds; 0: now, or there is none.
+
+    ``devices`` are those of its containers, ``cards`` what it holds of registered ones, and of plain numbers.
 
     The state ``OtherScheduler``: it waits, requests devices, and its ``spec.schedulerName`` is not served.
 
@@ -146,6 +161,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     waiting_since: float | None = None
     priority: int = 0
     devices: tuple[PodDevice, ...]
+    cards: tuple[PodCard, ...] = ()
     reason: str | None
     reason_at: float = 0.0
     queue: str

@@ -11,7 +11,7 @@ from deviceshare.families import FAMILIES
 
 from deviceshare_metrics.api import Device
 from deviceshare_metrics.core import Snapshot
-from deviceshare_metrics.holders import CARDS_METRIC, MEMORY_METRIC, held_parts
+from deviceshare_metrics.holders import CARDS_METRIC, MEMORY_METRIC
 from deviceshare_metrics.many_series import Gauge, Labels
 
 Detail = Literal["card", "node", "cluster"]
@@ -117,10 +117,11 @@ def _containers(snapshot: Snapshot) -> Gauge:
 def _held(snapshot: Snapshot) -> Iterator[Gauge]:
     """Yield who holds how much; beyond :data:`MAX_HOLDERS` those with least are one holder without a name."""
     held: defaultdict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for each in held_parts(snapshot.pods, snapshot.devices):
-        amounts = held[each.pod.namespace, each.pod.queue, each.model]
-        amounts[0] += each.part
-        amounts[1] += each.memory * MIB
+    for pod in snapshot.pods:
+        for card in pod.cards:
+            amounts = held[pod.namespace, pod.queue, card.type or "unknown"]
+            amounts[0] += card.part
+            amounts[1] += card.memory * MIB
     for holder, least in sorted(held.items(), key=lambda item: -item[1][0])[MAX_HOLDERS:]:
         others = held["", "", ""]
         others[:] = map(sum, zip(others, least, strict=True))

@@ -6,7 +6,6 @@ from typing import Literal
 import msgspec
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
-from deviceshare_metrics.holders import held_parts
 
 from deviceshare_cli.output import NONE, indented_json, lines_text
 from deviceshare_cli.reading.opening import Source, opened
@@ -36,11 +35,10 @@ class Held(msgspec.Struct, kw_only=True):
 async def run_holders(source: Source, by: Holders, model: str, output: str) -> int:
     """Print who holds what and return the exit status; ``output`` is ``table`` or ``json``."""
     async with opened(source) as reader:
-        devices, pods = await reader.items(api.Device), await reader.items(api.Pod)
-        claims = await reader.items(api.Claim)
+        pods, claims = await reader.items(api.Pod), await reader.items(api.Claim)
         objects = await reader.objects("Pod") if by == "owners" else []
         names = _names(by, {each["metadata"].get("uid", ""): each for each in objects})
-        found = held(pods, devices, claims, names, reader.now)
+        found = held(pods, claims, names, reader.now)
     found = [each for each in found if model.lower() in each.model.lower()]
     if output == "json":
         print(indented_json({by: found}))
@@ -56,24 +54,22 @@ async def run_holders(source: Source, by: Holders, model: str, output: str) -> i
 
 
 def held(
-    pods: Iterable[api.Pod],
-    devices: Iterable[api.Device],
-    claims: Iterable[api.Claim],
-    name_of: Callable[[api.Pod], str],
-    now: float,
+    pods: Iterable[api.Pod], claims: Iterable[api.Claim], name_of: Callable[[api.Pod], str], now: float
 ) -> list[Held]:
     """Return what each holder has of each model, most cards first; ``now`` in unix seconds."""
     decided = {each.uid: each.decided_at for each in claims if each.state not in ("refused", "withdrawn")}
     found: dict[tuple[str, str], Held] = {}
-    counted: set[tuple[str, str]] = set()
-    for pod, model, part, memory in held_parts(pods, devices):
-        of_model = found.setdefault((name := name_of(pod), model), Held(holder=name, model=model))
-        of_model.pods += (pod.uid, model) not in counted
-        of_model.cards += part
-        of_model.memory += memory
+    for pod in pods:
         start = decided.get(pod.uid) or pod.created
-        of_model.card_hours += part * max(0.0, now - start) / _HOUR if start else 0.0
-        counted.add((pod.uid, model))
+        hours = max(0.0, now - start) / _HOUR if start else 0.0
+        for card in pod.cards:
+            name, model = name_of(pod), card.type or "unknown"
+            of_model = found.setdefault((name, model), Held(holder=name, model=model))
+            of_model.cards += card.part
+            of_model.memory += card.memory
+            of_model.card_hours += card.part * hours
+        for model in {card.type or "unknown" for card in pod.cards}:
+            found[name_of(pod), model].pods += 1
     return sorted(found.values(), key=lambda each: (-round(each.cards, 6), each.holder, each.model))
 
 

@@ -69,12 +69,14 @@ def build_snapshot(store: StateStore) -> Snapshot:
     devices = _Devices(cards)
     registered = tuple(cards_of(store, cards, usage))
     best = best_claims(store, outcomes)
-    found = (*_pods(store, devices, best, registered), *map(_other, store.others.values()))
-    pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     nodes = tuple(nodes_of(store, held, cards, usage, registered))
+    every_card = tuple(_all_cards(store, nodes, registered))
+    on_nodes = _Held(held, usage, every_card)
+    found = (*_pods(store, devices, best, registered, on_nodes), *map(_other, store.others.values()))
+    pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
         nodes=nodes,
-        devices=tuple(_all_cards(store, nodes, registered)),
+        devices=every_card,
         pods=pods,
         claims=tuple(_claims(store, devices, outcomes)),
         shares=usage.shares,
@@ -215,6 +217,37 @@ def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tu
     )
 
 
+class _Held:
+    """What pods hold on their nodes, by node and uid: cards that are plain numbers, and their parts of all cards."""
+
+    def __init__(self, held: Iterable[Holding], usage: CardUsage, devices: Iterable[api.Device]) -> None:
+        cards = {(card.node, card.id): card for card in devices}
+        plain = {(card.node, card.id.rpartition("-")[0]): card.type for card in devices if card.mode == WHOLE}
+        found: defaultdict[tuple[str, str], list[api.PodCard]] = defaultdict(list)
+        for share in usage.pods:
+            card = cards[share.node, share.card]
+            used, total = (share.memory, card.memory_total) if card.memory_total else (share.cores, card.cores_total)
+            part = api.PodCard(id=card.id, type=card.type, part=used / total if total else 1.0, memory=share.memory)
+            found[share.node, share.uid].append(part)
+        self._numbers: dict[tuple[str, str], tuple[api.PodDevice, ...]] = {}
+        for each in held:
+            key = (each.node, each.uid)
+            if numbers := api.whole_cards(each.resources, each.grants):
+                self._numbers[key] = numbers
+                for resource, number in Counter(device.id for device in numbers).items():
+                    model = plain.get((each.node, resource), resource)
+                    found[key].append(api.PodCard(id=resource, type=model, part=number, memory=0))
+        self._cards = found
+
+    def numbers(self, node: str, uid: str) -> tuple[api.PodDevice, ...]:
+        """Return the cards of a pod that are a plain number."""
+        return self._numbers.get((node, uid), ())
+
+    def cards(self, node: str, uid: str) -> tuple[api.PodCard, ...]:
+        """Return what a pod holds of each card."""
+        return tuple(self._cards.get((node, uid), ()))
+
+
 def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterator[api.Claim]:
     for on_node in sorted(store.ledgers.values(), key=lambda ledger: ledger.node):
         for claim in on_node.claims:
@@ -234,7 +267,7 @@ def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterato
 
 
 def _pods(
-    store: StateStore, known: _Devices, best: Mapping[str, Placed], cards: Iterable[api.Device]
+    store: StateStore, known: _Devices, best: Mapping[str, Placed], cards: Iterable[api.Device], on_nodes: _Held
 ) -> Iterator[api.Pod]:
     of_cards: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for card in cards:
@@ -253,9 +286,8 @@ def _pods(
             grants = on_node.get((node, pod.uid), () if pod.ended else pod.held)
         elif placed is not None and placed.holds and not pod.ended:
             node, grants = placed.node, placed.claim.grants
-        devices = known.of(node, grants)
-        if placed is not None and placed.holds and node and not pod.ended:
-            devices += api.whole_cards(placed.claim.resources, placed.claim.grants)
+        holds = not pod.ended
+        devices = known.of(node, grants) + (on_nodes.numbers(node, pod.uid) if holds else ())
         reason, reason_at = _reason(store, pod, state, placed)
         yield api.Pod(
             namespace=pod.namespace,
@@ -271,6 +303,7 @@ def _pods(
             waiting_since=pod.created if state in api.WAITING and not pod.terminating else None,
             priority=pod.priority,
             devices=devices,
+            cards=on_nodes.cards(node, pod.uid) if holds else (),
             reason=reason,
             reason_at=reason_at,
             queue=queues.get(pod.group, "") or pod.queue or "default",

@@ -44,6 +44,8 @@ class Share(msgspec.Struct, frozen=True, gc=False):
     memory: int
     cores: int
     container: str = ""
+    uid: str = ""
+    """Of the pod; only of the share of a pod."""
 
 
 class CardUsage(NamedTuple):
@@ -170,7 +172,7 @@ class Cards:
                 if (card := cards.get(name)) is not None:
                     on_card[held.node, name].append(of_pod)
                     memory, cores, _ = self._used(card, [of_pod]).usage
-                    pods.append(Share(held.node, name, held.namespace, held.name, memory, cores))
+                    pods.append(Share(held.node, name, held.namespace, held.name, memory, cores, uid=held.uid))
         usage = {
             (node, name): self._used(self._by_node[node][name], of_pods) for (node, name), of_pods in on_card.items()
         }
