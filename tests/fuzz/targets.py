@@ -13,9 +13,10 @@ from deviceshare.conf import parse_conf, parse_devices
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice
 from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.in_use import in_use
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import Solver, in_use
+from deviceshare.families.dra.solver import Solver
 from deviceshare.families.hami_vnpu import wire as hami_vnpu_wire
 from deviceshare.families.mindcluster import wire as mindcluster_wire
 from deviceshare.families.vgpu import wire as vgpu_wire

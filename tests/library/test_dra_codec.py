@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice
 from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.in_use import InUse
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import InUse, Solver
+from deviceshare.families.dra.solver import Solver
 from deviceshare.model import FormatError
 from fuzz import corpus
 

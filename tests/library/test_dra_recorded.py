@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.in_use import InUse
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import InUse, Solver
+from deviceshare.families.dra.solver import Solver
 from deviceshare.families.dra.views import Device, DeviceClass, ResourceClaim, ResourceSlice
 
 DATA = Path(__file__).parents[1] / "data" / "dra"

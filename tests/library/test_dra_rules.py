@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.in_use import InUse
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import InUse, Solver
+from deviceshare.families.dra.solver import Solver
 from deviceshare.families.dra.views import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.model import parse_quantity
 

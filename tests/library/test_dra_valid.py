@@ -13,9 +13,10 @@ import pytest
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.in_use import in_use
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import Given, Solver, in_use
+from deviceshare.families.dra.solver import Given, Solver
 from deviceshare.families.dra.views import Device, DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.model import format_quantity
 from support.plain_devices import Checker, Invalid, Json

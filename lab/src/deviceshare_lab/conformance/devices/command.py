@@ -9,9 +9,10 @@ import msgspec
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.in_use import InUse, in_use
 from deviceshare.families.dra.pools import DeviceId, Features, Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import InUse, Solver, in_use
+from deviceshare.families.dra.solver import Solver
 from deviceshare.families.dra.views import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.model import parse_quantity
 from deviceshare_cli.errors import CommandError

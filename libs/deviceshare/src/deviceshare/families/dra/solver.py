@@ -7,36 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-import msgspec
-
-from deviceshare.families.dra.capacity import Amounts, consumption, fits
+from deviceshare.families.dra.capacity import Amounts, fits
 from deviceshare.families.dra.compatibility import Groups, go_together, join
 from deviceshare.families.dra.constraints import Values, allowed, applies, values_of
 from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.in_use import InUse
+from deviceshare.families.dra.matching import DeviceRequest, Matching
 from deviceshare.families.dra.pools import Candidate, DeviceId, Features, Place, gather
+from deviceshare.families.dra.requests import MAX_DEVICES, RequestReader
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.taints import tolerated
-from deviceshare.families.dra.views import (
-    Device,
-    DeviceClass,
-    Exact,
-    Request,
-    ResourceClaim,
-    ResourceSlice,
-)
+from deviceshare.families.dra.views import Device, DeviceClass, Exact, ResourceClaim, ResourceSlice
 from deviceshare.model import parse_quantity
 
-MAX_DEVICES = 32
-"""Devices of one claim, as in the API."""
 MAX_STEPS = 20_000
 """Devices that one search tries; beyond, the node is refused."""
-
-
-class InUse(NamedTuple):
-    """Devices that other claims have: dedicated ones, and what shares consume of the others."""
-
-    devices: frozenset[DeviceId] = frozenset()
-    shares: Mapping[DeviceId, Amounts] = {}
 
 
 class Given(NamedTuple):
@@ -56,41 +41,8 @@ class Answer(NamedTuple):
     steps: int
 
 
-class _Ask(msgspec.Struct):
-    """A request or an alternative of one: what it asks, and for mode All the devices."""
-
-    request: Request
-    exact: Exact
-    name: str
-    alternative: str
-    device_class: DeviceClass
-    every: list[Candidate] | None = None
-
-    @property
-    def number(self) -> int:
-        return self.exact.count if self.every is None else len(self.every)
-
-
 class _TooMany(Exception):
     """The claim would have more than MAX_DEVICES; another alternative may not."""
-
-
-def in_use(claims: Iterable[ResourceClaim]) -> InUse:
-    """Return what allocated claims use; access of administrators does not count."""
-    devices: set[DeviceId] = set()
-    shares: dict[DeviceId, Amounts] = {}
-    for claim in claims:
-        for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
-            key = (result.driver, result.pool, result.device)
-            if result.admin_access:
-                continue
-            if result.share_id:
-                used = shares.setdefault(key, {})
-                for name, value in result.consumed_capacity.items():
-                    used[name] = used.get(name, Fraction(0)) + parse_quantity(value)
-            else:
-                devices.add(key)
-    return InUse(frozenset(devices), shares)
 
 
 class Solver:
@@ -105,12 +57,13 @@ class Solver:
         features: Features,
         selectors: Selectors,
     ) -> None:
-        self._place, self._classes, self._features, self._selectors = place, classes, features, selectors
+        self._place, self._features = place, features
         self._pools = gather(slices, place, features)
+        self._matching = Matching(features, selectors)
+        self._reader = RequestReader(self._pools, classes, features, self._matching)
         self._used = used
         self._order = [each for pool in self._pools if not (pool.invalid or pool.incomplete) for each in pool.devices]
         self._pool_of = {(pool.driver, pool.name): pool for pool in self._pools}
-        self._matches: dict[tuple[int, DeviceId], bool] = {}
         self._chosen: list[list[Given]] = []
         self._marked: dict[DeviceId, int] = {}
         self._steps = 0
@@ -123,111 +76,13 @@ class Solver:
         """
         self._max_steps = max_steps
         self._claims = claims
-        self._asks = [self._read(claim) for claim in claims]
+        self._asks = [self._reader.read(claim) for claim in claims]
         self._chosen = [[] for _ in claims]
         if self._claim(0):
             return Answer(tuple(tuple(each) for each in self._chosen), self._steps)
         if any(pool.invalid for pool in self._pools):
             raise AllocationError("invalid-pools", f"node {self._place.name}: a resource pool is invalid", of_node=True)
         return Answer(None, self._steps)
-
-    def _read(self, claim: ResourceClaim) -> list[list[_Ask]]:
-        where = f"claim {claim.metadata.name}"
-        asks: list[list[_Ask]] = []
-        least = 0
-        for request in claim.spec.devices.requests:
-            if request.first_available and "PrioritizedList" not in self._features:
-                raise AllocationError(
-                    "feature-disabled", f"{where}, request {request.name}: PrioritizedList is disabled"
-                )
-            if request.first_available:
-                of_request = [self._ask(where, request, each, each.name) for each in request.first_available]
-            elif request.exactly is not None:
-                of_request = [self._ask(where, request, request.exactly, "")]
-            else:
-                raise AllocationError("request-unknown", f"{where}, request {request.name}: unknown kind of request")
-            asks.append(of_request)
-            least += min(ask.number for ask in of_request)  # the devices of mode All count as others do
-            if least > MAX_DEVICES:
-                raise AllocationError("too-many-devices", f"{where}, request {request.name}: more than {MAX_DEVICES}")
-        for constraint in claim.spec.devices.constraints:
-            if constraint.match_attribute is None and constraint.distinct_attribute is None:
-                raise AllocationError("constraint-unknown", f"{where}: a constraint of an unknown kind")
-        return asks
-
-    def _ask(self, claim: str, request: Request, exact: Exact, alternative: str) -> _Ask:
-        name = f"{request.name}/{alternative}" if alternative else request.name
-        where = f"{claim}, request {name}"
-        if exact.derived_attributes:
-            raise AllocationError("derived-unsupported", f"{where}: derivedAttributes are not supported")
-        if any(selector.cel is None for selector in exact.selectors):
-            raise AllocationError("selector-unknown", f"{where}: a selector of an unknown kind")
-        if exact.admin_access and "AdminAccess" not in self._features:
-            raise AllocationError(
-                "feature-disabled", f"{where}: admin access is requested, but AdminAccess is disabled"
-            )
-        if exact.capacity is not None and "ConsumableCapacity" not in self._features:
-            raise AllocationError("feature-disabled", f"{where}: capacity is requested, but it is disabled")
-        if not exact.device_class_name:
-            raise AllocationError("class-unnamed", f"{where}: deviceClassName is missing")
-        if (device_class := self._classes.get(exact.device_class_name)) is None:
-            raise AllocationError("class-missing", f"{where}: there is no DeviceClass {exact.device_class_name}")
-        ask = _Ask(request, exact, name, alternative, device_class)
-        if exact.allocation_mode == "All":
-            ask.every = self._all(ask, where)
-        elif exact.allocation_mode != "ExactCount":
-            raise AllocationError("mode-unknown", f"{where}: unknown allocationMode {exact.allocation_mode!r}")
-        return ask
-
-    def _all(self, ask: _Ask, where: str) -> list[Candidate]:
-        every: list[Candidate] = []
-        for pool in self._pools:
-            for state, is_so in (("incomplete", pool.incomplete), ("invalid", pool.invalid)):
-                if is_so:
-                    raise AllocationError(f"all-of-{state}-pool", f"{where}: pool {pool.driver}/{pool.name} is {state}")
-            every += [each for each in pool.devices if self._selectable(ask, each) and self._enough(ask, each)]
-        return every
-
-    def _enough(self, ask: _Ask, candidate: Candidate) -> bool:
-        if "ConsumableCapacity" not in self._features:
-            return True
-        consumed = self._consumption(ask, candidate)
-        return consumed is not None and fits(candidate.device, consumed, {})
-
-    def _consumption(self, ask: _Ask, candidate: Candidate) -> Amounts | None:
-        fractional = "FractionalCapacityRange" in self._features
-        where = f"request {ask.name}, device {'/'.join(candidate.id)}"
-        return consumption(ask.exact, candidate.device, fractional=fractional, where=where)
-
-    def _selectable(self, ask: _Ask, candidate: Candidate) -> bool:
-        key = (id(ask.exact), candidate.id)
-        known = self._matches.get(key)
-        if known is None:
-            known = self._matches[key] = self._select(ask, candidate)
-        return known
-
-    def _select(self, ask: _Ask, candidate: Candidate) -> bool:
-        device = candidate.device
-        multiple = "ConsumableCapacity" in self._features
-        owners = (
-            (f"class {ask.device_class.metadata.name}", ask.device_class.spec.selectors),
-            (f"request {ask.name}", ask.exact.selectors),
-        )
-        for owner, selectors in owners:
-            for selector in selectors:
-                if selector.cel is None:
-                    raise AllocationError("selector-unknown", f"{owner}: a selector of an unknown kind")
-                outcome = self._selectors.matches(selector.cel.expression, candidate.id[0], device, multiple)
-                if isinstance(outcome, tuple):
-                    raise AllocationError(outcome[0], f"{owner} on device {'/'.join(candidate.id)}: {outcome[1]}")
-                if not outcome:
-                    return False
-        if device.node_allocatable_resources or device.node_allocatable_resource_mappings:
-            text = f"device {'/'.join(candidate.id)}: nodeAllocatableResources are not supported"
-            raise AllocationError("node-allocatable-unsupported", text, of_node=True)
-        if device.binding_conditions and "DeviceBindingAndStatus" not in self._features:
-            return False
-        return candidate.here
 
     def _operable(self, candidate: Candidate) -> bool:
         """Return whether the features that a device needs are on, and the node can do without what its slice skips.
@@ -265,7 +120,7 @@ class Solver:
             raise _TooMany
         return False
 
-    def _devices(self, claim: int, request: int, ask: _Ask, number: int, start: int) -> bool:
+    def _devices(self, claim: int, request: int, ask: DeviceRequest, number: int, start: int) -> bool:
         if number >= ask.number and not (ask.every is not None and not ask.every):
             return self._request(claim, request + 1)
         if number == 0 and len(self._chosen[claim]) + ask.number > MAX_DEVICES:
@@ -276,15 +131,15 @@ class Solver:
             return self._try(claim, request, ask, number, ask.every[number], 0)
         for index in range(start, len(self._order)):
             candidate = self._order[index]
-            if self._is_taken(claim, ask, candidate) or not self._selectable(ask, candidate):
+            if self._is_taken(claim, ask, candidate) or not self._matching.selectable(ask, candidate):
                 continue
-            if not self._enough(ask, candidate):
+            if not self._matching.enough(ask, candidate):
                 continue  # an amount that is an error comes before what only excludes the device
             if self._try(claim, request, ask, number, candidate, index + 1):
                 return True
         return False
 
-    def _is_taken(self, claim: int, ask: _Ask, candidate: Candidate) -> bool:
+    def _is_taken(self, claim: int, ask: DeviceRequest, candidate: Candidate) -> bool:
         if ask.exact.admin_access:
             # A shared device may be given again, also in this claim (allocateDevice: only others are marked).
             return not self._shared(candidate.device) and any(
@@ -297,7 +152,7 @@ class Solver:
     def _shared(self, device: Device) -> bool:
         return device.allow_multiple_allocations and "ConsumableCapacity" in self._features
 
-    def _try(self, claim: int, request: int, ask: _Ask, number: int, candidate: Candidate, start: int) -> bool:
+    def _try(self, claim: int, request: int, ask: DeviceRequest, number: int, candidate: Candidate, start: int) -> bool:
         """Take a device and go on; undo it if that leads to no solution."""
         self._steps += 1
         if self._steps > self._max_steps:
@@ -317,7 +172,7 @@ class Solver:
                 self._marked[candidate.id] -= 1
         return done
 
-    def _given(self, claim: int, ask: _Ask, candidate: Candidate) -> Given | None:
+    def _given(self, claim: int, ask: DeviceRequest, candidate: Candidate) -> Given | None:
         """Return the device for a request, None if it cannot be given now."""
         device, must = candidate.device, ask.every is not None
         if self._is_taken(claim, ask, candidate) or not self._operable(candidate):
@@ -333,7 +188,7 @@ class Solver:
             return None
         consumed: Amounts = {}
         if "ConsumableCapacity" in self._features:
-            amounts = self._consumption(ask, candidate)
+            amounts = self._matching.consumption(ask, candidate)
             if amounts is None or not fits(device, amounts, self._consumed(candidate.id)):
                 return None
             consumed = amounts
@@ -347,7 +202,7 @@ class Solver:
                     used[name] = used.get(name, Fraction(0)) + amount
         return used
 
-    def _constraints_allow(self, claim: int, ask: _Ask, candidate: Candidate) -> bool:
+    def _constraints_allow(self, claim: int, ask: DeviceRequest, candidate: Candidate) -> bool:
         lists = "ListTypeAttributes" in self._features
         for constraint in self._claims[claim].spec.devices.constraints:
             if not applies(constraint, ask.request.name, ask.alternative):

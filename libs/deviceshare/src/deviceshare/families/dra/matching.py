@@ -1,0 +1,81 @@
+"""Which devices match a request by its selectors and amounts, whoever uses them."""
+
+import msgspec
+
+from deviceshare.families.dra.capacity import Amounts, consumption, fits
+from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.pools import Candidate, DeviceId, Features
+from deviceshare.families.dra.selectors import Selectors
+from deviceshare.families.dra.views import DeviceClass, Exact, Request
+
+
+class DeviceRequest(msgspec.Struct):
+    """A request or an alternative of one: what it asks, and for mode All the devices."""
+
+    request: Request
+    exact: Exact
+    name: str
+    alternative: str
+    device_class: DeviceClass
+    every: list[Candidate] | None = None
+
+    @property
+    def number(self) -> int:
+        """How many devices it is for."""
+        return self.exact.count if self.every is None else len(self.every)
+
+
+class Matching:
+    """Matches devices with requests; the results are kept as long as it is."""
+
+    def __init__(self, features: Features, selectors: Selectors) -> None:
+        self._features, self._selectors = features, selectors
+        self._matches: dict[tuple[int, DeviceId], bool] = {}
+
+    def selectable(self, ask: DeviceRequest, candidate: Candidate) -> bool:
+        """Return whether the selectors of the class and of the request match a device that the node sees.
+
+        Raises:
+            AllocationError: a selector cannot be evaluated, or the device has what is not supported.
+        """
+        key = (id(ask.exact), candidate.id)
+        known = self._matches.get(key)
+        if known is None:
+            known = self._matches[key] = self._select(ask, candidate)
+        return known
+
+    def _select(self, ask: DeviceRequest, candidate: Candidate) -> bool:
+        device = candidate.device
+        multiple = "ConsumableCapacity" in self._features
+        owners = (
+            (f"class {ask.device_class.metadata.name}", ask.device_class.spec.selectors),
+            (f"request {ask.name}", ask.exact.selectors),
+        )
+        for owner, selectors in owners:
+            for selector in selectors:
+                if selector.cel is None:
+                    raise AllocationError("selector-unknown", f"{owner}: a selector of an unknown kind")
+                outcome = self._selectors.matches(selector.cel.expression, candidate.id[0], device, multiple)
+                if isinstance(outcome, tuple):
+                    raise AllocationError(outcome[0], f"{owner} on device {'/'.join(candidate.id)}: {outcome[1]}")
+                if not outcome:
+                    return False
+        if device.node_allocatable_resources or device.node_allocatable_resource_mappings:
+            text = f"device {'/'.join(candidate.id)}: nodeAllocatableResources are not supported"
+            raise AllocationError("node-allocatable-unsupported", text, of_node=True)
+        if device.binding_conditions and "DeviceBindingAndStatus" not in self._features:
+            return False
+        return candidate.here
+
+    def enough(self, ask: DeviceRequest, candidate: Candidate) -> bool:
+        """Return whether a device has the requested amounts if nobody else uses it. Raises AllocationError."""
+        if "ConsumableCapacity" not in self._features:
+            return True
+        consumed = self.consumption(ask, candidate)
+        return consumed is not None and fits(candidate.device, consumed, {})
+
+    def consumption(self, ask: DeviceRequest, candidate: Candidate) -> Amounts | None:
+        """Return what a request consumes of a device, None if it cannot. Raises AllocationError."""
+        fractional = "FractionalCapacityRange" in self._features
+        where = f"request {ask.name}, device {'/'.join(candidate.id)}"
+        return consumption(ask.exact, candidate.device, fractional=fractional, where=where)
