@@ -27,3 +27,23 @@ def test_another_device_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_text(json.dumps(recorded))
     assert conformance([path]) == 1
     assert "0 identical, 0 refused by name, 1 failed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("tag", "of_result"),
+    [("config", False), ("nodeSelector", False), ("tolerations", True), ("bindingConditions", True)],
+)
+def test_another_allocation_of_the_same_devices_is_a_failure(tmp_path: Path, tag: str, of_result: bool) -> None:
+    """Remove a part of the first recorded allocation that has it."""
+    with gzip.open(DATA / "dra-upstream.jsonl.gz", "rt") as file:
+        for line in file:
+            recorded = json.loads(line)
+            given = [each for node in recorded["answer"]["nodes"].values() for each in node.get("allocations") or ()]
+            parts = [each["devices"] if tag == "config" else each for each in given]
+            if of_result:
+                parts = [result for each in given for result in each["devices"].get("results") or ()]
+            if any(each.pop(tag, None) for each in parts):
+                break
+    path = tmp_path / "changed.jsonl"
+    path.write_text(json.dumps(recorded))
+    assert len(summarize([path]).failures) == 1

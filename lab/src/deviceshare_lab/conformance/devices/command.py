@@ -11,8 +11,9 @@ from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.in_use import InUse, in_use
 from deviceshare.families.dra.pools import DeviceId, Features, Place
+from deviceshare.families.dra.results import allocation
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import Solver
+from deviceshare.families.dra.solver import Given, Solver
 from deviceshare.families.dra.views import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.model import parse_quantity
 from deviceshare_cli.errors import CommandError
@@ -22,6 +23,8 @@ from deviceshare_lab.conformance.lines import decode_line, read_lines
 from deviceshare_lab.conformance.replay import Difference
 
 _DERIVED = "DerivedAttributes"
+_SHARE = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
+"""In recorded answers in place of every id of a share."""
 _LINES = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -95,14 +98,19 @@ def _differences(case: dict[str, Any], answer: dict[str, Any]) -> list[Differenc
         ours: Any
         try:
             solved = Solver(place, slices, classes, used, features, selectors).solve(claims).claims
-            ours = solved and [
-                [(each.request, *each.candidate.id, _sorted(each.consumed) if each.shared else ()) for each in of_claim]
-                for of_claim in solved
-            ]
-            ours = None if solved is None else [*(ours or ())]
+            ours = (
+                None
+                if solved is None
+                else [
+                    _comparable(_allocation(claim, given, classes, name))
+                    for claim, given in zip(claims, solved, strict=True)
+                ]
+            )
         except AllocationError as error:
             ours = ("node" if error.of_node else "cycle", error.kind)
         theirs = _theirs(recorded)
+        if "steps" not in recorded and isinstance(ours, list):  # recorded are the devices alone
+            ours = [_devices(each) for each in ours]
         if theirs != ours:
             found.append(Difference(f"node {name}", "devices", str(theirs), str(ours)))
     return found
@@ -113,21 +121,33 @@ def _theirs(recorded: dict[str, Any]) -> Any:
         return error["scope"], error["kind"]
     if not recorded["fits"]:
         return None
-    return [
-        [
-            (each["request"], each["driver"], each["pool"], each["device"], _sorted(_amounts(each)))
-            for each in allocation["devices"]["results"]
-        ]
-        for allocation in recorded.get("allocations", ())
+    return [_comparable(each) for each in recorded.get("allocations", ())]
+
+
+def _allocation(
+    claim: ResourceClaim, given: Sequence[Given], classes: dict[str, DeviceClass], node: str
+) -> dict[str, Any]:
+    devices = {each.candidate.id: (each.candidate.device, each.candidate.slice) for each in given}
+    return allocation(claim, [each.result for each in given], [_SHARE] * len(given), classes, devices, node)
+
+
+def _comparable(allocation: dict[str, Any]) -> dict[str, Any]:
+    """Return an allocation without nulls and empty lists, its amounts as numbers."""
+    found: dict[str, Any] = without_nulls(allocation)
+    found["devices"] = {name: value for name, value in found["devices"].items() if value}
+    for result in found["devices"].get("results", ()):
+        if amounts := result.get("consumedCapacity"):
+            result["consumedCapacity"] = {name: parse_quantity(value) for name, value in sorted(amounts.items())}
+    return found
+
+
+def _devices(allocation: dict[str, Any]) -> dict[str, Any]:
+    names = ("request", "driver", "pool", "device", "consumedCapacity")
+    results = [
+        {name: value for name, value in result.items() if name in names}
+        for result in allocation["devices"].get("results", ())
     ]
-
-
-def _amounts(result: dict[str, Any]) -> dict[str, Fraction]:
-    return {name: parse_quantity(value) for name, value in result.get("consumedCapacity", {}).items()}
-
-
-def _sorted(amounts: dict[str, Fraction]) -> tuple[tuple[str, Fraction], ...]:
-    return tuple(sorted(amounts.items()))
+    return {"devices": {"results": results} if results else {}}
 
 
 def _used(case: dict[str, Any]) -> InUse:

@@ -48,6 +48,7 @@ from deviceshare.model.cluster_facts import (
     QueueFact,
     Synced,
 )
+from deviceshare.model.device_results import DeviceResult
 from deviceshare.model.disruptions import NO_DISRUPTION, DisruptionLimit
 from deviceshare.model.explanations import (
     ADMITTED,
@@ -200,6 +201,7 @@ __all__ = [
     "ContainerRequest",
     "Count",
     "DeviceGrant",
+    "DeviceResult",
     "DeviceshareError",
     "Disk",
     "DisruptionLimit",

@@ -2,5 +2,6 @@
 
 :mod:`.views` are the objects, :mod:`.codec` reads them, :mod:`.validation` checks them, :mod:`.pools` are what a node
 sees, :mod:`.selectors` and :mod:`.cel` evaluate CEL, :mod:`.capacity`, :mod:`.compatibility`, :mod:`.constraints` and
-:mod:`.taints` are rules for one device, :mod:`.solver` searches.
+:mod:`.taints` are rules for one device, :mod:`.requests` and :mod:`.matching` what a claim asks for, :mod:`.solver`
+searches, and :mod:`.results` is what the API server stores.
 """

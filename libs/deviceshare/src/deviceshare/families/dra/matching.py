@@ -1,4 +1,4 @@
-"""Which devices match a request by its selectors and amounts, whoever uses them."""
+"""Which devices match a request by its selectors and amounts, in use or not."""
 
 import msgspec
 
@@ -68,7 +68,7 @@ class Matching:
         return candidate.here
 
     def enough(self, ask: DeviceRequest, candidate: Candidate) -> bool:
-        """Return whether a device has the requested amounts if nobody else uses it. Raises AllocationError."""
+        """Return whether a device has the requested amounts if it is not in use. Raises AllocationError."""
         if "ConsumableCapacity" not in self._features:
             return True
         consumed = self.consumption(ask, candidate)

@@ -20,6 +20,7 @@ class RequestReader:
         self._pools, self._classes, self._features, self._matching = pools, classes, features, matching
 
     def read(self, claim: ResourceClaim) -> list[list[DeviceRequest]]:
+        """Return the alternatives of each request. Raises AllocationError: a request or constraint is invalid."""
         where = f"claim {claim.metadata.name}"
         asks: list[list[DeviceRequest]] = []
         least = 0

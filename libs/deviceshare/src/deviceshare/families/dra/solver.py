@@ -18,7 +18,7 @@ from deviceshare.families.dra.requests import MAX_DEVICES, RequestReader
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.taints import tolerated
 from deviceshare.families.dra.views import Device, DeviceClass, Exact, ResourceClaim, ResourceSlice
-from deviceshare.model import parse_quantity
+from deviceshare.model import DeviceResult, format_quantity, parse_quantity
 
 MAX_STEPS = 20_000
 """Devices that one search tries; beyond, the node is refused."""
@@ -32,6 +32,13 @@ class Given(NamedTuple):
     consumed: Amounts
     shared: bool
     exact: Exact
+
+    @property
+    def result(self) -> DeviceResult:
+        """The device as it is in decisions."""
+        consumed = [(name, format_quantity(amount)) for name, amount in sorted(self.consumed.items())]
+        shares = tuple(consumed) if self.shared else ()
+        return DeviceResult(self.request, *self.candidate.id, self.shared, shares, self.exact.admin_access)
 
 
 class Answer(NamedTuple):

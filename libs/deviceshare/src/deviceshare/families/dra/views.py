@@ -118,6 +118,7 @@ class Toleration(_View, frozen=True):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    toleration_seconds: int | None = None
 
 
 class Device(_View, frozen=True):

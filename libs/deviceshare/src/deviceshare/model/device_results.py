@@ -1,0 +1,24 @@
+"""The devices that a decision gives to a ResourceClaim."""
+
+import msgspec
+
+
+class DeviceResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A device for a request of a ResourceClaim (``DeviceRequestAllocationResult`` of ``resource.k8s.io/v1``)."""
+
+    request: str
+    """The request; of an alternative ``request/alternative``."""
+    driver: str
+    pool: str
+    device: str
+    shared: bool = False
+    """Whether it is a share of the device, with an id of its own."""
+    consumed: tuple[tuple[str, str], ...] = ()
+    """What the share consumes, by capacity: quantities."""
+    admin: bool = False
+    """Whether it is access for administrators, which uses nothing."""
+
+    @property
+    def id(self) -> tuple[str, str, str]:
+        """Driver, pool and name of the device."""
+        return self.driver, self.pool, self.device
