@@ -12,7 +12,7 @@ from deviceshare.families.dra.in_use import InUse
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.solver import Solver
-from deviceshare.families.dra.views import Device, DeviceClass, ResourceClaim, ResourceSlice
+from deviceshare.model.device_objects import Device, DeviceClass, ResourceClaim, ResourceSlice
 
 DATA = Path(__file__).parents[1] / "data" / "dra"
 KNOWN = {'device.attributes["gpu.nvidia.com"].driverVersion == "570.86.15"'}

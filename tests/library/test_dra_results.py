@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 from deviceshare.families.dra.results import allocation
-from deviceshare.families.dra.views import Device, DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.model import DeviceResult
+from deviceshare.model.device_objects import Device, DeviceClass, ResourceClaim, ResourceSlice
 
 TOLERATION = {"key": "unhealthy", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
 CLAIM = msgspec.convert(

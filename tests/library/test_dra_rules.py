@@ -10,8 +10,8 @@ from deviceshare.families.dra.in_use import InUse
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.solver import Solver
-from deviceshare.families.dra.views import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.model import parse_quantity
+from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
 
 UNUSED = InUse()
 NONE = Features(frozenset())

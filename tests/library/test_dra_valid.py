@@ -17,8 +17,8 @@ from deviceshare.families.dra.in_use import in_use
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.solver import Given, Solver
-from deviceshare.families.dra.views import Device, DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.model import format_quantity
+from deviceshare.model.device_objects import Device, DeviceClass, ResourceClaim, ResourceSlice
 from support.plain_devices import Checker, Invalid, Json
 
 DATA = Path(__file__).parents[1] / "data" / "dra"

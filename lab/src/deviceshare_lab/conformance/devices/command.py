@@ -14,8 +14,8 @@ from deviceshare.families.dra.pools import DeviceId, Features, Place
 from deviceshare.families.dra.results import allocation
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.solver import Given, Solver
-from deviceshare.families.dra.views import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.model import parse_quantity
+from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare_cli.errors import CommandError
 
 from deviceshare_lab.conformance.failures import Failure, blocks

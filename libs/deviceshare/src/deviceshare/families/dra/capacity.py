@@ -5,8 +5,8 @@ from fractions import Fraction
 from math import ceil
 
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.views import Capacity, Device, Exact, Range, RequestPolicy
 from deviceshare.model import parse_quantity
+from deviceshare.model.device_objects import Capacity, Device, Exact, Range, RequestPolicy
 
 Amounts = dict[str, Fraction]
 _LARGEST = 2**63 - 1

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from deviceshare.families.dra.validation import Checks, check_claim, check_class, check_slice
-from deviceshare.families.dra.views import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.model import Field, FormatError, Source
 from deviceshare.model.conversion import follow, location
+from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
 
 T = TypeVar("T", DeviceClass, ResourceSlice, ResourceClaim)
 

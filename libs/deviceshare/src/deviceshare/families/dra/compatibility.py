@@ -1,6 +1,6 @@
 """Compatibility groups of devices that consume the same counter set. Source: compatibility_groups.go of 1.37.2."""
 
-from deviceshare.families.dra.views import Device
+from deviceshare.model.device_objects import Device
 
 Groups = dict[str, frozenset[str] | None]
 """The groups that all devices of a counter set have in common; None: they have no groups."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from deviceshare.families.dra.selectors import attribute_value
-from deviceshare.families.dra.views import Constraint, Device
+from deviceshare.model.device_objects import Constraint, Device
 
 Values = frozenset[tuple[str, Any]]
 

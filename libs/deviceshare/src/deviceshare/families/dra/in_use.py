@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from deviceshare.families.dra.capacity import Amounts
 from deviceshare.families.dra.pools import DeviceId
-from deviceshare.families.dra.views import ResourceClaim
 from deviceshare.model import parse_quantity
+from deviceshare.model.device_objects import ResourceClaim
 
 
 class InUse(NamedTuple):

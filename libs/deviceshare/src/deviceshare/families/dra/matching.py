@@ -6,7 +6,7 @@ from deviceshare.families.dra.capacity import Amounts, consumption, fits
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.pools import Candidate, DeviceId, Features
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.views import DeviceClass, Exact, Request
+from deviceshare.model.device_objects import DeviceClass, Exact, Request
 
 
 class DeviceRequest(msgspec.Struct):

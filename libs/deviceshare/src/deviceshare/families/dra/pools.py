@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from deviceshare.families.dra.views import CounterSet, Device, NodeSelector, ResourceSlice
 from deviceshare.model import meets, parse_quantity
+from deviceshare.model.device_objects import CounterSet, Device, NodeSelector, ResourceSlice
 
 DeviceId = tuple[str, str, str]
 """Driver, pool and name of a device."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.matching import DeviceRequest, Matching
 from deviceshare.families.dra.pools import Candidate, Features, Pool
-from deviceshare.families.dra.views import DeviceClass, Exact, Request, ResourceClaim
+from deviceshare.model.device_objects import DeviceClass, Exact, Request, ResourceClaim
 
 MAX_DEVICES = 32
 """Devices of one claim, as in the API."""

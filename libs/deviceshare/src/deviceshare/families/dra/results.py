@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from deviceshare.families.dra.pools import DeviceId
-from deviceshare.families.dra.views import (
+from deviceshare.model import DeviceResult
+from deviceshare.model.device_objects import (
     Config,
     Device,
     DeviceClass,
@@ -14,7 +15,6 @@ from deviceshare.families.dra.views import (
     ResourceSlice,
     Toleration,
 )
-from deviceshare.model import DeviceResult
 
 Devices = Mapping[DeviceId, tuple[Device, ResourceSlice]]
 """Devices by id, each with its slice."""

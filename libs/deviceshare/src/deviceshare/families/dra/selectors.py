@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.views import Attribute, Device
 from deviceshare.model import parse_quantity
+from deviceshare.model.device_objects import Attribute, Device
 
 MAX_RESULTS = 200_000
 """Results that are kept; beyond, all are forgotten."""

@@ -17,8 +17,8 @@ from deviceshare.families.dra.pools import Candidate, DeviceId, Features, Place,
 from deviceshare.families.dra.requests import MAX_DEVICES, RequestReader
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.taints import tolerated
-from deviceshare.families.dra.views import Device, DeviceClass, Exact, ResourceClaim, ResourceSlice
 from deviceshare.model import DeviceResult, format_quantity, parse_quantity
+from deviceshare.model.device_objects import Device, DeviceClass, Exact, ResourceClaim, ResourceSlice
 
 MAX_STEPS = 20_000
 """Devices that one search tries; beyond, the node is refused."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from deviceshare.families.dra.views import Taint, Toleration
+from deviceshare.model.device_objects import Taint, Toleration
 
 
 def tolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> bool:

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from deviceshare.families.dra.views import (
+from deviceshare.model import FormatError, parse_quantity
+from deviceshare.model.device_objects import (
     Attribute,
     Capacity,
     Config,
@@ -24,7 +25,6 @@ from deviceshare.families.dra.views import (
     Result,
     Selector,
 )
-from deviceshare.model import FormatError, parse_quantity
 
 _DEVICES, _ATTRIBUTES, _VALUES, _TAINTS, _CONDITIONS = 128, 32, 48, 16, 4
 _COUNTER_SETS, _COUNTERS, _OPTIONS = 32, 32, 10

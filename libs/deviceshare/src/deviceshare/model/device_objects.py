@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from deviceshare.model import Quantity
+from deviceshare.model.quantities import Quantity
 
 
 class _View(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
