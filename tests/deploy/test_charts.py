@@ -302,4 +302,4 @@ def test_the_autoscaler_sets_the_replicas() -> None:
     assert "replicas" not in found["Deployment", "placement"]["spec"]
     assert found["HorizontalPodAutoscaler", "placement"]["spec"]["scaleTargetRef"]["name"] == "placement"
     (metric,) = found["HorizontalPodAutoscaler", "placement"]["spec"]["metrics"]
-    assert metric["pods"]["metric"]["name"] in (charts.ROOT / "docs" / "operators.md").read_text()
+    assert metric["pods"]["metric"]["name"] in (charts.ROOT / "docs" / "monitoring.md").read_text()

@@ -1,4 +1,4 @@
-"""The table of bounds in docs/operators.md is complete: constants, caches, queues and semaphores of all services.
+"""The table of bounds in docs/bounds.md is complete: constants, caches, queues and semaphores of all services.
 
 What can be found by its form is found: constants with the name of a bound, `lru_cache`, `deque(maxlen=…)`, `Queue`,
 `Semaphore`. Maps that the code itself keeps small are found by the constants to which it compares their sizes.
@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "operators.md").read_text()
-TABLE = PAGE.partition("\n## Bounds\n")[2].partition("\n## ")[0]
-ROWS = [row for row in TABLE.splitlines() if row.startswith("| ")]
+PAGE = (ROOT / "docs" / "bounds.md").read_text()
+ROWS = [row for row in PAGE.splitlines() if row.startswith("| ")]
 PLACE = re.compile(r"`((?:[a-z_]+\.)+_?[A-Za-z_]+)`")
 BOUND = re.compile(
     r"MOST_|^LIMIT$|_LIMIT$|IN_FLIGHT|^READS$|^REQUESTS$|^WRITES$|PENDING_|INBOX_|MAX_|AT_ONCE|"
@@ -24,9 +23,9 @@ BOUND = re.compile(
 )
 NO_BUFFERS = {
     "deviceshare.families.dra.cel.MAX_LENGTH": "a limit of one object",
+    "deviceshare.families.dra.requests.MAX_DEVICES": "a limit of one object",
     "deviceshare.families.dra.selectors.MAX_COMPILED": "no service uses it yet",
     "deviceshare.families.dra.selectors.MAX_RESULTS": "no service uses it yet",
-    "deviceshare.families.dra.requests.MAX_DEVICES": "a limit of one object",
     "deviceshare.families.dra.solver.MAX_STEPS": "a limit of one search",
     "deviceshare.families.vgpu.section.MAX_INSTANCES": "a limit of one object",
     "deviceshare.conf.yaml_loader.MAX_ALIASED": "a limit of one object",
@@ -98,7 +97,7 @@ def caches() -> set[str]:
     }
 
 
-PLACES = sorted(set(PLACE.findall(TABLE)))
+PLACES = sorted(set(PLACE.findall(PAGE)))
 
 
 def is_listed(name: str) -> bool:
@@ -112,7 +111,7 @@ def ends_with(name: str, place: str) -> bool:
 
 def test_every_bound_is_listed() -> None:
     missing = [name for name in sorted({*bounds(), *caches()} - NO_BUFFERS.keys()) if not is_listed(name)]
-    assert not missing, "docs/operators.md, Bounds: they are missing, or are no buffers (NO_BUFFERS)"
+    assert not missing, "docs/bounds.md, Bounds: they are missing, or are no buffers (NO_BUFFERS)"
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -1,4 +1,4 @@
-"""docs/operators.md is right about the configuration: arguments, keys, defaults, the example."""
+"""docs/configuration.md is right about the configuration: arguments, keys, defaults, the example."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from deviceshare.families.hami_gpu.section import HAMI_KEYS, HamiConf
 from deviceshare.families.hami_vnpu.section import CHIP_KEYS, VnpuConf
 from deviceshare.families.vgpu.section import PLUGIN_KEYS, VGPU_KEYS, VgpuConf
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 
 
 def rows(heading: str) -> dict[str, list[str]]:
@@ -19,7 +19,7 @@ def rows(heading: str) -> dict[str, list[str]]:
 
     Where two tables have a name the first counts.
     """
-    found = re.search(rf"^### {re.escape(heading)}\n(.*?)(?=^##)", PAGE, re.DOTALL | re.MULTILINE)
+    found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^##)", PAGE, re.DOTALL | re.MULTILINE)
     assert found is not None, heading
     table: dict[str, list[str]] = {}
     for row in found[1].splitlines():

@@ -33,7 +33,9 @@ PAGES = [
     *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-OPERATORS = (ROOT / "docs" / "operators.md").read_text()
+CONFIGURATION, MONITORING, PENDING = (
+    (ROOT / "docs" / name).read_text() for name in ("configuration.md", "monitoring.md", "pending.md")
+)
 BUS = (ROOT / "docs" / "bus.md").read_text()
 REQUESTS = (ROOT / "docs" / "requests.md").read_text()
 SOURCES = "\n".join(
@@ -125,7 +127,7 @@ def test_every_code_of_a_refusal_is_explained():
         re.findall(r'(?:Check|card_check|node_check|amount_check|Reason|Refusal)\(\s*(?:code=)?"([A-Z]\w+)"', SOURCES)
     )
     used |= {code for pair in re.findall(r'code="(\w+)" if .* else "(\w+)"', SOURCES) for code in pair}
-    explained = [cell[0] for cell in first_cells(section(OPERATORS, "Pending pods"))]
+    explained = [cell[0] for cell in first_cells(section(PENDING, "Pending pods"))]
     assert len(used) > 15
     assert sorted(explained) == sorted(used)
 
@@ -164,18 +166,18 @@ def test_every_metric_is_explained():
     shown = {name for name in re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE) if not name.startswith("process_")}
     counted = set(re.findall(r'\b(?:events\.count|Count)\(\s*"(\w+)"', SOURCES)) | {"undecodable_messages"}
     shown |= {f"deviceshare_{name}_total" for name in counted}
-    explained = set(re.findall(r"`((?:deviceshare|volcano_vgpu|scheduler)_\w+)[`{]", section(OPERATORS, "Metrics")))
+    explained = set(re.findall(r"`((?:deviceshare|volcano_vgpu|scheduler)_\w+)[`{]", section(MONITORING, "Metrics")))
     assert explained == shown
 
 
 def test_every_option_of_the_services_is_explained():
-    rows = section(OPERATORS, "Options of the services")
+    rows = section(CONFIGURATION, "Options of the services")
     explained = set(re.findall(r"`(--[\w-]+)`", rows))
     known = {option for action in service.parser("x")._actions for option in action.option_strings} - {"-h", "--help"}
     assert known <= explained
     for option in explained - known:
         assert f'"{option}"' in SOURCES, option
-    for variable in re.findall(r"`(DEVICESHARE_\w+)`", OPERATORS):
+    for variable in re.findall(r"`(DEVICESHARE_\w+)`", CONFIGURATION):
         assert variable in SOURCES or variable in (ROOT / "compose.yaml").read_text(), variable
 
 

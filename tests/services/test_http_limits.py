@@ -16,7 +16,7 @@ from deviceshare_bus.web import Access, HealthChecks, Serving, body_of, health_a
 from deviceshare_metrics import change_stream
 
 HALF_OPEN = 3_000
-MANUAL = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+MANUAL = (Path(__file__).parents[2] / "docs" / "access.md").read_text()
 
 
 @pytest.fixture(autouse=True)
