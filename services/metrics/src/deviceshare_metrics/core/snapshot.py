@@ -19,6 +19,7 @@ from deviceshare_bus.messages.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.held_cards import HeldCards
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import OTHER, Outcomes, Placed, best_claims, claim_state, outcomes_of, pod_state
 from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
@@ -71,7 +72,7 @@ def build_snapshot(store: StateStore) -> Snapshot:
     best = best_claims(store, outcomes)
     nodes = tuple(nodes_of(store, held, cards, usage, registered))
     every_card = tuple(_all_cards(store, nodes, registered))
-    on_nodes = _Held(held, usage, every_card)
+    on_nodes = HeldCards(held, usage, every_card)
     found = (*_pods(store, devices, best, registered, on_nodes), *map(_other, store.others.values()))
     pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
@@ -217,37 +218,6 @@ def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tu
     )
 
 
-class _Held:
-    """What pods hold on their nodes, by node and uid: cards that are plain numbers, and their parts of all cards."""
-
-    def __init__(self, held: Iterable[Holding], usage: CardUsage, devices: Iterable[api.Device]) -> None:
-        cards = {(card.node, card.id): card for card in devices}
-        plain = {(card.node, card.id.rpartition("-")[0]): card.type for card in devices if card.mode == WHOLE}
-        found: defaultdict[tuple[str, str], list[api.PodCard]] = defaultdict(list)
-        for share in usage.pods:
-            card = cards[share.node, share.card]
-            used, total = (share.memory, card.memory_total) if card.memory_total else (share.cores, card.cores_total)
-            part = api.PodCard(id=card.id, type=card.type, part=used / total if total else 1.0, memory=share.memory)
-            found[share.node, share.uid].append(part)
-        self._numbers: dict[tuple[str, str], tuple[api.PodDevice, ...]] = {}
-        for each in held:
-            key = (each.node, each.uid)
-            if numbers := api.whole_cards(each.resources, each.grants):
-                self._numbers[key] = numbers
-                for resource, number in Counter(device.id for device in numbers).items():
-                    model = plain.get((each.node, resource), resource)
-                    found[key].append(api.PodCard(id=resource, type=model, part=number, memory=0))
-        self._cards = found
-
-    def numbers(self, node: str, uid: str) -> tuple[api.PodDevice, ...]:
-        """Return the cards of a pod that are a plain number."""
-        return self._numbers.get((node, uid), ())
-
-    def cards(self, node: str, uid: str) -> tuple[api.PodCard, ...]:
-        """Return what a pod holds of each card."""
-        return tuple(self._cards.get((node, uid), ()))
-
-
 def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterator[api.Claim]:
     for on_node in sorted(store.ledgers.values(), key=lambda ledger: ledger.node):
         for claim in on_node.claims:
@@ -267,7 +237,7 @@ def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterato
 
 
 def _pods(
-    store: StateStore, known: _Devices, best: Mapping[str, Placed], cards: Iterable[api.Device], on_nodes: _Held
+    store: StateStore, known: _Devices, best: Mapping[str, Placed], cards: Iterable[api.Device], on_nodes: HeldCards
 ) -> Iterator[api.Pod]:
     of_cards: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for card in cards:
