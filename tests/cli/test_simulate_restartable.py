@@ -68,7 +68,7 @@ HOST_PATH: dict[str, Any] = {"hostPath": {"path": "/models"}}
         (owned(controller=False), recreation.NO_CONTROLLER),
         (lambda pod: pod["metadata"].pop("ownerReferences"), recreation.NO_CONTROLLER),
         (owned(kind="DaemonSet"), recreation.DAEMON_SET),
-        (owned(kind="Node"), recreation.STATIC),
+        (owned(kind="Node"), recreation.NO_CONTROLLER),
         (annotated("kubernetes.io/config.mirror", "1"), recreation.STATIC),
         (spec(restartPolicy="OnFailure"), None),
         (spec(restartPolicy="Never"), restartable.NEVER),

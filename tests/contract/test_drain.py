@@ -324,6 +324,35 @@ async def test_as_by_kubectl_some_pods_need_an_option(cluster: Any, capsys: pyte
     ]
 
 
+async def test_a_pod_is_static_only_by_the_annotation_that_nobody_can_add(
+    cluster: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Owner references can be changed, so that a pod would hide by one."""
+    hiding = pod("hiding", "GPU-0", owner="Node")
+    static = pod("static", "GPU-0", owner="Node")
+    static["metadata"] |= {"namespace": "default", "uid": "static"}
+    static["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "hash"
+    await cluster.create(hiding)
+    list_all = cluster.list
+
+    async def with_static(kind: str) -> Any:
+        # The API server takes mirror pods only of a kubelet.
+        found = await list_all(kind)
+        return [*found, static] if kind == "Pod" else found
+
+    monkeypatch.setattr(cluster, "list", with_static)
+    assert await run(cluster, "gpu-1/GPU-0") == 1
+    no_controller = "metadata.ownerReferences: no controller creates it again: --force evicts it"
+    assert f"error: pod default/hiding: {no_controller}" in capsys.readouterr().err.splitlines()
+    assert await run(cluster, "gpu-1/GPU-0", force=True) == 1
+    assert [each["metadata"]["name"] for each in await list_all("Pod")] == []
+    assert capsys.readouterr().err.splitlines() == [
+        "Warning: pod default/hiding is evicted, though no controller creates it again",
+        "error: pod default/static is still there: it is a static pod of the kubelet, which no eviction ends",
+        "error: gpu-1/GPU-0 not drained: 1 pod evicted, 1 ignored",
+    ]
+
+
 async def test_an_eviction_waits_for_the_budget(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
     await cluster.create(pod("web-0", "GPU-0"))
     await budget(cluster, "web", expected=2)

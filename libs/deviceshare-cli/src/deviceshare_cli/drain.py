@@ -251,10 +251,14 @@ class _Drain:
         if parts is None:
             return [f"pod {fact.ref}: its object cannot be read, so that it is not known what it would lose"]
         if obstacle == STATIC:
-            return self._ignore(fact, "a static pod of the kubelet")
+            self.ignored.add(fact.uid)
+            self.pending[fact.ref] = "it is a static pod of the kubelet, which no eviction ends"
+            return []
         if obstacle == DAEMON_SET:
             if options.ignore_daemonsets:
-                return self._ignore(fact, "a pod of a DaemonSet")
+                self.ignored.add(fact.uid)
+                to_stderr(f"Warning: ignoring pod {fact.ref}, a pod of a DaemonSet: it keeps the card")
+                return []
             return [f"pod {fact.ref}: {owners}: a DaemonSet would create it again: --ignore-daemonsets leaves it there"]
         lines = []
         if obstacle == NO_CONTROLLER:
@@ -266,11 +270,6 @@ class _Drain:
             field = f"spec.volumes[{volumes[0]}].emptyDir"
             lines.append(f"pod {fact.ref}: {field}: its data would be lost: --delete-emptydir-data evicts it")
         return lines
-
-    def _ignore(self, fact: PodFact, what: str) -> list[str]:
-        self.ignored.add(fact.uid)
-        to_stderr(f"Warning: ignoring pod {fact.ref}, {what}: it keeps the card")
-        return []
 
     async def _evict(self, pod: PodFact) -> None:
         """Evict a pod and wait until it is gone, or note why it is not evicted."""

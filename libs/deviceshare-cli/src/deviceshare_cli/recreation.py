@@ -14,6 +14,8 @@ OTHER_SCHEDULER = "another scheduler"
 """Why a pod is not created again elsewhere."""
 
 MIRROR = "kubernetes.io/config.mirror"
+"""The annotation of static pods. As for kubectl drain it alone counts: the API server refuses to add it to a pod, while
+owner references can be changed."""
 
 
 class _Owner(msgspec.Struct, rename="camel"):
@@ -60,13 +62,13 @@ def obstacle_to_recreate(fact: PodFact, pod: PodParts | None) -> str:
     if pod is None:
         return TERMINATING if fact.terminating else UNREAD
     owner = next((each.kind for each in pod.metadata.owner_references or () if each.controller), None)
-    if MIRROR in (pod.metadata.annotations or {}) or owner == "Node":
+    if MIRROR in (pod.metadata.annotations or {}):
         return STATIC
     if owner == "DaemonSet":
         return DAEMON_SET
     if fact.terminating:
         return TERMINATING
-    return NO_CONTROLLER if owner is None else ""
+    return NO_CONTROLLER if owner in (None, "Node") else ""
 
 
 def empty_dirs(pod: PodParts) -> list[str]:
