@@ -235,9 +235,9 @@ async def test_pods_whose_cards_cannot_be_read_are_named_and_stay(
         "metadata.annotations[volcano.sh/vgpu-ids-new]: 'GPU-0,NVIDIA,garbage' is not valid: expected "
         "UUID,NVIDIA,memory,cores: for each device, containers separated by ;",
         "Warning: pod default/missing may have a share, since its cards cannot be read: "
-        "it requests devices, and its annotations name none",
+        "it requests volcano.sh/vgpu-memory, volcano.sh/vgpu-number, and its annotations do not name the cards of all",
         "Warning: pod default/of-another-kind may have a share, since its cards cannot be read: "
-        "it requests devices, and its annotations name none",
+        "it requests volcano.sh/vgpu-memory, volcano.sh/vgpu-number, and its annotations do not name the cards of all",
         "Warning: pod default/unserved may have a share, since its cards cannot be read: Pod default/unserved: kubelet "
         "has admitted the pod on gpu-1, and its device plugin has not served it: its containers have the devices of "
         "another pod",
@@ -245,14 +245,11 @@ async def test_pods_whose_cards_cannot_be_read_are_named_and_stay(
     ]
 
 
-@pytest.mark.parametrize("requested", [{"cpu": "1"}, {"huawei.com/npu-core": "8"}])
 async def test_a_pod_with_the_annotations_of_another_one_stays(
-    cluster: Any, capsys: pytest.CaptureFixture[str], requested: dict[str, str]
+    cluster: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = pod("copy", "GPU-0")
-    copy["spec"]["containers"][0]["resources"] = {"limits": requested}
-    if "cpu" not in requested:
-        copy["metadata"]["annotations"]["huawei.com/npu-core"] = "0"
+    copy["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1", "huawei.com/npu-core": "0"}}
     await cluster.create(copy)
     await cluster.create(pod("a", "GPU-0"))
     assert await run(cluster, "gpu-1/GPU-0") == 0
@@ -260,6 +257,64 @@ async def test_a_pod_with_the_annotations_of_another_one_stays(
     out, err = capsys.readouterr()
     assert err == "Warning: pod default/copy stays: it names the card, and requests no device of the kind\n"
     assert out.endswith("gpu-1/GPU-0 drained: 1 pod evicted\n")
+
+
+UNKNOWN: list[tuple[dict[str, str], dict[str, str]]] = [
+    ({"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "8000"}, {}),
+    ({"huawei.com/Ascend910": "2"}, {}),
+    ({"example.com/vgpu": "1"}, {}),
+    ({"nvidia.com/gpu": "1"}, {}),
+    ({"nvidia.com/mig-1g.5gb": "1"}, {}),
+    ({"nvidia.com/gpu.shared": "1"}, {}),
+    # The cards of resources that are named otherwise, hidden behind those of a kind that the default names request.
+    (
+        {"example.com/vgpu": "1", "nvidia.com/gpumem": "1"},
+        {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1000,10:;", "hami.io/vgpu-devices-allocated": "GPU-9,NVIDIA,1,1:;"},
+    ),
+    (
+        {"nvidia.com/gpu": "1"},
+        {"volcano.sh/vgpu-ids-new": "GPU-0,NVIDIA,1000,10:;", "hami.io/vgpu-devices-allocated": "GPU-9,NVIDIA,1,1:;"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("requested", "annotations"), UNKNOWN)
+async def test_a_pod_that_requests_what_may_be_cards_is_named_if_they_are_not_known(
+    cluster: Any, capsys: pytest.CaptureFixture[str], requested: dict[str, str], annotations: dict[str, str]
+) -> None:
+    hiding = unread("hiding", annotations)
+    hiding["spec"]["containers"][0]["resources"] = {"limits": requested}
+    await cluster.create(hiding)
+    uid = (await cluster.get("Pod", "default", "hiding"))["metadata"]["uid"]
+    assert await run(cluster, "gpu-1/GPU-0") == 1
+    assert await names(cluster) == ["hiding"]
+    assert capsys.readouterr().err.splitlines() == [
+        "Warning: pod default/hiding may have a share, since its cards cannot be read: it requests "
+        f"{', '.join(sorted(requested))}, and its annotations do not name the cards of all",
+        "error: gpu-1/GPU-0 not drained: 0 pods evicted, 1 may have it",
+    ]
+    cards = frozenset({("gpu-1", "GPU-0"), ("gpu-1", "GPU-1")})
+
+    async def without_devices() -> SystemView:
+        return SystemView(cards, {uid: frozenset()})
+
+    async def elsewhere() -> SystemView:
+        return SystemView(cards, {uid: frozenset({("gpu-1", "GPU-1")})})
+
+    is_excused = requested.keys() == {"example.com/vgpu"}
+    assert await run(cluster, "gpu-1/GPU-0", system=without_devices) == (0 if is_excused else 1), "kubelet chooses"
+    assert await run(cluster, "gpu-1/GPU-0", system=elsewhere) == 0
+
+
+@pytest.mark.parametrize("requested", [{"rdma/hca": "1", "huawei.com/npu-core": "0"}, {"volcano.sh/vgpu-number": "0"}])
+async def test_a_pod_that_requests_no_cards_leaves_no_doubt(
+    cluster: Any, capsys: pytest.CaptureFixture[str], requested: dict[str, str]
+) -> None:
+    other = unread("other")
+    other["spec"]["containers"][0]["resources"] = {"limits": requested}
+    await cluster.create(other)
+    assert await run(cluster, "gpu-1/GPU-0") == 0
+    assert capsys.readouterr().err == ""
 
 
 async def test_a_pod_with_resources_that_are_named_otherwise_goes(cluster: Any) -> None:

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 from deviceshare.conf import default_conf
-from deviceshare.families import Demands, kind_of
-from deviceshare.model import DEVICES_DIFFER, PodFact, PodUid
-from deviceshare.objects import decode_pod, held_by_any_reading, requests_devices
+from deviceshare.families import FAMILIES, Demands, kind_of
+from deviceshare.model import DEVICES_DIFFER, ContainerRequest, PodFact, PodRequest, PodUid, is_native
+from deviceshare.objects import decode_pod, held_by_any_reading
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
+from msgspec.structs import replace
 
 from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.json_api import fetch
@@ -60,6 +61,10 @@ class CardHolders(NamedTuple):
     copied: list[str]
 
 
+NO_CARDS = ("rdma/", "devices.kubevirt.io/")
+"""Prefixes of extended resources of other device plugins, which are no cards."""
+
+
 def card_holders(objects: Iterable[Object], cards: Collection[CardName], view: SystemView) -> CardHolders:
     """Return the pods that have, or may have, a share of one of the cards.
 
@@ -67,31 +72,77 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], view: S
     """
     found = CardHolders([], {}, [])
     nodes = {node for node, _ in cards}
-    demands = Demands(default_conf())
+    asking = _Asking()
     for obj in sorted(objects, key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"])):
         if (obj.get("spec") or {}).get("nodeName") not in nodes:
             continue
         fact = decode_pod(msgspec.json.encode(obj))
         if fact.ended:
             continue
+        asked = asking.of(fact.ask)
         grants, problems = held_by_any_reading(_annotations(obj), fact.ask, fact.ref)
-        naming = [grant for grant in grants if any((fact.node, device.id) in cards for device in grant.devices)]
-        kinds, requests = demands.kinds(fact.ask), requests_devices(fact.ask)
-        # The configuration may give the resources of devices other names, which no family has here.
-        is_asked = (not kinds and requests) or any(kind_of(grant.family) in kinds for grant in naming)
-        known = view.held.get(fact.uid, frozenset())
-        is_known = not known.isdisjoint(view.cards)
-        if not known.isdisjoint(cards) or (naming and is_asked):
+        naming = {
+            kind_of(grant.family) for grant in grants if any((fact.node, each.id) in cards for each in grant.devices)
+        }
+        named = {kind_of(grant.family) for grant in grants}
+        known = view.held.get(fact.uid)
+        # What kubelet chooses the cards of has a resource in place of an id, or is not shown at all.
+        is_known = known is not None and known <= view.cards and bool(known or not asked.of_vendors)
+        differing = [each for each in fact.problems if each.field == DEVICES_DIFFER]
+        if (
+            (known and not known.isdisjoint(cards))
+            or naming & asked.kinds
+            or (naming and asked.names and not asked.kinds)
+        ):
             found.pods.append(PodOnCard(fact, obj))
-        elif differing := [each for each in fact.problems if each.field == DEVICES_DIFFER and requests]:
+        elif differing and asked.names:
             found.unread[fact.ref] = str(differing[0])
-        elif problems and requests and not is_known:
+        elif is_known or not asked.names:
+            found.copied.extend([fact.ref] if naming else [])
+        elif problems:
             found.unread[fact.ref] = str(problems[0])
-        elif kinds - {kind_of(grant.family) for grant in grants} and not is_known:
-            found.unread[fact.ref] = "it requests devices, and its annotations name none"
-        elif naming:
-            found.copied.append(fact.ref)
+        elif naming or asked.kinds - named or (asked.others and named <= asked.kinds):
+            resources = ", ".join(sorted(asked.names))
+            found.unread[fact.ref] = f"it requests {resources}, and its annotations do not name the cards of all"
     return found
+
+
+class _Asked(NamedTuple):
+    """What a pod requests that may be cards: the extended resources ``names``.
+
+    The configuration of the cluster may give them other names than the default one: of ``kinds`` are the resources
+    with default names, ``others`` may be of any kind. ``of_vendors``: a name is one of a vendor of cards.
+    """
+
+    kinds: frozenset[str]
+    names: frozenset[str]
+    others: frozenset[str]
+    of_vendors: bool
+
+
+class _Asking:
+    """Finds what pods request."""
+
+    def __init__(self) -> None:
+        conf = default_conf()
+        self._demands = Demands(conf)
+        self._names = conf.devices.resources().union(*(family.resources(conf) for family in FAMILIES))
+        self._vendors = tuple({f"{name.partition('/')[0]}/" for name in self._names})
+
+    def of(self, ask: PodRequest) -> _Asked:
+        """Return what a pod requests; 0 is no request."""
+        ask = replace(
+            ask, containers=_without_zeros(ask.containers), init_containers=_without_zeros(ask.init_containers)
+        )
+        resources = {name for each in (*ask.containers, *ask.init_containers) for name, _ in each.resources}
+        names = frozenset(name for name in resources if not (is_native(name) or name.startswith(NO_CARDS)))
+        kinds = self._demands.kinds(ask)
+        others = names - self._names if kinds else names
+        return _Asked(kinds, names, others, any(name.startswith(self._vendors) for name in names))
+
+
+def _without_zeros(containers: Iterable[ContainerRequest]) -> tuple[ContainerRequest, ...]:
+    return tuple(replace(each, resources=tuple(one for one in each.resources if one[1])) for each in containers)
 
 
 def _annotations(obj: Object) -> dict[str, str]:
