@@ -692,7 +692,7 @@ async def test_a_card_that_its_node_does_not_list_is_known_by_its_pods_or_the_ru
 ) -> None:
     await cluster.annotate("Node", "", "gpu-1", {"volcano.sh/node-vgpu-register": None})
     await cluster.create(pod("a", "GPU-0"))
-    message = "gpu-1/GPU-O: node gpu-1 lists no cards, and no pod names this one"
+    message = "node gpu-1 has no card GPU-O: it lists no cards, and no pod names this one"
     with pytest.raises(CommandError, match=message):
         await run(cluster, "gpu-1/GPU-0", "gpu-1/GPU-O", dry_run=dry_run)
     annotations = (await cluster.get("Node", "", "gpu-1"))["metadata"].get("annotations") or {}
@@ -703,3 +703,26 @@ async def test_a_card_that_its_node_does_not_list_is_known_by_its_pods_or_the_ru
         return SystemView(frozenset({("gpu-1", "GPU-1")}))
 
     assert await run(cluster, "gpu-1/GPU-1", system=system, dry_run=dry_run) == 0
+
+
+async def test_the_resource_of_whole_cards_is_no_card(cluster: Any) -> None:
+    """The system shows it in place of the cards, which kubelet chooses: all pods that request it would be evicted."""
+    await cluster.annotate("Node", "", "gpu-1", {"volcano.sh/node-vgpu-register": None})
+    whole = unread("whole")
+    whole["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    await cluster.create(whole)
+    uid = (await cluster.get("Pod", "default", "whole"))["metadata"]["uid"]
+
+    async def system() -> SystemView:
+        return SystemView(frozenset({("gpu-1", "GPU-1")}), {uid: frozenset({("gpu-1", "nvidia.com/gpu")})})
+
+    for card in ("nvidia.com/gpu", "nvidia.com/gpu-0"):
+        with pytest.raises(
+            CommandError, match=f"gpu-1/{card} is no card: .*`kubectl drain gpu-1` evicts the pods of all"
+        ):
+            await run(cluster, f"gpu-1/{card}", system=system)
+    with pytest.raises(CommandError, match="node gpu-1 has no card GPU-0: it has GPU-1"):
+        await run(cluster, "gpu-1/GPU-0", system=system)
+    assert await names(cluster) == ["whole"]
+    annotations = (await cluster.get("Node", "", "gpu-1"))["metadata"].get("annotations") or {}
+    assert "deviceshare.io/cordoned-cards" not in annotations

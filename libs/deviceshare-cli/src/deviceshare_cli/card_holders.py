@@ -31,7 +31,7 @@ class PodOnCard(NamedTuple):
 
 
 class SystemView(NamedTuple):
-    """What a running system knows: all cards, and by the uid of a pod the cards of which it has a share."""
+    """What a running system knows: all cards with ids, and by the uid of a pod the cards of which it has a share."""
 
     cards: frozenset[CardName] = frozenset()
     held: Mapping[PodUid, frozenset[CardName]] = {}
@@ -46,7 +46,7 @@ async def system_view(endpoint: Endpoint) -> SystemView:
         for pod in pods
         if pod.node and pod.state != "Ended"
     }
-    return SystemView(frozenset((device.node, device.id) for device in devices), held)
+    return SystemView(frozenset((each.node, each.id) for each in devices if each.mode != api.WHOLE), held)
 
 
 class CardHolders(NamedTuple):

@@ -181,12 +181,15 @@ def identify(node: Object, card: str, wanted: Change) -> str:
     name, cards = node["metadata"]["name"], cards_of(node)
     _, found, unknown = card_cordons.resolve((CardCordon(card),), cards)
     if len(found) > 1:
-        known = ", ".join(each.id for each in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
-        raise CommandError(f"node {name} has several cards {card}, use an id: {known}")
+        raise CommandError(f"node {name} has several cards {card}, use an id: {shown([each.id for each in found])}")
     if found:
         return found[0].id
     # The cards of some families are not in the Node.
     if not cards or not (unknown and wanted.known_only) or any(each.id == card for each in cordons_of(node)):
         return card
-    known = ", ".join(each.id for each in cards[:_SHOWN]) + (", …" if len(cards) > _SHOWN else "")
-    raise CommandError(f"node {name} has no card {card}: it has {known}")
+    raise CommandError(f"node {name} has no card {card}: it has {shown([each.id for each in cards])}")
+
+
+def shown(ids: Sequence[str]) -> str:
+    """Return the first of these ids, for messages."""
+    return ", ".join(ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")

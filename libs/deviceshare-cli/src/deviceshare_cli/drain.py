@@ -18,6 +18,7 @@ from deviceshare.model import Backoff, InputError, PodFact, PodUid
 from deviceshare.objects import decode_disruption_budget
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import SEVERAL_BUDGETS, Cluster, ClusterError, EvictState, Object
+from deviceshare_metrics.api import is_whole
 
 from deviceshare_cli.card_holders import CardName, PodOnCard, SystemView, card_holders, system_view
 from deviceshare_cli.cordon import (
@@ -30,6 +31,7 @@ from deviceshare_cli.cordon import (
     node_of,
     opened,
     parse_cards,
+    shown,
     system_of,
 )
 from deviceshare_cli.errors import CommandError
@@ -125,7 +127,13 @@ async def drain_cards(
 def _card(node: Object, card: str, cordoning: Change) -> str:
     """Return the id of a card. Raises CommandError, also if the cordons of its node cannot be read."""
     cordons_of(node)
-    found, name = identify(node, card, cordoning), node["metadata"]["name"]
+    name = node["metadata"]["name"]
+    if is_whole(card) or is_whole(card.rpartition("-")[0]):
+        raise CommandError(
+            f"{name}/{card} is no card: kubelet chooses which ones a pod gets of this resource; "
+            f"`kubectl drain {name}` evicts the pods of all"
+        )
+    found = identify(node, card, cordoning)
     if card.isdecimal() and not any(each.id == found for each in cards_of(node)):
         raise CommandError(f"{name}/{card}: node {name} does not list its cards by index: name the card by its id")
     return found
@@ -176,10 +184,12 @@ class _Drain:
             return
         objects, view = await self._all_pods(), await self._view()
         for node, card in cards:
-            if (node, card) not in view.cards and not card_holders(objects, [(node, card)], view).pods:
-                raise CommandError(
-                    f"{node}/{card}: node {node} lists no cards, and no pod names this one: check the id"
-                )
+            others = sorted(each for on, each in view.cards if on == node)
+            if (node, card) in view.cards:
+                continue
+            if others or not card_holders(objects, [(node, card)], view).pods:
+                why = f"it has {shown(others)}" if others else "it lists no cards, and no pod names this one"
+                raise CommandError(f"node {node} has no card {card}: {why}")
 
     async def of_cards(self, cards: Sequence[CardName]) -> None:
         """Evict the pods of cards until none is left, or some were not evicted. Raises ClusterError.

@@ -38,6 +38,8 @@ LIFE_STAGES: tuple[LifeStageName, ...] = get_args(LifeStageName)
 
 MAX_WHOLE = 256
 """Cards of one pod, or node, and resource that are listed of a plain number."""
+WHOLE = "whole"
+"""The mode of these cards: a pod gets whole ones."""
 
 T = TypeVar("T")
 

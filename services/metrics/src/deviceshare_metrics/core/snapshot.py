@@ -23,7 +23,7 @@ from deviceshare_metrics.core.held_cards import HeldCards
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import OTHER, Outcomes, Placed, best_claims, claim_state, outcomes_of, pod_state
 from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
-from deviceshare_metrics.core.whole_cards import WHOLE, whole_cards, whole_count
+from deviceshare_metrics.core.whole_cards import whole_cards, whole_count
 
 
 class Snapshot(NamedTuple):
@@ -58,7 +58,7 @@ class Snapshot(NamedTuple):
     @property
     def registered(self) -> list[api.Device]:
         """The cards that a device plugin registers one by one."""
-        return [device for device in self.devices if device.mode != WHOLE]
+        return [device for device in self.devices if device.mode != api.WHOLE]
 
 
 def build_snapshot(store: StateStore) -> Snapshot:

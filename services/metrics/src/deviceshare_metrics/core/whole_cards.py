@@ -5,9 +5,6 @@ from deviceshare.model import NodeFact
 
 from deviceshare_metrics import api
 
-WHOLE = "whole"
-"""The mode of these cards: a pod gets whole ones."""
-
 
 def whole_count(node: NodeFact) -> int:
     """Return how many of these cards a node has."""
@@ -30,7 +27,7 @@ def whole_cards(fact: NodeFact, node: api.Node) -> list[api.Device]:
                 cards.append(
                     api.Device(
                         node=node.name, id=f"{resource}-{at}", index=at, type=model,
-                        mode=WHOLE, healthy=True, memory_total=0, memory_used=0, cores_total=100,
+                        mode=api.WHOLE, healthy=True, memory_total=0, memory_used=0, cores_total=100,
                         cores_used=100 * in_use, slots_total=1, slots_used=in_use, pods=(),
                         largest_free=100 * (1 - in_use),
                     )
