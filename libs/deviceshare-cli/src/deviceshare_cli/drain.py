@@ -88,7 +88,7 @@ async def drain(
     run = system_of(target)
     async with opened(target, run) as cluster:
         if run is None and server is not None:
-            run = await installed_run(server, token or "")
+            run = await installed_run(server, token or "", target.kubeconfig, target.context)
         read_system = partial(system_view, run.endpoint) if run is not None else None
         return await drain_cards(cluster, cards, cordoning, options, read_system)
 

@@ -10,10 +10,11 @@ from deviceshare_cli.pods import SCHEDULERS
 _BEARER = "Bearer "
 
 
-async def installed_run(server: str, token: str) -> runfile.Run:
+async def installed_run(server: str, token: str, kubeconfig: str = "", context: str = "") -> runfile.Run:
     """Return the system whose metrics service is ``server``; without a token, that of the kubeconfig is used.
 
-    The token of the kubeconfig is sent by HTTPS or to this machine only. Raises CommandError.
+    ``kubeconfig``, ``context``: '' for the default ones. The token of the kubeconfig is sent by HTTPS or to this
+    machine only. Raises CommandError.
     """
     url = urlsplit(server)
     try:
@@ -32,7 +33,7 @@ async def installed_run(server: str, token: str) -> runfile.Run:
         directory="",
         schedulers=SCHEDULERS,
         target="kube",
-        token=token or (await _kubeconfig_token() if _is_private(url) else ""),
+        token=token or (await _kubeconfig_token(kubeconfig, context) if _is_private(url) else ""),
     )
 
 
@@ -43,13 +44,13 @@ def _is_private(url: SplitResult) -> bool:
     return url.scheme == "https" or is_loopback(url.hostname or "")
 
 
-async def _kubeconfig_token() -> str:
-    """Return the token of the kubeconfig's current context, '' if it has none."""
+async def _kubeconfig_token(kubeconfig: str, context: str) -> str:
+    """Return the token of a context of a kubeconfig, '' if it has none."""
     from deviceshare_cluster.interface import ClusterError
     from deviceshare_cluster.kube.client import KubeClient
 
     try:
-        configuration = await KubeClient().read_configuration()
+        configuration = await KubeClient(kubeconfig, context).read_configuration()
     except ClusterError:
         return ""
     header = (configuration.api_key or {}).get("BearerToken", "")
