@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deviceshare.model import PodUid
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cli import cordon
 from deviceshare_cli.card_holders import SystemView
@@ -96,12 +97,13 @@ def test_the_pods_of_a_card_are_those_that_the_page_shows(tmp_path: Path) -> Non
     """Cards of all families in the examples, MIG cards and partitioned NPUs among them."""
     system = UpSystem(tmp_path)
 
-    async def found(url: str, devices: list[Any]) -> dict[str, list[str]]:
+    async def found(url: str, devices: list[Any], uids: list[str]) -> dict[str, list[str]]:
         pods = {}
 
         async def system() -> SystemView:
             # Not what pods have: their annotations show it.
-            return SystemView(frozenset((each["node"], each["id"]) for each in devices))
+            nothing = dict.fromkeys(map(PodUid, uids), frozenset[tuple[str, str]]())
+            return SystemView(frozenset((each["node"], each["id"]) for each in devices), nothing)
 
         async with LocalCluster(url, name="test") as cluster:
             for each in devices:
@@ -110,9 +112,13 @@ def test_the_pods_of_a_card_are_those_that_the_page_shows(tmp_path: Path) -> Non
                     options = DrainOptions(force=True, delete_emptydir_data=True, dry_run=True)
                     card = (each["node"], each["id"])
                     await drain_cards(cluster, [card], cordon.cordoning("", "", 0.0), options, system)
-                assert "cannot be read" not in output.getvalue()
-                lines = [line for line in output.getvalue().splitlines() if line.startswith("evicting pod ")]
-                pods["/".join(card)] = sorted(line.split()[2] for line in lines)
+                lines = output.getvalue().splitlines()
+                assert not [line for line in lines if "may be missed" in line]
+                unread = [line.split()[2] for line in lines if "cannot be read" in line]
+                # kubelet chooses the chips of a plain number.
+                assert unread == ["default/ascend-910b3-whole-pod"] * (each["node"] == "ascend-910b3")
+                evicted = [line.split()[2] for line in lines if line.startswith("evicting pod ")]
+                pods["/".join(card)] = sorted(evicted)
         return pods
 
     with running_up(system, "--cluster", f"local:{EXAMPLES}"):
@@ -121,7 +127,8 @@ def test_the_pods_of_a_card_are_those_that_the_page_shows(tmp_path: Path) -> Non
         # Whole cards of the resource nvidia.com/gpu have no ids.
         found_devices = json.loads(system.out("get", "devices", "-o", "json"))["items"]
         devices = [each for each in found_devices if "/" not in each["id"]]
-        held = asyncio.run(found(run["cluster"], devices))
+        placed = json.loads(system.out("get", "pods", "-o", "json"))["items"]
+        held = asyncio.run(found(run["cluster"], devices, [each["uid"] for each in placed]))
         expected = {f"{each['node']}/{each['id']}": sorted(each["pods"]) for each in devices}
         assert held == expected
         modes = {each["mode"] for each in devices if each["pods"]}

@@ -75,7 +75,7 @@ class Live:
         self.api.answers["/api/v1/pods"] = listed
 
     def kubeconfig(self, name: str) -> str:
-        """Write a kubeconfig with the contexts ``one``, the current one, and ``two``; their tokens are NAME-one, NAME-two."""
+        """Write a kubeconfig of the contexts ``one`` (the current one) and ``two``; the token of one is NAME-one."""
         contexts = ("one", "two")
         content = {
             "current-context": "one",
@@ -113,3 +113,12 @@ def test_the_metrics_service_gets_the_token_of_the_chosen_context(live: Live, op
     done = live.drain(*options, "--server", live.metrics.url)
     assert (done.exit_code, done.stderr) == (0, ""), done.output
     assert (live.api.tokens, live.metrics.tokens) == ({token}, {token})
+
+
+def test_a_system_that_has_not_read_the_cluster_leaves_a_doubt(live: Live) -> None:
+    live.metrics.answers["/api/v1/status"]["synced"] = False
+    done = live.drain("--live", "--server", live.metrics.url)
+    assert done.exit_code == 1
+    doubt = "pods whose annotations were changed may be missed: the running system has not read the whole cluster yet"
+    assert f"error: {doubt}" in done.stderr.splitlines()
+    assert "not drained" in done.stderr

@@ -163,16 +163,55 @@ async def test_a_pod_does_not_hide_by_further_annotations(cluster: Any, annotati
 
 
 async def test_a_pod_with_other_annotations_goes_if_the_running_system_knows_its_card(cluster: Any) -> None:
+    uids = {}
     for name in ("overwritten", "other"):
         await cluster.create(pod(name, "GPU-1"))
-    uid = (await cluster.get("Pod", "default", "overwritten"))["metadata"]["uid"]
+        uids[name] = (await cluster.get("Pod", "default", name))["metadata"]["uid"]
 
     async def system() -> SystemView:
-        card = frozenset({("gpu-1", "GPU-0")})
-        return SystemView(held={uid: card, PodUid("an older one"): card})
+        first, second = (frozenset({("gpu-1", each)}) for each in ("GPU-0", "GPU-1"))
+        held = {uids["overwritten"]: first, uids["other"]: second, PodUid("an older one"): first}
+        return SystemView(first | second, held)
 
     assert await run(cluster, "gpu-1/GPU-0", system=system) == 0
     assert await names(cluster) == ["other"]
+
+
+DOUBTS = {
+    "nothing": (SystemView(), "does not know gpu-1/GPU-0"),
+    "another cluster": (SystemView(frozenset({("gpu-7", "GPU-7")})), "does not know gpu-1/GPU-0"),
+    "some namespaces": (
+        SystemView(frozenset({("gpu-1", "GPU-0"), ("gpu-1", "GPU-1")})),
+        "does not show these pods of the nodes: default/overwritten",
+    ),
+}
+
+
+@pytest.mark.parametrize(("view", "doubt"), DOUBTS.values(), ids=list(DOUBTS))
+async def test_a_running_system_that_does_not_show_the_cards_and_pods_leaves_a_doubt(
+    cluster: Any, capsys: pytest.CaptureFixture[str], view: SystemView, doubt: str
+) -> None:
+    await cluster.create(pod("overwritten", "GPU-1"))
+
+    async def system() -> SystemView:
+        return view
+
+    assert await run(cluster, "gpu-1/GPU-0", system=system) == 1
+    assert f"error: pods whose annotations were changed may be missed: the running system {doubt}" in (
+        capsys.readouterr().err.splitlines()
+    )
+
+
+async def test_a_pod_that_the_running_system_shows_later_leaves_no_doubt(cluster: Any) -> None:
+    await cluster.create(pod("new", "GPU-1"))
+    uid = (await cluster.get("Pod", "default", "new"))["metadata"]["uid"]
+    cards = frozenset({("gpu-1", "GPU-0"), ("gpu-1", "GPU-1")})
+    views = [SystemView(cards), SystemView(cards, {uid: frozenset({("gpu-1", "GPU-1")})})]
+
+    async def system() -> SystemView:
+        return views.pop(0) if len(views) > 1 else views[0]
+
+    assert await run(cluster, "gpu-1/GPU-0", system=system, dry_run=True) == 0
 
 
 async def test_a_running_system_that_does_not_answer_leaves_a_doubt(
@@ -700,7 +739,9 @@ async def test_a_card_that_its_node_does_not_list_is_known_by_its_pods_or_the_ru
     assert await run(cluster, "gpu-1/GPU-0", dry_run=dry_run) == 0
 
     async def system() -> SystemView:
-        return SystemView(frozenset({("gpu-1", "GPU-1")}))
+        held = frozenset({("gpu-1", "GPU-0")})
+        pods = await cluster.list("Pod")
+        return SystemView(frozenset({("gpu-1", "GPU-1")}), {each["metadata"]["uid"]: held for each in pods})
 
     assert await run(cluster, "gpu-1/GPU-1", system=system, dry_run=dry_run) == 0
 

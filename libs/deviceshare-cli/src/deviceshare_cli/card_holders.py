@@ -17,6 +17,7 @@ from deviceshare_metrics import api
 from msgspec.structs import replace
 
 from deviceshare_cli.endpoint import Endpoint
+from deviceshare_cli.errors import CommandError
 from deviceshare_cli.json_api import fetch
 
 CardName = tuple[str, str]
@@ -38,7 +39,9 @@ class SystemView(NamedTuple):
 
 
 async def system_view(endpoint: Endpoint) -> SystemView:
-    """Return what a running system knows. Raises CommandError."""
+    """Return what a running system knows. Raises CommandError, also if it has not read the whole cluster yet."""
+    if not (await fetch(endpoint, "status", api.ClusterStatus)).synced:
+        raise CommandError("the running system has not read the whole cluster yet")
     devices = (await fetch(endpoint, "devices", api.Items[api.Device])).items
     pods = (await fetch(endpoint, "pods", api.Items[api.Pod])).items
     held = {
@@ -54,11 +57,13 @@ class CardHolders(NamedTuple):
 
     ``unread``: other pods that request devices and whose cards cannot be read, and why, by namespace and name.
     ``copied``: pods that name one, and request no device of its kind, as with annotations of another pod.
+    ``unseen``: pods that request devices and that a running system, which knows cards, does not show.
     """
 
     pods: list[PodOnCard]
     unread: dict[str, str]
     copied: list[str]
+    unseen: list[str]
 
 
 NO_CARDS = ("rdma/", "devices.kubevirt.io/")
@@ -70,7 +75,7 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], view: S
 
     ``objects``: all pods.
     """
-    found = CardHolders([], {}, [])
+    found = CardHolders([], {}, [], [])
     nodes = {node for node, _ in cards}
     asking = _Asking()
     for obj in sorted(objects, key=lambda each: (each["metadata"].get("namespace", ""), each["metadata"]["name"])):
@@ -86,6 +91,7 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], view: S
         }
         named = {kind_of(grant.family) for grant in grants}
         known = view.held.get(fact.uid)
+        found.unseen.extend([fact.ref] if asked.names and known is None and view.cards else [])
         # What kubelet chooses the cards of has a resource in place of an id, or is not shown at all.
         is_known = known is not None and known <= view.cards and bool(known or not asked.of_vendors)
         differing = [each for each in fact.problems if each.field == DEVICES_DIFFER]

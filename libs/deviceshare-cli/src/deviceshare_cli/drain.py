@@ -182,7 +182,7 @@ class _Drain:
         """Raise CommandError if one of the cards, which their nodes do not list, is not known. Raises ClusterError."""
         if not cards:
             return
-        objects, view = await self._all_pods(), await self._view()
+        objects, view = await self._all_pods(), await self._view(())
         for node, card in cards:
             others = sorted(each for on, each in view.cards if on == node)
             if (node, card) in view.cards:
@@ -214,7 +214,12 @@ class _Drain:
 
     async def _pods(self, cards: Sequence[CardName]) -> list[PodOnCard]:
         """Return the pods that have a share of one of the cards, in the order of their names."""
-        found = card_holders(await self._all_pods(), cards, await self._view())
+        found = card_holders(await self._all_pods(), cards, await self._view(cards))
+        if found.unseen:  # The running system may not have read the latest pods yet.
+            await asyncio.sleep(POLL_SECONDS)
+            found = card_holders(await self._all_pods(), cards, await self._view(cards))
+        if found.unseen:
+            self._doubt(f"the running system does not show these pods of the nodes: {shown(found.unseen)}")
         warnings = [
             *(
                 f"pod {ref} may have a share, since its cards cannot be read: {why}"
@@ -229,16 +234,25 @@ class _Drain:
         self.unread = found.unread
         return found.pods
 
-    async def _view(self) -> SystemView:
-        """Return what the running system knows, nothing without one, or if it does not answer, which is noted."""
+    async def _view(self, cards: Sequence[CardName]) -> SystemView:
+        """Return what the running system knows, nothing without one, or if it does not answer.
+
+        Doubts are noted: no answer, or one that has nothing of ``cards``, as of the system of another cluster.
+        """
         self.doubts = []
         if self._read_system is None:
             return SystemView()
         try:
-            return await self._read_system()
+            view = await self._read_system()
         except CommandError as error:
-            self.doubts.append(f"pods whose annotations were changed may be missed: {error}")
+            self._doubt(str(error))
             return SystemView()
+        if lacking := set(cards) - view.cards.union(*view.held.values()):
+            self._doubt(f"the running system does not know {shown(sorted('/'.join(each) for each in lacking))}")
+        return view
+
+    def _doubt(self, why: str) -> None:
+        self.doubts.append(f"pods whose annotations were changed may be missed: {why}")
 
     async def _all_pods(self) -> list[Object]:
         tries = 0
