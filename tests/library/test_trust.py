@@ -12,6 +12,7 @@ from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, FormatError, read_keys, sign
 from deviceshare.model.signatures import SIGNATURE
 from deviceshare.objects import decode_pod, held_by_any_reading
+from deviceshare.objects.held import MAX_ALONE
 from support.builders import (
     CORES,
     MEMORY,
@@ -215,6 +216,26 @@ def test_without_the_keys_the_devices_of_any_reading_may_be_held():
     beyond = ids([("GPU-1", 1, 0)] * 1100 + [("GPU-0", 3000, 0)])
     grants, _ = held_by_any_reading(beyond, asks_vgpu(1, 3000, 0), "ns/p")
     assert {device.id for grant in grants for device in grant.devices} == {"GPU-0", "GPU-1"}
+
+
+def test_of_many_annotations_only_few_are_read_alone(monkeypatch):
+    """Their owner writes up to 256 KiB of them, and the pods of a node are many."""
+    read = []
+
+    class Counting:
+        held_annotations = frozenset({"counted/*"})
+
+        def held(self, annotations, request, ref):
+            read.append(len(annotations))
+            raise FormatError(f"Pod {ref}", min(annotations), "", "nothing")
+
+    monkeypatch.setattr("deviceshare.objects.held.FAMILIES", [Counting()])
+    many = {f"counted/{at:04}": "" for at in range(1000)} | {f"other/{at}": "" for at in range(1000)}
+    _, problems = held_by_any_reading(many, ask(), "ns/p")
+    assert read == [2000, *[1] * MAX_ALONE]
+    fields = [problem.field for problem in problems]
+    assert fields == [*(f"counted/{at:04}" for at in range(MAX_ALONE)), "metadata.annotations"]
+    assert problems[-1].value == "1000 annotations of device families"
 
 
 def test_without_the_keys_what_the_signature_covers_is_read_together(monkeypatch):

@@ -20,6 +20,8 @@ Held = tuple[ContainerGrant, ...]
 
 MAX_DEVICES = 1024
 """Devices that the annotations of a pod name; further ones do not count."""
+MAX_ALONE = 256
+"""Annotations of a pod that :func:`held_by_any_reading` reads alone."""
 _FEW_NAMES = 64
 """Annotations of a pod for whose names the families are remembered."""
 
@@ -56,17 +58,21 @@ def held_by_any_reading(
 
     The owner of a pod can write annotations beside those of its binding, to make these unreadable or to hide devices
     behind many others. Therefore all grants count of every reading: all annotations together, those that the signature
-    covers, whether it is valid or not, and each annotation alone. The problems are those of all readings.
+    covers, whether it is valid or not, and each annotation alone that a family reads. The problems are those of all
+    readings; more annotations than :data:`MAX_ALONE` are one as well, and the others are not read alone.
     """
-    covered = signature_covers(annotations)
-    readings = [
-        annotations,
-        {**dict(request.annotations), **{name: annotations[name] for name in covered if name in annotations}},
-        *({name: value} for name, value in annotations.items()),
-    ]
-    problems: list[Problem] = []
-    held = [grant for reading in readings for grant in _decode(reading, request, ref, problems)]
-    return tuple(held), tuple(problems)
+    covered = {name: annotations[name] for name in signature_covers(annotations) if name in annotations}
+    alone = [{name: value} for name, value in annotations.items() if _families_reading([name])]
+    held: list[ContainerGrant] = []
+    found: dict[Problem, None] = {}
+    for reading in (annotations, {**dict(request.annotations), **covered}, *alone[:MAX_ALONE]):
+        problems: list[Problem] = []
+        held += _decode(reading, request, ref, problems)
+        found |= dict.fromkeys(problems)
+    if len(alone) > MAX_ALONE:
+        value, expected = f"{len(alone)} annotations of device families", f"at most {MAX_ALONE}"
+        found[Problem(f"Pod {ref}", "metadata.annotations", value, expected)] = None
+    return tuple(held), tuple(found)
 
 
 def _decode(annotations: Mapping[str, str], request: PodRequest, ref: str, problems: list[Problem]) -> Held:
