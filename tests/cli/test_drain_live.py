@@ -122,3 +122,28 @@ def test_a_system_that_has_not_read_the_cluster_leaves_a_doubt(live: Live) -> No
     doubt = "pods whose annotations were changed may be missed: the running system has not read the whole cluster yet"
     assert f"error: {doubt}" in done.stderr.splitlines()
     assert "not drained" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--server", "http://127.0.0.1:1"], "--server goes with --live"),
+        (["--token", "secret"], "--token goes with --server"),
+        (["--live", "--token", "secret"], "--token goes with --server"),
+    ],
+)
+def test_options_without_an_effect_are_errors(live: Live, options: list[str], problem: str) -> None:
+    done = live.drain(*options)
+    assert (done.exit_code, problem in done.stderr) == (2, True), done.output
+    assert live.api.tokens == set()
+
+
+def test_variables_without_an_effect_are_noted(live: Live) -> None:
+    done = live.drain(DEVICESHARE_SERVER=live.metrics.url, DEVICESHARE_TOKEN="secret", DEVICESHARE_RUN_DIR="/nowhere")
+    assert done.stderr.splitlines() == [
+        "note: DEVICESHARE_SERVER is not used without --live",
+        "note: DEVICESHARE_TOKEN is not used without --server",
+    ]
+    assert live.metrics.tokens == set()
+    assert live.drain("--live", DEVICESHARE_SERVER=live.metrics.url, DEVICESHARE_TOKEN="secret").stderr == ""
+    assert live.metrics.tokens == {"secret"}

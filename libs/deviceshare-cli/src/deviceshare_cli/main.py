@@ -266,6 +266,7 @@ def cordon(
 
 @app.command()
 def drain(
+    ctx: typer.Context,
     arguments: Annotated[list[str], _KIND],
     ignore_daemonsets: Annotated[
         bool, typer.Option("--ignore-daemonsets", help="Leave pods of DaemonSets where they are.")
@@ -315,7 +316,19 @@ def drain(
     )
     target = module.Target(run, live or bool(kubeconfig or context), kubeconfig, context)
     change = module.cordoning(by or getpass.getuser(), reason, time.time())
+    _note_unused(ctx, "server", "--live", used=target.live)
+    _note_unused(ctx, "token", "--server", used=target.live and server is not None)
     run_and_exit(draining.drain(target, _cards_of(arguments), change, options, server, token))
+
+
+def _note_unused(ctx: typer.Context, option: str, other: str, *, used: bool) -> None:
+    """Note a variable that is not used, as it may be set for other commands. Raises BadParameter for an option."""
+    source = ctx.get_parameter_source(option)
+    given = source.name if source is not None and not used else ""
+    if given == "COMMANDLINE":
+        raise typer.BadParameter(f"--{option} goes with {other}")
+    if given == "ENVIRONMENT":
+        to_stderr(f"note: DEVICESHARE_{option.upper()} is not used without {other}")
 
 
 @app.command()
