@@ -386,10 +386,30 @@ async def test_pods_with_instances_of_a_mig_card_go(cluster: Any) -> None:
     assert await cordoned(cluster) == ["GPU-1", "GPU-M"]
 
 
+OWN_NODE = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-1"]}]}]
+        }
+    }
+}
+"""As the DaemonSet controller writes it."""
+
+
+async def test_a_pod_does_not_hide_behind_a_daemon_set(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Owner references can be changed, the affinity of a bound pod cannot."""
+    await cluster.create(pod("hiding", "GPU-0", owner="DaemonSet"))
+    assert await run(cluster, "gpu-1/GPU-0", ignore_daemonsets=True) == 1
+    no_controller = "metadata.ownerReferences: no controller creates it again: --force evicts it"
+    assert f"error: pod default/hiding: {no_controller}" in capsys.readouterr().err.splitlines()
+    assert await run(cluster, "gpu-1/GPU-0", ignore_daemonsets=True, force=True) == 0
+    assert await names(cluster) == []
+
+
 async def test_as_by_kubectl_some_pods_need_an_option(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
     cache = {"volumes": [{"name": "cache", "emptyDir": {}}]}
     for each in (
-        pod("daemon", "GPU-0", owner="DaemonSet"),
+        pod("daemon", "GPU-0", owner="DaemonSet", affinity=OWN_NODE),
         pod("bare", "GPU-0", owner=""),
         pod("cache", "GPU-0", **cache),
         pod("a", "GPU-0"),

@@ -1,9 +1,9 @@
 """``deviceshare drain card``: cordon cards and evict their pods, as ``kubectl drain`` does with a node.
 
 The pods are those that :mod:`.card_holders` finds. Source of the rules which pods are evicted: Kubernetes
-staging/src/k8s.io/kubectl/pkg/drain (filters.go, drain.go). Differences: a pod of a DaemonSet that does not exist
-counts as one of it; the pause after a refusal grows; pods are read again at the end, since some may have been bound
-while the card was being cordoned.
+staging/src/k8s.io/kubectl/pkg/drain (filters.go, drain.go). Differences: a pod counts as one of
+a DaemonSet by its owner and its node affinity, not by a DaemonSet that exists; the pause after a refusal grows; pods
+are read again at the end, since some may have been bound while the card was being cordoned.
 """
 
 import asyncio
@@ -278,6 +278,8 @@ class _Drain:
             self.ignored.add(fact.uid)
             self.pending[fact.ref] = "it is a static pod of the kubelet, which no eviction ends"
             return []
+        if obstacle == DAEMON_SET and not _is_pinned(fact):
+            obstacle = NO_CONTROLLER
         if obstacle == DAEMON_SET:
             if options.ignore_daemonsets:
                 self.ignored.add(fact.uid)
@@ -362,6 +364,16 @@ class _Drain:
             return ""
         most = max(0, status.get("expectedPods", 0) - status.get("desiredHealthy", 0))
         return f"PodDisruptionBudget {found[0]['metadata']['name']}: 0 of {most} allowed"
+
+
+def _is_pinned(pod: PodFact) -> bool:
+    """Return whether a pod requires its node by name, as the DaemonSet controller makes each of its pods do.
+
+    The affinity of a bound pod cannot be changed, while its owner references can.
+    """
+    own = (pod.node,)
+    terms = pod.ask.node_terms or ()
+    return bool(terms) and all(any(each.field and each.values == own for each in term) for term in terms)
 
 
 def _selects(budget: Object, pod: PodFact) -> bool:
