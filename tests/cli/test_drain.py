@@ -4,17 +4,13 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare.model import PodUid
 from deviceshare_bus.runtime.plugins import load_families
-from deviceshare_cli import cordon
-from deviceshare_cli.card_holders import SystemView
-from deviceshare_cli.drain import DrainOptions, drain_cards
+from deviceshare_cli.card_holders import SystemView, card_holders, system_view
+from deviceshare_cli.endpoint import Endpoint
 from deviceshare_localcluster import LocalCluster
 from support.card_objects import node, waiting
 from support.up_commands import EXAMPLES, UpSystem, running_up
@@ -97,29 +93,21 @@ def test_the_pods_of_a_card_are_those_that_the_page_shows(tmp_path: Path) -> Non
     """Cards of all families in the examples, MIG cards and partitioned NPUs among them."""
     system = UpSystem(tmp_path)
 
-    async def found(url: str, devices: list[Any], uids: list[str]) -> dict[str, list[str]]:
-        pods = {}
-
-        async def system() -> SystemView:
-            # Not what pods have: their annotations show it.
-            nothing = dict.fromkeys(map(PodUid, uids), frozenset[tuple[str, str]]())
-            return SystemView(frozenset((each["node"], each["id"]) for each in devices), nothing)
-
-        async with LocalCluster(url, name="test") as cluster:
-            for each in devices:
-                output = StringIO()
-                with redirect_stdout(output), redirect_stderr(output):
-                    options = DrainOptions(force=True, delete_emptydir_data=True, dry_run=True)
-                    card = (each["node"], each["id"])
-                    await drain_cards(cluster, [card], cordon.cordoning("", "", 0.0), options, system)
-                lines = output.getvalue().splitlines()
-                assert not [line for line in lines if "may be missed" in line]
-                unread = [line.split()[2] for line in lines if "cannot be read" in line]
+    async def found(run: dict[str, Any], devices: list[Any]) -> dict[str, list[str]]:
+        async with LocalCluster(run["cluster"], name="test") as cluster:
+            pods = await cluster.list("Pod")
+        view = await system_view(Endpoint(run["metrics"], run["token"]))
+        held = {}
+        for card in ((each["node"], each["id"]) for each in devices):
+            by_system, by_annotations = (card_holders(pods, [card], known) for known in (view, SystemView()))
+            assert by_system.pods == by_annotations.pods
+            assert by_system.unseen == []
+            for each in (by_system, by_annotations):
                 # kubelet chooses the chips of a plain number.
-                assert unread == ["default/ascend-910b3-whole-pod"] * (each["node"] == "ascend-910b3")
-                evicted = [line.split()[2] for line in lines if line.startswith("evicting pod ")]
-                pods["/".join(card)] = sorted(evicted)
-        return pods
+                assert list(each.unread) == ["default/ascend-910b3-whole-pod"] * (card[0] == "ascend-910b3")
+            assert card in view.cards
+            held["/".join(card)] = [each.fact.ref for each in by_system.pods]
+        return held
 
     with running_up(system, "--cluster", f"local:{EXAMPLES}"):
         load_families()
@@ -127,8 +115,7 @@ def test_the_pods_of_a_card_are_those_that_the_page_shows(tmp_path: Path) -> Non
         # Whole cards of the resource nvidia.com/gpu have no ids.
         found_devices = json.loads(system.out("get", "devices", "-o", "json"))["items"]
         devices = [each for each in found_devices if "/" not in each["id"]]
-        placed = json.loads(system.out("get", "pods", "-o", "json"))["items"]
-        held = asyncio.run(found(run["cluster"], devices, [each["uid"] for each in placed]))
+        held = asyncio.run(found(run, devices))
         expected = {f"{each['node']}/{each['id']}": sorted(each["pods"]) for each in devices}
         assert held == expected
         modes = {each["mode"] for each in devices if each["pods"]}

@@ -345,6 +345,19 @@ async def test_a_pod_that_requests_what_may_be_cards_is_named_if_they_are_not_kn
     assert await run(cluster, "gpu-1/GPU-0", system=elsewhere) == 0
 
 
+async def test_the_running_system_shows_that_annotations_are_not_of_the_cards_that_kubelet_chose(cluster: Any) -> None:
+    forged = pod("forged", "GPU-1")
+    forged["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-1g.5gb": "1"}}
+    await cluster.create(forged)
+    uid = (await cluster.get("Pod", "default", "forged"))["metadata"]["uid"]
+
+    async def system() -> SystemView:
+        return SystemView(frozenset({("gpu-1", "GPU-0"), ("gpu-1", "GPU-1")}), {uid: frozenset()})
+
+    assert await run(cluster, "gpu-1/GPU-0", system=system) == 1
+    assert await names(cluster) == ["forged"]
+
+
 @pytest.mark.parametrize("requested", [{"rdma/hca": "1", "huawei.com/npu-core": "0"}, {"volcano.sh/vgpu-number": "0"}])
 async def test_a_pod_that_requests_no_cards_leaves_no_doubt(
     cluster: Any, capsys: pytest.CaptureFixture[str], requested: dict[str, str]
@@ -438,7 +451,7 @@ async def test_as_by_kubectl_some_pods_need_an_option(cluster: Any, capsys: pyte
     ]
 
 
-async def test_a_pod_is_static_only_by_the_annotation_that_nobody_can_add(
+async def test_only_the_mirror_annotation_makes_a_pod_static(
     cluster: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Owner references can be changed, so that a pod would hide by one."""

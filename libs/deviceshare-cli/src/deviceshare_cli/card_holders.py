@@ -93,7 +93,8 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], view: S
         known = view.held.get(fact.uid)
         found.unseen.extend([fact.ref] if asked.names and known is None and view.cards else [])
         # What kubelet chooses the cards of has a resource in place of an id, or is not shown at all.
-        is_known = known is not None and known <= view.cards and bool(known or not asked.of_vendors)
+        is_known = bool(known) and not any(api.is_whole(card) for _, card in known or ())
+        is_excused = not asked.names or (known == frozenset() and not asked.of_vendors)
         differing = [each for each in fact.problems if each.field == DEVICES_DIFFER]
         if (
             (known and not known.isdisjoint(cards))
@@ -103,11 +104,11 @@ def card_holders(objects: Iterable[Object], cards: Collection[CardName], view: S
             found.pods.append(PodOnCard(fact, obj))
         elif differing and asked.names:
             found.unread[fact.ref] = str(differing[0])
-        elif is_known or not asked.names:
+        elif is_known or is_excused:
             found.copied.extend([fact.ref] if naming else [])
         elif problems:
             found.unread[fact.ref] = str(problems[0])
-        elif naming or asked.kinds - named or (asked.others and named <= asked.kinds):
+        elif known is not None or naming or asked.kinds - named or (asked.others and named <= asked.kinds):
             resources = ", ".join(sorted(asked.names))
             found.unread[fact.ref] = f"it requests {resources}, and its annotations do not name the cards of all"
     return found
