@@ -33,6 +33,7 @@ NO_BUFFERS = {
     "deviceshare.families.selection._MAX_TYPES": "names in a message",
     "deviceshare.families.volcano_gpu.wire.MAX_CARDS": "a limit of one object",
     "deviceshare.model.quantities.LARGEST": "the largest number",
+    "deviceshare.objects.held.MAX_ALONE": "a limit of one object",
     "deviceshare.objects.lenient.MAX_REPAIRS": "a limit of one object",
     "deviceshare_bus.web.settings.MAX_CHARACTERS": "a limit of one token",
     "deviceshare_bus.web.settings.MAX_BYTES": "a limit of one file",
