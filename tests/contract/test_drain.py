@@ -6,13 +6,14 @@ No kubelet runs: on the real API server the tests end terminating pods.
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
+from threading import Event
 from typing import Any
 
 import pytest
 from deviceshare.model import Backoff, PodUid
 from deviceshare.objects import decode_node
 from deviceshare_cli import cordon, drain
-from deviceshare_cli.card_holders import SystemView
+from deviceshare_cli.card_holders import CardHolders, SystemView
 from deviceshare_cli.drain import DrainOptions, drain_cards
 from deviceshare_cli.errors import CommandError
 from deviceshare_cluster.interface import ClusterError, EvictAnswer, EvictState
@@ -514,6 +515,21 @@ async def test_the_timeout_names_the_pods_that_are_left(
         "error: gpu-1/GPU-0 not drained: 1 pod evicted",
     ]
     assert await names(cluster) == ["web-0"]
+
+
+async def test_the_timeout_ends_a_long_look_for_pods(
+    cluster: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = Event()
+
+    def endless(*_: Any) -> Any:
+        assert ended.wait(60)
+        return CardHolders([], {}, [], [])
+
+    monkeypatch.setattr(drain, "card_holders", endless)
+    assert await run(cluster, "gpu-1/GPU-0", timeout=0.1) == 1
+    ended.set()
+    assert "error: the timeout of 0.1 s is over" in capsys.readouterr().err.splitlines()
 
 
 async def test_an_interrupt_names_the_pods_that_are_left(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:

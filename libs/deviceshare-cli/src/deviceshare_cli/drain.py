@@ -20,7 +20,7 @@ from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_cluster.interface import SEVERAL_BUDGETS, Cluster, ClusterError, EvictState, Object
 from deviceshare_metrics.api import is_whole
 
-from deviceshare_cli.card_holders import CardName, PodOnCard, SystemView, card_holders, system_view
+from deviceshare_cli.card_holders import CardHolders, CardName, PodOnCard, SystemView, card_holders, system_view
 from deviceshare_cli.cordon import (
     Change,
     Target,
@@ -214,10 +214,10 @@ class _Drain:
 
     async def _pods(self, cards: Sequence[CardName]) -> list[PodOnCard]:
         """Return the pods that have a share of one of the cards, in the order of their names."""
-        found = card_holders(await self._all_pods(), cards, await self._view(cards))
+        found = await self._holders(cards)
         if found.unseen:  # The running system may not have read the latest pods yet.
             await asyncio.sleep(POLL_SECONDS)
-            found = card_holders(await self._all_pods(), cards, await self._view(cards))
+            found = await self._holders(cards)
         if found.unseen:
             self._doubt(f"the running system does not show these pods of the nodes: {shown(found.unseen)}")
         warnings = [
@@ -233,6 +233,11 @@ class _Drain:
         self._warned.update(warnings)
         self.unread = found.unread
         return found.pods
+
+    async def _holders(self, cards: Sequence[CardName]) -> CardHolders:
+        """Look for the pods of cards, in a thread: many large annotations take seconds, and a timeout ends the wait."""
+        objects, view = await self._all_pods(), await self._view(cards)
+        return await asyncio.to_thread(card_holders, objects, cards, view)
 
     async def _view(self, cards: Sequence[CardName]) -> SystemView:
         """Return what the running system knows, nothing without one, or if it does not answer.
