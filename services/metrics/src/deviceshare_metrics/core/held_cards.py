@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.usage import CardUsage, Holding
-from deviceshare_metrics.core.whole_cards import WHOLE
 
 
 class HeldCards:
@@ -13,7 +12,7 @@ class HeldCards:
 
     def __init__(self, held: Iterable[Holding], usage: CardUsage, devices: Iterable[api.Device]) -> None:
         cards = {(card.node, card.id): card for card in devices}
-        plain = {(card.node, card.id.rpartition("-")[0]): card.type for card in devices if card.mode == WHOLE}
+        plain = {(card.node, card.id.rpartition("-")[0]): card.type for card in devices if card.mode == api.WHOLE}
         found: defaultdict[tuple[str, str], list[api.PodCard]] = defaultdict(list)
         for share in usage.pods:
             card = cards[share.node, share.card]
