@@ -4,8 +4,8 @@ The table is what Kubernetes' labels.Requirement.Matches says: strconv.ParseInt 
 """
 
 import pytest
-from deviceshare.families.dra import pools, views
-from deviceshare.model import Requirement, meets
+from deviceshare.families.dra import pools
+from deviceshare.model import Requirement, device_objects, meets
 from support.builders import ask, cluster, container, node
 
 CASES = [
@@ -54,9 +54,9 @@ def test_requirements_are_met_as_in_kubernetes(operator, values, value, expected
     labels = {} if value is None else {"a": value}
     requirement = Requirement("a", operator, values)
     nodes = cluster(node("n1", labels=labels), node("n2", labels={"a": "other"}))
-    term = views.Term((views.Requirement("a", operator, values),))
+    term = device_objects.Term((device_objects.Requirement("a", operator, values),))
     placed = nodes.place_on("n1", ask(container(), node_terms=((requirement,),)))
     assert (placed is not None) is expected, "a pod"
     matching = nodes.volumes.labels.matching(((requirement,),))[:2].tolist()
     assert matching == [expected, meets(operator, values, "other")], "a volume"
-    assert bool(pools.selects(views.NodeSelector((term,)), pools.Place("n1", labels))) is expected, "a device"
+    assert bool(pools.selects(device_objects.NodeSelector((term,)), pools.Place("n1", labels))) is expected, "a device"
