@@ -72,20 +72,32 @@ async def test_a_budget_allows_as_many_evictions_as_it_says(cluster: Direct, spe
     assert (await cluster.evict("default", "a", first)).state is EvictState.DONE
 
 
-@pytest.mark.parametrize(("status", "state"), [(403, EvictState.FORBIDDEN), (400, EvictState.REFUSED)])
+NO_PERMISSION = (
+    'pods "a" is forbidden: User "u" cannot create resource "pods/eviction" in API group "" in the namespace "b"'
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "state"),
+    [
+        (403, NO_PERMISSION, EvictState.FORBIDDEN),
+        (403, 'admission webhook "w" denied the request: no', EvictState.REFUSED),
+        (400, "no", EvictState.REFUSED),
+    ],
+)
 async def test_what_is_not_permitted_differs_from_what_is_refused_for_one_pod(
-    cluster: Direct, monkeypatch: pytest.MonkeyPatch, status: int, state: EvictState
+    cluster: Direct, monkeypatch: pytest.MonkeyPatch, status: int, text: str, state: EvictState
 ) -> None:
     (uid,) = run(cluster, "a")
     execute = cluster.request
 
     async def refuse(method: str, path: str, **rest: Any) -> bytes:
         if path.endswith("/eviction"):
-            raise ApiRefusal(status, "", "no")
+            raise ApiRefusal(status, "", text)
         return await execute(method, path, **rest)
 
     monkeypatch.setattr(cluster, "request", refuse)
-    assert await cluster.evict("default", "a", uid) == EvictAnswer(state, "no")
+    assert await cluster.evict("default", "a", uid) == EvictAnswer(state, text)
 
 
 async def test_only_the_pod_with_the_uid_is_evicted(cluster: Direct) -> None:

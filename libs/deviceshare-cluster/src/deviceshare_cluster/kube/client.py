@@ -33,6 +33,9 @@ _AUTH = ("BearerToken",)
 
 BUDGET = "DisruptionBudget"
 """The reason of an :class:`ApiRefusal` of an eviction that PodDisruptionBudgets do not allow."""
+NOT_PERMITTED = 'cannot create resource "pods/eviction"'
+"""In the message of an :class:`ApiRefusal` with status 403 of an eviction for which the client has no permission.
+Admission webhooks also answer 403, about one pod."""
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The reason of an :class:`ApiRefusal` of what would be created, such as an eviction, in a namespace being deleted."""
 

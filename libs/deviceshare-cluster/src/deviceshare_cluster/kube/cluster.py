@@ -27,6 +27,7 @@ from deviceshare_cluster.kube.client import (
     JSON,
     MERGE,
     NAMESPACE_TERMINATING,
+    NOT_PERMITTED,
     ApiRefusal,
     KubeClient,
     Query,
@@ -201,7 +202,8 @@ class KubeCluster(Patching):
             if refusal.reason in (BUDGET, NAMESPACE_TERMINATING):
                 return EvictAnswer(EvictState.BLOCKED, str(refusal))
             if (error := _error(f"cannot evict {namespace}/{name}: {refusal}", refusal)).final:
-                state = EvictState.FORBIDDEN if refusal.status == 403 else EvictState.REFUSED
+                not_permitted = refusal.status == 403 and NOT_PERMITTED in str(refusal)
+                state = EvictState.FORBIDDEN if not_permitted else EvictState.REFUSED
                 return EvictAnswer(state, str(refusal))
             raise error from refusal
         return EvictAnswer(done)
