@@ -128,3 +128,8 @@ def test_no_usage_and_a_wrong_time_are_said(prometheus: tuple[str, list[Any], li
     assert usage(url, "--by", "queue").stdout == "Prometheus knows of no usage in the last 30d.\n"
     assert "--since 30: expected a number of hours, days or weeks" in str(usage(url, "--since", "30").exception)
     assert "Prometheus at http://127.0.0.1:1 does not answer" in str(usage("http://127.0.0.1:1").exception)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:9090", "http://h:99999", "http://h:x", "ftp://h", "http://u@h", ""])
+def test_an_address_that_is_none_is_named(url: str) -> None:
+    assert f"--prometheus {url!r} is not valid: expected http://HOST:PORT" in str(usage(url).exception)

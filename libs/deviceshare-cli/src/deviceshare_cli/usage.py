@@ -11,7 +11,7 @@ import msgspec
 from deviceshare.model import describe_error
 from deviceshare_metrics.holders import CARDS_METRIC, MEMORY_METRIC
 
-from deviceshare_cli.endpoint import Endpoint
+from deviceshare_cli.endpoint import Endpoint, check_url
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.json_api import get
 from deviceshare_cli.output import indented_json, lines_text
@@ -61,6 +61,7 @@ async def run_usage(prometheus: Endpoint, since: str, by: By, output: str) -> in
     """Print the usage and return the exit status; ``output`` is ``table``, ``csv`` or ``json``."""
     if _DURATION.fullmatch(since) is None:
         raise CommandError(f"--since {since}: expected a number of hours, days or weeks, such as 12h, 30d or 4w")
+    check_url("--prometheus", prometheus.url)
     cards, memory = await asyncio.gather(
         *(_query(prometheus, expression(metric, by, since), LABELS[by]) for metric in (CARDS_METRIC, MEMORY_METRIC))
     )

@@ -4,7 +4,7 @@ import os
 from urllib.parse import SplitResult, urlsplit
 
 from deviceshare_cli import runfile
-from deviceshare_cli.errors import CommandError
+from deviceshare_cli.endpoint import check_url
 from deviceshare_cli.pods import SCHEDULERS
 
 _BEARER = "Bearer "
@@ -16,15 +16,7 @@ async def installed_run(server: str, token: str, kubeconfig: str = "", context: 
     ``kubeconfig``, ``context``: '' for the default ones. The token of the kubeconfig is sent by HTTPS or to this
     machine only. Raises CommandError.
     """
-    url = urlsplit(server)
-    try:
-        valid = (
-            url.scheme in ("http", "https") and url.hostname and url.port != 0 and not url.query and not url.username
-        )
-    except ValueError:
-        valid = False
-    if not valid:
-        raise CommandError(f"--server {server!r} is not valid: expected http://HOST:PORT or https://HOST")
+    check_url("--server", server)
     return runfile.Run(
         pid=0,
         bus=os.environ.get("DEVICESHARE_BUS", ""),
@@ -33,7 +25,7 @@ async def installed_run(server: str, token: str, kubeconfig: str = "", context: 
         directory="",
         schedulers=SCHEDULERS,
         target="kube",
-        token=token or (await _kubeconfig_token(kubeconfig, context) if _is_private(url) else ""),
+        token=token or (await _kubeconfig_token(kubeconfig, context) if _is_private(urlsplit(server)) else ""),
     )
 
 
