@@ -520,16 +520,18 @@ async def test_the_timeout_names_the_pods_that_are_left(
 async def test_the_timeout_ends_a_long_look_for_pods(
     cluster: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = Event()
+    begun, ended = Event(), Event()
 
     def endless(*_: Any) -> Any:
+        begun.set()
         assert ended.wait(60)
         return CardHolders([], {}, [], [])
 
     monkeypatch.setattr(drain, "card_holders", endless)
-    assert await run(cluster, "gpu-1/GPU-0", timeout=0.1) == 1
+    assert await run(cluster, "gpu-1/GPU-0", timeout=3.0) == 1
     ended.set()
-    assert "error: the timeout of 0.1 s is over" in capsys.readouterr().err.splitlines()
+    assert begun.is_set()
+    assert "error: the timeout of 3 s is over" in capsys.readouterr().err.splitlines()
 
 
 async def test_an_interrupt_names_the_pods_that_are_left(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:

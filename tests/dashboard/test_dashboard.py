@@ -1,6 +1,7 @@
 """The dashboard in a real Chromium."""
 
 import asyncio
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
@@ -116,6 +117,7 @@ async def test_nominated_and_leaving_pods_are_visible():
     core = read(node(), pod("a", created=NOW.wall - 7260, priority=9), leaving, ledger(claim(waits_for=("uid-b",))))
     catch_up(core)
     async with shown(core) as page:
+        await page.page.clock.set_fixed_time(datetime.fromtimestamp(NOW.wall, UTC))
         await page.open("pods")
         await page.has("nominated")
         await page.has("terminating")
