@@ -32,8 +32,8 @@ def test_the_page_has_the_questions_and_their_commands() -> None:
 @pytest.mark.parametrize(("arguments", "first"), ANSWERS, ids=lambda each: shlex.join(each) if len(each) > 1 else "")
 def test_the_command_prints_what_the_page_shows(system: UpSystem, arguments: list[str], first: list[str]) -> None:
     done = system.command(*arguments)
-    evicting_is_refused = arguments[0] == "drain"  # pods of the examples that nothing creates again need --force
-    assert done.returncode == int(evicting_is_refused), done.stderr
+    # Pods of the examples that nothing creates again, if the card has any, need --force.
+    assert done.returncode == 0 or (arguments[0] == "drain" and "--force" in done.stderr), done.stderr
     assert done.stdout.strip() or "--force" in done.stderr
     # Columns are as wide as their contents.
     assert [line.split() for line in done.stdout.splitlines()[:1]] == [line.split() for line in first] or not first

@@ -6,7 +6,7 @@ import msgspec
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.pods import counted_devices, shown_devices
 from deviceshare_cluster.interface import Change, ChangeType, Listed
-from deviceshare_metrics.api import PodDevice
+from deviceshare_metrics.api import Pod, PodCard, PodDevice
 from msgspec.structs import replace
 
 
@@ -71,19 +71,28 @@ def test_the_revision_is_the_highest_of_all_kinds() -> None:
     assert pods.revision == 9
 
 
+POD = Pod(
+    namespace="default", name="a", uid="u", scheduler="", node="n1", state="Bound", devices=(), reason=None, queue="q",
+    group="", problems=(),
+)  # fmt: skip
+
+
 def device(container: str, name: str, memory: int, cores: int) -> PodDevice:
     return PodDevice(container=container, id=name, memory=memory, cores=cores)
 
 
 def test_equal_shares_of_cards_of_a_model_are_counted() -> None:
-    cards = [PodDevice(container="main", id=f"GPU-{at}", memory=3000, cores=50, type="A100") for at in range(8)]
-    assert counted_devices(cards) == "8 × A100 (3000 MiB, 50 cores)"
-    assert counted_devices(cards[:1]) == shown_devices(cards[:1]) == "GPU-0 (3000 MiB, 50 cores)"
-    for other in ({"memory": 4000}, {"container": "side"}, {"type": "T4"}):
+    def shown(*devices: PodDevice, types: str = "A100") -> str:
+        cards = tuple(PodCard(id=each.id, type=types, part=0.5, memory=each.memory) for each in devices)
+        return counted_devices(replace(POD, devices=devices, cards=cards))
+
+    cards = [device("main", f"GPU-{at}", 3000, 50) for at in range(8)]
+    assert shown(*cards) == "8 × A100 (3000 MiB, 50 cores)"
+    assert shown(cards[0]) == shown_devices(cards[:1]) == "GPU-0 (3000 MiB, 50 cores)"
+    for other in ({"memory": 4000}, {"container": "side"}):
         different = [*cards, replace(cards[0], **other)]
-        assert counted_devices(different) == shown_devices(different)
-    unknown = [replace(each, type="") for each in cards]
-    assert counted_devices(unknown) == shown_devices(unknown)
+        assert shown(*different) == shown_devices(different)
+    assert shown(*cards, types="") == shown_devices(cards)
 
 
 def test_containers_are_named_if_there_are_several() -> None:

@@ -194,12 +194,14 @@ def shown_device(device: PodDevice) -> str:
     return f"{device.id} ({', '.join(sizes)})" if sizes else device.id
 
 
-def counted_devices(devices: Sequence[PodDevice]) -> str:
-    """Return devices as one short text: equal shares of several cards of a model as ``8 × A100 (40960 MiB)``."""
-    shares = {replace(each, id=each.type) for each in devices}
-    if len(devices) < 2 or len(shares) > 1 or not devices[0].type:
-        return shown_devices(devices)
-    return f"{len(devices)} × {shown_device(shares.pop())}"
+def counted_devices(pod: Pod) -> str:
+    """Return a pod's devices as one short text: equal shares of cards of a model as ``8 × A100 (40960 MiB)``."""
+    models = {card.id: card.type for card in pod.cards}
+    # A MIG instance is named UUID[group-position].
+    shares = {replace(each, id=models.get(each.id.partition("[")[0], "")) for each in pod.devices}
+    if len(pod.devices) < 2 or len(shares) > 1 or not (share := shares.pop()).id or not share.container:
+        return shown_devices(pod.devices)
+    return f"{len(pod.devices)} × {shown_device(share)}"
 
 
 def shown_devices(devices: Iterable[PodDevice]) -> str:

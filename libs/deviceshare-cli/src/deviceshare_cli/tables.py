@@ -70,7 +70,7 @@ def pods_table(pods: Sequence[api.Pod], wide: bool, now: float) -> Table:
     rows = []
     for pod in pods:
         row = [pod.namespace, pod.name, pod.status, _age_at(pod.created, now), _age_at(pod.waiting_since, now)]
-        row += [pod.node or NONE, (shown_devices if wide else counted_devices)(pod.devices) or NONE]
+        row += [pod.node or NONE, (shown_devices(pod.devices) if wide else counted_devices(pod)) or NONE]
         if wide:
             group = NONE if pod.group.startswith("pod/") else pod.group or NONE
             row += [pod.nominated_node or NONE, pod.queue or NONE, group, pod.scheduler or NONE]

@@ -106,7 +106,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pods: tuple[str, ...]
 
 
-class PodDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A device of a container.
 
     ``id`` is the name of the device plugin: UUID, ``UUID[group-position]`` for a MIG instance, index for gpu-share.
@@ -118,8 +118,6 @@ class PodDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     id: str
     memory: int
     cores: int
-    type: str = ""
-    """The model of its card, '' if it is not registered."""
 
 
 class PodCard(msgspec.Struct, frozen=True, kw_only=True, gc=False):

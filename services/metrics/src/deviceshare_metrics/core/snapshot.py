@@ -210,7 +210,6 @@ def _devices_of(cards: Cards, node: str, grants: Iterable[ContainerGrant]) -> tu
             id=device.id if card is None else cards.device_id(card, device),
             memory=max(device.memory, 0) if card is None else cards.memory(card, grant, device),
             cores=device.cores,
-            type="" if card is None else card.type,
         )
         for grant in grants
         for device in grant.devices
