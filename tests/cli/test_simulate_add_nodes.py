@@ -1,13 +1,12 @@
 """`simulate cluster --add-nodes N --like NODE`: which waiting pods further nodes would take."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare_cli.main import app
-from support.card_objects import MEMORY, node, placed, snapshot, waiting
-from typer.testing import CliRunner, Result
+from support.card_objects import MEMORY, node, placed, waiting
+from support.simulate_command import run_of, simulate_cluster
+from typer.testing import Result
 
 CLUSTER = [
     node("a", 2),
@@ -19,36 +18,25 @@ CLUSTER = [
 
 
 def simulate(tmp_path: Path, *arguments: str, live: bool, objects: list[dict[str, Any]] = CLUSTER) -> Result:
-    directory = tmp_path / "c"
-    directory.mkdir(exist_ok=True)
-    (directory / "all.json").write_text(json.dumps(objects))
-    (tmp_path / "s.json").write_bytes(snapshot(objects, [each for each in objects if each["kind"] == "Pod"]))
-    source = ["--snapshot", str(tmp_path / "s.json")] if live else [f"local:{directory}"]
-    return CliRunner().invoke(app, ["simulate", "cluster", *source, *arguments])
-
-
-def run(result: Result) -> dict[str, Any]:
-    assert result.exit_code == 0, (result.output, result.exception)
-    (found,) = json.loads(result.stdout)["runs"]
-    return found
+    return simulate_cluster(tmp_path, objects, *arguments, live=live)
 
 
 @pytest.mark.parametrize("live", [False, True])
 def test_further_nodes_take_what_a_cluster_that_has_them_takes(tmp_path: Path, live: bool) -> None:
-    found = run(simulate(tmp_path, "--add-nodes", "2", "--like", "a", "--json", live=live))
+    found = run_of(simulate(tmp_path, "--add-nodes", "2", "--like", "a", "--json", live=live))
     assert found["added"] == {"nodes": 2, "like": "a"}
     assert {each["name"] for each in found["decisions"]} == {*(f"waits-{at}" for at in range(5)), "too-large"}
     assert (found["placed"], found["waiting"], found["nodes"], found["cards"]) == (4, 2, 3, 6)
     assert {each["node"] for each in found["decisions"]} == {"a-added-1", "a-added-2", None}
     has_them = [*CLUSTER, node("b", 2), node("c", 2)]
-    plain = run(simulate(tmp_path, "--json", live=False, objects=has_them))
+    plain = run_of(simulate(tmp_path, "--json", live=False, objects=has_them))
     assert plain["waiting"] == found["waiting"]
 
 
 def test_a_sick_and_cordoned_node_is_replaced_by_a_sound_one(tmp_path: Path) -> None:
     objects = [node("a", unschedulable=True), waiting("waits", MEMORY)]
     arguments = ("--without", "a", "--add-nodes", "1", "--like", "a")
-    found = run(simulate(tmp_path, *arguments, "--json", live=True, objects=objects))
+    found = run_of(simulate(tmp_path, *arguments, "--json", live=True, objects=objects))
     assert [(each["name"], each["node"]) for each in found["decisions"]] == [("waits", "a-added-1")]
     text = simulate(tmp_path, *arguments, live=True, objects=objects).stdout
     assert "With 1 more node like a, for the pods that wait without them." in text

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.main import app
 from deviceshare_cli.simulate import command
-from support.card_objects import MEMORY, REPLICA_SET, node, placed, snapshot, waiting
-from typer.testing import CliRunner, Result
+from support.card_objects import MEMORY, REPLICA_SET, node, placed, waiting
+from support.simulate_command import run_of, simulate_cluster
+from typer.testing import Result
 
 DAEMON_SET = REPLICA_SET | {"kind": "DaemonSet", "name": "agent", "uid": "agent"}
 CLUSTER = [
@@ -27,25 +27,14 @@ CLUSTER = [
 @pytest.fixture
 def simulate(tmp_path: Path):
     def simulate(*arguments: str, objects: list[dict[str, Any]] = CLUSTER, live: bool = False) -> Result:
-        directory = tmp_path / "c"
-        directory.mkdir(exist_ok=True)
-        (directory / "all.json").write_text(json.dumps(objects))
-        (tmp_path / "s.json").write_bytes(snapshot(objects, [each for each in objects if each["kind"] == "Pod"]))
-        source = ["--snapshot", str(tmp_path / "s.json")] if live else [f"local:{directory}"]
-        return CliRunner().invoke(app, ["simulate", "cluster", *source, *arguments])
+        return simulate_cluster(tmp_path, objects, *arguments, live=live)
 
     return simulate
 
 
-def run(result: Result) -> dict[str, Any]:
-    assert result.exit_code == 0, (result.output, result.exception)
-    (found,) = json.loads(result.stdout)["runs"]
-    return found
-
-
 @pytest.mark.parametrize("live", [False, True])
 def test_pods_that_a_controller_creates_again_are_placed_on_the_rest(simulate, live: bool) -> None:
-    found = run(simulate("--without", "a", "--json", live=live))
+    found = run_of(simulate("--without", "a", "--json", live=live))
     assert found["without"] == {
         "nodes": ["a"],
         "pods": 2,
@@ -75,9 +64,9 @@ def test_the_text_names_the_pods_that_are_placed_and_those_that_wait(simulate) -
 def test_waiting_pods_of_the_cluster_come_first_and_several_nodes_go(simulate) -> None:
     # The pod that waits gets card c-0 before node a is gone.
     objects = [*CLUSTER, node("c"), waiting("pending", MEMORY)]
-    found = run(simulate("--without", "a", "--json", objects=objects))
+    found = run_of(simulate("--without", "a", "--json", objects=objects))
     assert {each["name"]: each["node"] for each in found["decisions"]} == {"small": "b", "whole": None}
-    both = run(simulate("--without", "a", "--without", "b", "--json", objects=objects))
+    both = run_of(simulate("--without", "a", "--without", "b", "--json", objects=objects))
     assert both["without"]["nodes"] == ["a", "b"]
     assert {each["name"]: each["node"] for each in both["decisions"]} == dict.fromkeys(("small", "whole", "stays"))
 
@@ -87,12 +76,12 @@ def test_waiting_pods_of_a_running_system_are_not_placed_on_the_node_first(simul
     pending = waiting("pending", 8000)
     pending["metadata"]["ownerReferences"] = [owner] if owner else []
     objects = [node("a"), node("b"), placed("small", "a-0", 2000), placed("stays", "b-0", 1000), pending]
-    found = run(simulate("--without", "a", "--json", objects=objects, live=True))
+    found = run_of(simulate("--without", "a", "--json", objects=objects, live=True))
     assert found["without"] == {"nodes": ["a"], "pods": 1, "excluded": []}
     # It gets the rest of b-0, and the pod of the node comes after it.
     assert {each["name"]: each["node"] for each in found["decisions"]} == {"small": None}
     full = [node("a"), node("b"), placed("whole", "b-0", MEMORY), pending]
-    found = run(simulate("--without", "a", "--json", objects=full, live=True))
+    found = run_of(simulate("--without", "a", "--json", objects=full, live=True))
     assert (found["without"]["pods"], found["without"]["excluded"], found["decisions"]) == (0, [], [])
 
 
@@ -111,7 +100,7 @@ def test_the_progress_bar_counts_the_pods_of_the_node(simulate, monkeypatch: pyt
 
 def test_pods_that_are_added_come_with_those_of_the_node(simulate, tmp_path: Path) -> None:
     (tmp_path / "more.json").write_text(json.dumps(waiting("more", 2500)))
-    found = run(simulate("--without", "a", "--pods", str(tmp_path / "more.json"), "--json"))
+    found = run_of(simulate("--without", "a", "--pods", str(tmp_path / "more.json"), "--json"))
     assert {each["name"]: each["node"] for each in found["decisions"]} == {"small": "b", "whole": None, "more": "b"}
 
 
@@ -126,12 +115,12 @@ def test_a_gang_with_a_member_elsewhere_gets_its_pod_again(simulate) -> None:
     members = [placed("g-0", "a-0", 3000), placed("g-1", "b-0", 3000)]
     for each in members:
         each["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "gang"
-    found = run(simulate("--without", "a", "--json", objects=[node("a"), node("b"), group, *members]))
+    found = run_of(simulate("--without", "a", "--json", objects=[node("a"), node("b"), group, *members]))
     assert {each["name"]: each["node"] for each in found["decisions"]} == {"g-0": "b"}
 
 
 def test_a_node_without_pods_leaves_nothing_to_place(simulate) -> None:
-    found = run(simulate("--without", "d", "--json", objects=[*CLUSTER, node("d")]))
+    found = run_of(simulate("--without", "d", "--json", objects=[*CLUSTER, node("d")]))
     assert (found["pods"], found["without"]["pods"], found["decisions"]) == (0, 0, [])
     assert (
         "Without node d: 0 pods to be placed again." in simulate("--without", "d", objects=[*CLUSTER, node("d")]).stdout
