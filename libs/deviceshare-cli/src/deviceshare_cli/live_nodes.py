@@ -99,7 +99,7 @@ def _whole(node: api.Node) -> Text:
     """Return the glyphs of cards that are a plain number of the node (``nvidia.com/gpu``), those in use first."""
     line = Text()
     for resource, number in sorted(node.allocatable.items()):
-        if resource.endswith("/gpu") and number <= MAX_WHOLE:
+        if api.is_whole(resource) and number <= MAX_WHOLE:
             used = min(number, node.used.get(resource, 0))
             line.append(EIGHTHS[-1] * used, style=_STYLES[-1]).append(EIGHTHS[0] * (number - used), style=_STYLES[0])
     return line if line else Text("none", style="dim")
