@@ -64,6 +64,11 @@ class Known:
         return self.cluster.claim_on(node, uid)
 
     @property
+    def has_nominations(self) -> bool:
+        """Whether there are nominations."""
+        return bool(self.cluster.going)
+
+    @property
     def nominations(self) -> list[Nomination]:
         """The nominations of all ledgers, in the order of their first claims."""
         return self.cluster.going.nominations

@@ -81,7 +81,7 @@ class Nominations:
     @property
     def any(self) -> bool:
         """Whether there are nominations or evictions."""
-        return bool(self._nodes or self._scheduler.nominations)
+        return bool(self._nodes or self._scheduler.has_nominations)
 
     def enter(self, node: str, before: dict[str, Eviction], now: Now) -> None:
         """Apply a new version of a ledger, which had these evictions before: spare those that have not gone."""
