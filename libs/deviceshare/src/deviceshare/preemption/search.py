@@ -19,7 +19,7 @@ from deviceshare.preemption.subsets import Prune, Subsets
 from deviceshare.preemption.victims import Cost, Victims
 from deviceshare.queueing import Decision
 
-MAX_WORK, CHECKS_PER_PLACEMENT = 2_000, 20
+MAX_WORK, CHECKS_PER_PLACEMENT = 5_000, 20
 """Placements that are tried for one decision, and sets of pods that are looked at in place of one; the best victims so
 far are taken then."""
 CHECKS_IN_TIME = 2
