@@ -16,7 +16,7 @@ from support.kube_proxy import KubeProxy
 from support.kube_scene import Scene, following, node, pod
 from support.service import at_work
 
-OPTIONS = {"plugin_patience": 60.0, "reports_per_second": 200.0}
+OPTIONS = {"plugin_patience": 60.0, "reports_per_second": 200.0, "dry_run": False}
 
 
 @pytest.fixture

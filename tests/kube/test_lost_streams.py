@@ -34,8 +34,8 @@ SOME = [
     (Stream.CLUSTER, "deleted"),
     (Stream.OUTCOME, "deleted"),
 ]
-INVENTORY = {"cluster": "kube", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
-BINDER = {"plugin_patience": 60.0, "reports_per_second": 200.0}
+INVENTORY = {"cluster": "kube", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0, "dry_run": False}
+BINDER = {"plugin_patience": 60.0, "reports_per_second": 200.0, "dry_run": False}
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ async def scene(apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyP
         binder, "open_cluster", lambda _, name, instance: KubeCluster(str(apiserver.kubeconfig()), name=name)
     )
     definitions = deploy.read(deploy.KUBERNETES / "crds")
-    options = {"cluster": "kube", "plugin_patience": 60.0, "reports_per_second": 200.0}
+    options = {"cluster": "kube", "plugin_patience": 60.0, "reports_per_second": 200.0, "dry_run": False}
     with installed(apiserver, *definitions):
         async with (
             CleanCluster(apiserver) as cluster,

@@ -15,7 +15,7 @@ from support.volume_controllers import VolumeControllers, controlling_volumes
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-OPTIONS = {"plugin_patience": 60.0, "reports_per_second": 200.0}
+OPTIONS = {"plugin_patience": 60.0, "reports_per_second": 200.0, "dry_run": False}
 CLASSES = {"unbound-local": "kubernetes.io/no-provisioner", "unbound-made": "disk.example.com"}
 
 

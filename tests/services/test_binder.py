@@ -99,7 +99,12 @@ class Scene:
             return {}
 
     def binder(self):
-        options = {"cluster": f"local:{self.url}", "reports_per_second": 200.0, "plugin_patience": 60.0}
+        options = {
+            "cluster": f"local:{self.url}",
+            "reports_per_second": 200.0,
+            "plugin_patience": 60.0,
+            "dry_run": False,
+        }
         return at_work("binder", main, self.url, **options)
 
 

@@ -28,7 +28,13 @@ POD = {
 
 def running(url):
     """Inventory at work; gives its context."""
-    options = {"cluster": f"local:{url}", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
+    options = {
+        "cluster": f"local:{url}",
+        "conf": None,
+        "scheduler_name": ["volcano"],
+        "watch_silence": 120.0,
+        "dry_run": False,
+    }
     return at_work("inventory", main, url, **options)
 
 

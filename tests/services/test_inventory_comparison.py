@@ -213,7 +213,13 @@ async def test_a_watch_that_loses_changes_is_begun_anew(nats_url, monkeypatch):
         await cluster.create(NODE)
         await cluster.create(POD)
         gone = (await cluster.get("Pod", "default", "a"))["metadata"]["uid"]
-        options = {"cluster": "lossy", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
+        options = {
+            "cluster": "lossy",
+            "conf": None,
+            "scheduler_name": ["volcano"],
+            "watch_silence": 120.0,
+            "dry_run": False,
+        }
         async with at_work("inventory", service.main, nats_url, **options) as context:
             await until(lambda: context.followers and context.ready and not context.open_work())
             await cluster.delete("Pod", "default", "a")
@@ -256,7 +262,13 @@ async def test_the_service_ends_though_an_answer_comes_with_its_cancellation(nat
     monkeypatch.setattr(service, "open_cluster", lambda _, silence: Compared(nats_url))
     async with LocalCluster(nats_url) as cluster:
         await cluster.setup()
-        options = {"cluster": "local", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0}
+        options = {
+            "cluster": "local",
+            "conf": None,
+            "scheduler_name": ["volcano"],
+            "watch_silence": 120.0,
+            "dry_run": False,
+        }
         async with asyncio.timeout(60), at_work("inventory", service.main, nats_url, **options):
             await asked.wait()
 

@@ -6,6 +6,7 @@ from deviceshare.model import ConfigError
 from deviceshare_bus.runtime.options import positive
 from deviceshare_bus.runtime.service import parser, run
 from deviceshare_cluster import UnknownCluster, check_cluster, reviewer_of
+from deviceshare_cluster.dry_run import DRY_RUN
 from deviceshare_cluster.signing import signing_keys
 
 from deviceshare_binder.core import PATIENCE, REPORTS_PER_SECOND
@@ -31,6 +32,7 @@ def start() -> None:
         metavar="SECONDS",
         help=f"report a pod that its device plugin has not served after this time (default: {PATIENCE:g})",
     )
+    options.add_argument("--dry-run", action="store_true", help=DRY_RUN)
     parsed = options.parse_args()
     try:
         check_cluster(parsed.cluster)

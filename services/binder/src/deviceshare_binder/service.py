@@ -20,6 +20,7 @@ from deviceshare_bus.runtime.service import Context
 from deviceshare_bus.runtime.shell import Shell, Source
 from deviceshare_cluster import open_cluster
 from deviceshare_cluster.changes import pod_state
+from deviceshare_cluster.dry_run import DryRunCluster
 from deviceshare_cluster.interface import Cluster, ClusterError, Object, PodState
 from deviceshare_cluster.signing import OFF, signing_keys
 
@@ -99,12 +100,16 @@ _DECODERS: Decoders = {
 async def main(context: Context) -> None:
     """Run the binder until cancelled."""
     options = context.options
-    arguments = {"plugin_patience": options.plugin_patience, "reports_per_second": options.reports_per_second}
-    async with open_cluster(options.cluster, "deviceshare-binder", context.instance) as cluster:
-        await run(context, cluster, arguments, signing_keys())
+    arguments = {
+        "plugin_patience": options.plugin_patience, "reports_per_second": options.reports_per_second,
+        "dry_run": options.dry_run,
+    }  # fmt: skip
+    opened = open_cluster(options.cluster, "deviceshare-binder", context.instance)
+    async with DryRunCluster(opened) if options.dry_run else opened as cluster:
+        await run(context, cluster, arguments, () if options.dry_run else signing_keys())
 
 
-async def run(context: Context, cluster: Cluster, options: dict[str, float], keys: Sequence[bytes]) -> None:
+async def run(context: Context, cluster: Cluster, options: dict[str, float | bool], keys: Sequence[bytes]) -> None:
     """Run the binder on a cluster until cancelled; ``options`` are those of :func:`build_core`."""
     member = f"{context.instance}-{secrets.token_hex(8)}"
     arguments = {**options, "instance": context.instance, "member": member}

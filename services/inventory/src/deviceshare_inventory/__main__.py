@@ -7,6 +7,7 @@ from deviceshare_bus.runtime.options import positive
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_bus.runtime.service import parser, run
 from deviceshare_cluster import UnknownCluster, check_cluster, reviewer_of
+from deviceshare_cluster.dry_run import DRY_RUN
 from deviceshare_cluster.kube import SILENCE
 from deviceshare_cluster.signing import signing_keys
 
@@ -33,6 +34,7 @@ def start() -> None:
         metavar="SECONDS",
         help=f"restart a watch that has been silent for this time (default: {SILENCE:g})",
     )
+    options.add_argument("--dry-run", action="store_true", help=DRY_RUN)
     parsed = options.parse_args()
     parsed.scheduler_name = parsed.scheduler_name or list(SCHEDULERS)
     try:

@@ -22,6 +22,7 @@ from deviceshare_bus.runtime.service import Context
 from deviceshare_bus.runtime.shell import Shell, Source
 from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster import open_cluster
+from deviceshare_cluster.dry_run import DryRunCluster
 from deviceshare_cluster.interface import Change, Cluster, ClusterError, Listed
 from deviceshare_cluster.signing import OFF, signing_keys
 
@@ -57,8 +58,9 @@ async def main(context: Context) -> None:
     for warning in warnings:
         log.warning("%s", warning)
     arguments = core_arguments(options.scheduler_name, file, random.random())  # noqa: S311 - jitter
-    async with open_cluster(options.cluster, silence=options.watch_silence) as cluster:
-        await run(context, cluster, arguments, signing_keys())
+    opened = open_cluster(options.cluster, silence=options.watch_silence)
+    async with DryRunCluster(opened) if options.dry_run else opened as cluster:
+        await run(context, cluster, arguments, () if options.dry_run else signing_keys())
 
 
 async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], keys: Sequence[bytes]) -> None:

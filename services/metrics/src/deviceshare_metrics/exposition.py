@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TypeVar
 
 from deviceshare.model import DEVICE_PROBLEMS
-from deviceshare_bus.messages.codec import ATTEMPTS, RECONCILED
+from deviceshare_bus.messages.codec import ATTEMPTS, COMPARED_PODS, RECONCILED
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -139,9 +139,16 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
         labels=("service", "what"),
     )
     yield from preemption(tallies)
+    compared = CounterMetricFamily(
+        "deviceshare_dry_run_compared_pods",
+        "Pods whose binding by another scheduler was compared with the decision (--dry-run).",
+        labels=("result",),
+    )
+    found = sorted(tallies.labelled(COMPARED_PODS).items())
+    yield _with_samples(compared, (((result,), count) for result, count in found))
     by_name: dict[str, Counter[str]] = {}
     for (service, name), count in tallies.counters.items():
-        if name.startswith((ATTEMPTS, *PREEMPTION_PREFIXES)):
+        if name.startswith((ATTEMPTS, COMPARED_PODS, *PREEMPTION_PREFIXES)):
             continue
         if name.startswith(RECONCILED):
             reconciled.add_metric((service, name.removeprefix(RECONCILED)), count)

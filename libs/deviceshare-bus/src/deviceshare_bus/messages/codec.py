@@ -30,6 +30,9 @@ WASTED_VICTIMS = "preemption_wasted_victims"
 BLOCKED_EVICTIONS = "preemption_blocked:"
 """Before the reason in the names of counters of pods that could not be evicted."""
 
+COMPARED_PODS = "dry_run_compared:"
+"""Before the result in the names of counters of pods whose other scheduler's choice was compared with ours."""
+
 
 class VictimLabels(NamedTuple):
     """By what evicted pods are counted; ``owner_kind`` and ``owner_name``: see :class:`deviceshare.model.Eviction`."""

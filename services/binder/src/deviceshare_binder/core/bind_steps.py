@@ -13,6 +13,7 @@ from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_task import (
     END,
     GRACE,
+    LEFT,
     RECHECK,
     BindTask,
     Finished,
@@ -33,6 +34,7 @@ from deviceshare_binder.core.commands import (
     Nominate,
     ReadPod,
 )
+from deviceshare_binder.core.comparison import Compared, Comparison
 from deviceshare_binder.core.delivery import annotations_of
 from deviceshare_binder.core.evictions import Blocked, EvictedPod
 from deviceshare_binder.core.facts import Facts
@@ -44,14 +46,17 @@ from deviceshare_binder.core.plugin_handoff import PluginHandoffs, Stuck
 MOMENT = 1e-6
 """The least difference, in seconds, between the times in the annotations of two bindings."""
 
-RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated
+RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated | Compared
 """What has happened, to be recorded."""
 Step = ClaimRequest | EvictPod | Annotate | Nominate | RecordedStep
 """What follows from a claim or an eviction."""
 
 
 class BindSteps:
-    """What transitions of bind tasks work on; collects what follows from them for the next tick."""
+    """What transitions of bind tasks work on; collects what follows from them for the next tick.
+
+    With a ``comparison`` no pod is bound: it is left to another scheduler.
+    """
 
     def __init__(
         self,
@@ -61,7 +66,10 @@ class BindSteps:
         handoffs: PluginHandoffs,
         locks: Locks,
         keys: Sequence[bytes] = (),
+        *,
+        comparison: Comparison | None = None,
     ) -> None:
+        self._comparison = comparison
         self.facts = facts
         self.tasks = tasks
         self.handoffs = handoffs
@@ -102,7 +110,9 @@ class BindSteps:
             return self._read(task, None)
         verdict = self.facts.judge(task)
         if verdict is None:
-            return self._wait(task, now) if self.facts.missing(task) else self._prepare(task, now)
+            if self.facts.missing(task):
+                return self._wait(task, now)
+            return self._prepare(task, now) if self._comparison is None else self._leave(task, now)
         if verdict.sure:
             return self.finish(task, verdict.state, verdict.reason, now)
         return self._read(task, verdict) if verdict.state == BOUND else self.fence(task, verdict)
@@ -123,6 +133,19 @@ class BindSteps:
         if objection := self.facts.objection(task):
             return self._object(task, objection, now)
         return self._lock(task, now) or self._bind(task, now)
+
+    def _leave(self, task: BindTask, now: Now) -> Move:
+        """Leave a pod to another scheduler for a time, unless the claim does not fit what that one has bound."""
+        if task.left_until is None:
+            task.left_until = now.monotonic + LEFT
+        if objection := self.facts.objection(task):
+            if (until := task.grace(now.monotonic, RECHECK)) is not None:
+                return Move(State.WAITING, until=until)
+            return self.finish(task, REFUSED, f"the claim is not valid any more: {objection}", now)
+        task.deadline = None
+        if now.monotonic < task.left_until:
+            return Move(State.WAITING, until=task.left_until)
+        return self.finish(task, REFUSED, f"no other scheduler has bound the pod within {LEFT:g} s", now)
 
     def _bind_volumes(self, task: BindTask, now: Now) -> Move | None:
         """Request the volumes of a pod and wait, or refuse the claim; return None if they are bound.
@@ -225,6 +248,8 @@ class BindSteps:
         claim, node = task.claim, task.node
         if state != BOUND:
             self.handoffs.not_begun(node.name, claim.uid)
+            if self._comparison is not None:
+                self._steps += self._comparison.refused(claim, reason)
         if node.is_new(claim, state):
             holds = node.holds(claim)
             if holds:

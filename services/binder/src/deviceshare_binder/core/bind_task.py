@@ -27,6 +27,8 @@ RECHECK = 0.25
 UNANSWERED = 120.0
 """Seconds for which a request without an answer may still be executed: kube-apiserver ends requests after 60 s
 (``--request-timeout``)."""
+LEFT = 60.0
+"""Seconds for which a pod is left to another scheduler, which does not report that it cannot place it."""
 RETRY = Backoff(0.1, 5.0)
 """Seconds between two attempts while the cluster does not answer."""
 
@@ -147,6 +149,8 @@ class BindTask(msgspec.Struct, eq=False):
     """Whether all volumes of the pod are bound, or were when it was decided."""
     volumes_until: float | None = None
     """The monotonic time until which it waits for its volumes."""
+    left_until: float | None = None
+    """The monotonic time until which its pod is left to another scheduler."""
     volume_revisions: dict[str, str] | None = None
     """The revisions of claims and volumes after they were requested; None: they were not."""
     open_until: float = float("-inf")

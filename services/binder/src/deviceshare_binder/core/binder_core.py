@@ -91,6 +91,7 @@ class BinderCore:
         reports_per_second: how many reports about pods are written per second, and as many statuses.
         division: which nodes this replica binds pods to, and which one reports; None for all.
         check: whether claims are compared with their pods' requests and their nodes.
+        dry_run: whether pods are left to another scheduler, whose choices are compared with the claims.
     """
 
     def __init__(
@@ -102,9 +103,12 @@ class BinderCore:
         *,
         division: Division | None = None,
         check: bool = True,
+        dry_run: bool = False,
     ) -> None:
         self._division = division or Division(Stream.OUTCOME, "binder", "", "")
-        self._claims = ClaimBinder(limit, keys, patience, self._owns_partition, self._claimed, check=check)
+        self._claims = ClaimBinder(
+            limit, keys, patience, self._owns_partition, self._claimed, check=check, dry_run=dry_run
+        )
         self._reports = Reports(self._claims.facts.pods)
         self._groups = Groups(keys)
         self._records = StepRecords(self._claims, self._reports, self._groups)

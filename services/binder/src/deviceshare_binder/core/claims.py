@@ -17,6 +17,7 @@ from deviceshare_binder.core.bind_steps import BindSteps, Step
 from deviceshare_binder.core.bind_task import BindTask, State
 from deviceshare_binder.core.bind_transitions import TaskEvent, advance, event_of
 from deviceshare_binder.core.commands import ClaimRequest
+from deviceshare_binder.core.comparison import Comparison
 from deviceshare_binder.core.delivery import out_of_sight
 from deviceshare_binder.core.events import OutcomesChanged
 from deviceshare_binder.core.evictions import EvictionTasks
@@ -39,6 +40,7 @@ class ClaimBinder:
         owns: whether this replica binds pods to the nodes of a partition.
         claimed: called with the uids of the pods with claims on a node, before and after a change of these claims.
         check: whether claims are compared with their pods' requests and their nodes.
+        dry_run: whether pods are left to another scheduler.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class ClaimBinder:
         claimed: Callable[[Set[str], Set[str]], None],
         *,
         check: bool,
+        dry_run: bool,
     ) -> None:
         self._claimed = claimed
         self._owns_partition = owns
@@ -60,7 +63,10 @@ class ClaimBinder:
         self._tasks = BindQueue(limit)
         self.handoffs = PluginHandoffs(patience)
         self.locks = Locks(self._needs_lock, self._holder_needs)
-        self._steps = BindSteps(self.facts, self.outcomes, self._tasks, self.handoffs, self.locks, keys)
+        self._comparison = Comparison(self.facts.pods) if dry_run else None
+        self._steps = BindSteps(
+            self.facts, self.outcomes, self._tasks, self.handoffs, self.locks, keys, comparison=self._comparison
+        )
         """What one task does; collects the steps for the next tick."""
         self.evictions = EvictionTasks(self.facts, self.outcomes, self._owns)
         self._nominated_nodes = NominatedNodes(self.facts, self._owns)
@@ -132,6 +138,9 @@ class ClaimBinder:
     def pod(self, uid: str, view: PodView | None) -> None:
         """Apply a pod's state, None if it is gone."""
         self.handoffs.pod(uid, view, self.now.monotonic)
+        if self._comparison is not None:
+            compared = self._comparison.pod(uid, self.facts.pods.get(uid), view)
+            self._steps.add(*(each for each in compared if self._owns(each.node)))
         if view is None:
             self.facts.drop(uid)
             self.evictions.pod(uid)
@@ -184,6 +193,8 @@ class ClaimBinder:
         node.evictions = {eviction_key(each.claim, each.uid): each for each in evictions}
         opened_before, opened = _opened(before), _opened(node.ledger)
         self.facts.shares.set_claims(name, opened_before, opened)
+        if self._comparison is not None:
+            self._comparison.claims(name, opened.values())
         self._claimed({claim.uid for claim in opened_before.values()}, {claim.uid for claim in opened.values()})
         uids = {claim.uid for claim in node.ledger.values()}
         for identity, claim in before.items():

@@ -7,6 +7,8 @@ from deviceshare_binder.core.bind_steps import RecordedStep
 from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
 from deviceshare_binder.core.claim_records import of_outcome, of_rejection
 from deviceshare_binder.core.claims import ClaimBinder
+from deviceshare_binder.core.comparison import Compared
+from deviceshare_binder.core.comparison import records_of as of_comparison
 from deviceshare_binder.core.evictions import EvictedPod
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.plugin_handoff import Stuck
@@ -33,6 +35,8 @@ class StepRecords:
                 return self._stuck(step)
             case Rejected():
                 return of_rejection(step)
+            case Compared():
+                return of_comparison(step, now)
             case Paused():
                 self._reports.paused(*step)
                 return []

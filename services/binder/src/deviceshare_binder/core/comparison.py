@@ -1,0 +1,97 @@
+"""Compares decisions with what another scheduler does, while the binder writes nothing to the cluster (``--dry-run``).
+
+A pod that is decided stays claimed until the other scheduler has bound it, so that later decisions are made as if it
+were bound as decided. The other scheduler's choice counts from then on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from deviceshare.model import Claim, ContainerGrant
+from deviceshare_bus.cores.core import Command, Count, Log, Now, RecordStep
+from deviceshare_bus.messages.codec import COMPARED_PODS
+
+from deviceshare_binder.core.views import PodView
+
+COMPARED = "compared"
+"""The step of a pod that another scheduler has bound."""
+SAME_DEVICES, SAME_NODE, OTHER_NODE = "same_devices", "same_node", "other_node"
+"""What the other scheduler did with a pod that was decided: the same, other devices of the node, another node."""
+UNDECIDED, UNBOUND = "undecided", "unbound"
+"""A pod that it bound without a decision here, and one that was decided and that it did not bind in time."""
+
+
+class Compared(NamedTuple):
+    """A pod that another scheduler has bound, or has not in time: the result, and what it means for people."""
+
+    uid: str
+    pod: str
+    node: str
+    result: str
+    message: str
+
+
+class Comparison:
+    """The decisions about pods that no scheduler has bound yet; ``pods`` are all known pods, by their uid."""
+
+    def __init__(self, pods: Mapping[str, PodView]) -> None:
+        self._pods = pods
+        self._decided: dict[str, tuple[str, Claim]] = {}
+        """Node and claim by the uid of the pod: at most one for each pod that waits."""
+
+    def claims(self, node: str, claims: Iterable[Claim]) -> None:
+        """Apply all claims on a node that are not nominated."""
+        for claim in claims:
+            pod = self._pods.get(claim.uid)
+            if not (claim.withdraw or (pod is not None and pod.node)):
+                self._decided[claim.uid] = node, claim
+
+    def pod(self, uid: str, before: PodView | None, pod: PodView | None) -> list[Compared]:
+        """Apply a pod's state; return the comparison of a pod that was known before it was bound."""
+        if pod is not None and not (pod.node or pod.ended):
+            return []
+        decided = self._decided.pop(uid, None)
+        if pod is None or pod.ended or before is None or before.node:
+            return []
+        return [_compared(pod, decided)]
+
+    def refused(self, claim: Claim, reason: str) -> list[Compared]:
+        """Apply that a claim was given up; return what is to be recorded: nothing if its pod is bound, or gone."""
+        if (decided := self._decided.pop(claim.uid, None)) is None:
+            return []
+        node, _ = decided
+        message = f"decided: {_place(node, claim.grants)}; {reason}"
+        return [Compared(claim.uid, f"{claim.namespace}/{claim.name}", node, UNBOUND, message)]
+
+
+def _compared(pod: PodView, decided: tuple[str, Claim] | None) -> Compared:
+    message = f"bound by another scheduler to {_place(pod.node, pod.held)}"
+    if decided is None:
+        result, message = UNDECIDED, f"{message}, and no decision was made"
+    else:
+        node, claim = decided
+        same = _devices(claim.grants) == _devices(pod.held)
+        result = OTHER_NODE if pod.node != node else SAME_DEVICES if same else SAME_NODE
+        message += " as decided" if result == SAME_DEVICES else f", decided: {_place(node, claim.grants)}"
+    return Compared(pod.uid, f"{pod.namespace}/{pod.name}", pod.node, result, message)
+
+
+def records_of(compared: Compared, now: Now) -> list[Command]:
+    """Return the counter, the step and the log line of a comparison."""
+    uid, pod, node, result, message = compared
+    return [
+        Count(f"{COMPARED_PODS}{result}"),
+        RecordStep(uid, pod, COMPARED, node=node, message=message, at=now.wall),
+        Log("info", f"{pod}: {message}", {"uid": uid, "node": node, "result": result}),
+    ]
+
+
+def _devices(grants: Iterable[ContainerGrant]) -> Counter[tuple[str, int, int]]:
+    """Return the devices that containers have: how often each, with memory in MiB and cores in percent."""
+    return Counter((at.id, at.memory, at.cores) for grant in grants for at in grant.devices)
+
+
+def _place(node: str, grants: Iterable[ContainerGrant]) -> str:
+    names = sorted({at.id for grant in grants for at in grant.devices})
+    return f"{node} ({', '.join(names)})" if names else node
