@@ -126,6 +126,14 @@ def up(
             show_default=False,
         ),
     ] = "",
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Write nothing to a live cluster: another scheduler, such as Volcano's, places the same pods, and its "
+            "choices are compared with the decisions.",
+        ),
+    ] = False,
 ) -> None:
     """Start nats-server and the four services, place the pods of a cluster, and show the decisions.
 
@@ -142,7 +150,10 @@ def up(
         raise typer.BadParameter("--bus-servers is 1, 3 or 5")
     schedulers = tuple(scheduler_name or SCHEDULERS)
     processes = parse_replicas(replicas)
-    wanted = Wanted(cluster, directory_of(cluster), conf, schedulers, metrics_port, bus_servers, processes)
+    directory = directory_of(cluster)
+    if dry_run and directory is not None:
+        raise typer.BadParameter("--dry-run goes with --cluster kube: a local cluster has no other scheduler")
+    wanted = Wanted(cluster, directory, conf, schedulers, metrics_port, bus_servers, processes, dry_run)
     if timeout is not None and not until_settled:
         raise typer.BadParameter("--timeout goes with --until-settled")
     options = UpOptions(wanted, until_settled, json, timeout)

@@ -59,6 +59,13 @@ class Wanted:
     """The nats-servers of the bus; each holds all streams."""
     replicas: Mapping[str, int] = field(default_factory=dict)
     """The processes of each service, 1 for a service without an entry."""
+    dry_run: bool = False
+    """Whether nothing is written to the cluster: another scheduler binds the pods."""
+
+    @property
+    def dry_run_options(self) -> list[str]:
+        """The options of the services that write to the cluster."""
+        return ["--dry-run"] if self.dry_run else []
 
 
 @dataclass
@@ -88,7 +95,7 @@ class System:
 
     async def start_inventory(self) -> None:
         """Start inventory, which reads the cluster: placement begins."""
-        options = ["--cluster", self.backing.spec]
+        options = ["--cluster", self.backing.spec, *self.wanted.dry_run_options]
         if self.wanted.conf is not None:
             options += ["--conf", str(self.wanted.conf)]
         for name in self.wanted.schedulers:
@@ -189,7 +196,7 @@ async def running(wanted: Wanted, notices: Notices) -> AsyncIterator[System]:
         for watched in (*bus_servers, local_server):
             if watched is not None:
                 system.beside(natsserver.keep_writable(watched, supervisor, notices.report))
-        binder_options = ["--cluster", backing.spec]
+        binder_options = ["--cluster", backing.spec, *wanted.dry_run_options]
         if local_server is not None:
             # The default limit protects an API server; the local cluster needs no protection.
             binder_options += ["--reports-per-second", "5000"]
