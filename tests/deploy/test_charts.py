@@ -225,6 +225,20 @@ def test_the_binder_may_evict_pods_only_where_the_values_say_so() -> None:
     assert evicts(charts.rendered("--set", "preemption=true"))
 
 
+def test_in_a_dry_run_the_services_may_only_read_and_no_policy_is_in_force() -> None:
+    def verbs(objects: list[charts.Object]) -> set[str]:
+        roles = [obj for obj in objects if obj["metadata"]["name"] in ("deviceshare-binder", "deviceshare-inventory")]
+        return {verb for obj in roles for rule in obj.get("rules", ()) for verb in rule["verbs"]}
+
+    objects = charts.rendered("--set", "dryRun=true,preemption=true")
+    assert verbs(objects) == {"get", "list", "watch"} < verbs(variant("default"))
+    assert not [obj for obj in objects if obj["kind"].startswith("ValidatingAdmissionPolicy")]
+    deployments = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == "Deployment"}
+    services = {name: obj["spec"]["template"]["spec"]["containers"][0] for name, obj in deployments.items()}
+    assert {name for name, each in services.items() if "--dry-run" in each["args"]} == {"binder", "inventory"}
+    assert not [name for name, each in services.items() if "SIGNING" in str(each)]
+
+
 def test_three_servers_are_a_cluster() -> None:
     one, three = ({charts.key(obj)[::2]: obj for obj in variant(name)} for name in ("default", "everything"))
     assert ("PodDisruptionBudget", "bus") not in one
