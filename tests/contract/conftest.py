@@ -9,7 +9,10 @@ import yaml
 from deviceshare_cluster.interface import Cluster
 from deviceshare_localcluster import LocalCluster
 from support.definitions import installed
+from support.draining import drained_nodes
 from support.kube_cluster import CleanCluster
+
+__all__ = ["drained_nodes"]
 
 CRDS = Path(__file__).parents[2] / "deploy" / "kubernetes" / "crds"
 
