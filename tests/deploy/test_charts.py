@@ -21,7 +21,9 @@ EVERYTHING = (
     "bus.servers=3,placement.autoscaling.enabled=true,tracing.endpoint=http://collector.monitoring:4318,"
     "monitoring.serviceMonitor=true,monitoring.prometheusRule=true,monitoring.dashboards=true,"
     f"monitoring.labels.release=prometheus,{CONFIGURATIONS},preemption=true,"
-    "trusted.volcano=true,trusted.volcanoDevicePlugin=true,trusted.hami=true,trusted.hamiAscend=true,trusted.mindcluster=true"
+    "trusted.volcano=true,trusted.volcanoDevicePlugin=true,trusted.hami=true,trusted.hamiAscend=true,trusted.mindcluster=true,"
+    "metrics.ingress.enabled=true,metrics.ingress.host=gpus.example.com,metrics.ingress.tlsSecret=page,"
+    "metrics.ingress.className=nginx,metrics.service.type=LoadBalancer"
 )
 OPEN = (
     "bus.authentication=false,metrics.access=open,credentials.generate=false,networkPolicy.enabled=false,"
@@ -237,6 +239,18 @@ def test_in_a_dry_run_the_services_may_only_read_and_no_policy_is_in_force() -> 
     services = {name: obj["spec"]["template"]["spec"]["containers"][0] for name, obj in deployments.items()}
     assert {name for name, each in services.items() if "--dry-run" in each["args"]} == {"binder", "inventory"}
     assert not [name for name, each in services.items() if "SIGNING" in str(each)]
+
+
+def test_an_ingress_leads_to_the_page() -> None:
+    assert "Ingress" not in {obj["kind"] for obj in variant("default")}
+    objects = {(obj["kind"], obj["metadata"]["name"]): obj["spec"] for obj in variant("everything") if "spec" in obj}
+    ingress, service = objects["Ingress", "metrics"], objects["Service", "metrics"]
+    assert ingress["tls"] == [{"secretName": "page", "hosts": ["gpus.example.com"]}]
+    (rule,) = ingress["rules"]
+    ((path),) = rule["http"]["paths"]
+    assert (rule["host"], path["path"], ingress["ingressClassName"]) == ("gpus.example.com", "/", "nginx")
+    assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["ports"]}
+    assert service["type"] == "LoadBalancer"
 
 
 def test_three_servers_are_a_cluster() -> None:

@@ -42,6 +42,7 @@ PLACES = {
         ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", False),
         ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", True),
         ("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", True),
+        ("networking.k8s.io/v1", "Ingress", "ingresses", True),
         (_MONITORING, "ServiceMonitor", "servicemonitors", True),
         (_MONITORING, "PrometheusRule", "prometheusrules", True),
         (_RBAC, "ClusterRole", "clusterroles", False),
