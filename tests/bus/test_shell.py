@@ -28,7 +28,7 @@ from deviceshare_bus.cores.core import (
     Written,
 )
 from deviceshare_bus.cores.core_log import read_dump, replay
-from deviceshare_bus.messages.codec import decode_explanation, encode
+from deviceshare_bus.messages.codec import Message, decode_explanation, encode
 from deviceshare_bus.runtime import invalid_messages
 from deviceshare_bus.runtime.options import core_log_limit
 from deviceshare_bus.runtime.service import Context
@@ -115,7 +115,7 @@ async def perform(command: Command) -> Event | None:
 
 @asynccontextmanager
 async def shell_of(
-    core: CountingCore, url: str, known: Callable[[str, int], bool] | None = None
+    core: CountingCore, url: str, known: Callable[[Message], bool] | None = None
 ) -> AsyncIterator[tuple[Context, Shell]]:
     shells: list[Shell] = []
 
@@ -302,7 +302,7 @@ async def test_a_connection_that_ends_for_good_leaves_no_core_log(nats_url, tmp_
 
 async def test_a_message_that_the_core_knows_is_not_decoded(nats_url, publisher):
     core = CountingCore()
-    async with shell_of(core, nats_url, lambda subject, sequence: subject == "explain.known" and sequence > 0):
+    async with shell_of(core, nats_url, lambda message: message.subject == "explain.known"):
         await publisher.write(BusWrite("explain.known", b"not an explanation"))
         await publisher.write(BusWrite("explain.new", explanation("new")))
         await until(lambda: any(isinstance(event, Seen) for event in core.events))

@@ -1,6 +1,7 @@
 """Claims whose pod is not known: CLUSTER itself tells whether there is one, since its reader may lag."""
 
 from deviceshare.model import BOUND, REFUSED, WITHDRAWN, Claim, Eviction, GroupKey, NodeLedger
+from deviceshare_bus.messages.codec import Message
 from deviceshare_placement.core import LedgerReceived
 from deviceshare_placement.core.ledgers import ORPHAN_GRACE
 from support.builders import pod, vgpu
@@ -21,10 +22,10 @@ def test_a_live_claim_survives_a_reader_of_the_cluster_that_lags() -> None:
     out = played.pod_read("uid-x", 20, later)
     assert (out.repaired, played.tick(60.0).ledgers) == ([], [])
     # The reader skips what was read before.
-    assert played.core.knows_fact("cluster.pod.uid-x", 20)
-    assert not played.core.knows_fact("cluster.pod.uid-x", 21)
+    assert played.core.knows_fact(Message("cluster.pod.uid-x", 20, b""))
+    assert not played.core.knows_fact(Message("cluster.pod.uid-x", 21, b""))
     played.gone(later)
-    assert not played.core.knows_fact("cluster.pod.uid-x", 1)
+    assert not played.core.knows_fact(Message("cluster.pod.uid-x", 1, b""))
     (ledger,) = played.tick().ledgers
     assert ledger.claims == ()
 

@@ -2,8 +2,8 @@
 
 import pytest
 from deviceshare.model import ConfigFact, Gone, NodeFact, OtherPodFact, PodFact, Synced
-from deviceshare_bus.cores.core import RecordStep, Write, WriteRefused
-from deviceshare_bus.messages.codec import encode
+from deviceshare_bus.cores.core import Read, RecordStep, Write, WriteConflict, WriteRefused
+from deviceshare_bus.messages.codec import Message, encode
 from deviceshare_bus.messages.subjects import SYNCED, fact
 from deviceshare_cluster.interface import Change, ChangeType, EventRecord, Listed
 from deviceshare_inventory.core import RestartWatch, WatchFailed
@@ -330,6 +330,20 @@ def test_a_tombstone_that_the_bus_refuses_is_written_later():
     core.wait(1.0)
     work_off(core, bus)
     assert isinstance(bus.fact("cluster.node.n1"), Gone)
+
+
+def test_a_message_that_comes_before_the_answer_to_its_write_is_known_until_the_answer_says_that_it_is_anothers():
+    core, _, _ = started([node("n1")])
+    core.deliver([node("n1", 6, allocatable={"cpu": "1"})])
+    (write,) = core.take()
+    (sent,) = write.writes
+    delivered = Message(sent.subject, sent.expected + 1, sent.message)
+    assert core.core.knows(delivered)
+    assert not core.core.knows(delivered._replace(data=encode(Gone(revision="6"))))
+    assert not core.core.knows(delivered._replace(subject="cluster.node.n2"))
+    core.handle(WriteConflict(write.token))
+    assert core.take() == [Read("CLUSTER", sent.subject)]
+    assert not core.core.knows(delivered)
 
 
 def test_the_content_of_a_fact_is_its_message_without_the_revision():

@@ -52,6 +52,7 @@ from deviceshare_bus.cores.core import (
     WriteUnknown,
     Written,
 )
+from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.subjects import Stream, outcome
 from deviceshare_cluster.interface import BindState, EvictState
 from msgspec.structs import replace
@@ -147,7 +148,7 @@ class BinderDriver:
 
     def outcomes(self, name: str, sequence: int, outcomes: Mapping[str, Outcome]) -> None:
         """Deliver a node's outcomes, unless there are none."""
-        if sequence and not self.core.knows_outcomes(outcome(name), sequence):
+        if sequence and not self.core.knows_outcomes(Message(outcome(name), sequence, b"")):
             self.handle(OutcomesChanged(name, sequence, tuple(outcomes.values())))
 
     def explain(self, uid: str, message: str, decision: str = PENDING) -> None:

@@ -21,7 +21,7 @@ from deviceshare_bus.cores.core import (
     Written,
 )
 from deviceshare_bus.cores.core_log import CoreLog
-from deviceshare_bus.messages.codec import decode_fact, encode
+from deviceshare_bus.messages.codec import Message, decode_fact, encode
 from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_cluster.interface import Change, ChangeType, Listed
 from deviceshare_inventory.core import (
@@ -59,7 +59,7 @@ class Driver:
         self.commands += commands
 
     def load(self, subject, sequence, fact):
-        if subject != SYNCED and not self.core.knows(subject, sequence):
+        if subject != SYNCED and not self.core.knows(Message(subject, sequence, encode(fact) if fact else b"")):
             event = FactReceived(subject, sequence, fact) if fact else Unreadable("CLUSTER", subject, sequence)
             self.handle(event)
 

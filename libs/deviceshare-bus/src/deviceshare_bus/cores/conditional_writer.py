@@ -78,6 +78,13 @@ class ConditionalWriter(Generic[T]):
         """Return whether this message of a subject, or a later one, has been seen."""
         return sequence <= self._sequences.get(subject, 0)
 
+    def writes(self, subject: str, message: Any) -> bool:
+        """Return whether this message is being written to a subject: the answer says at which sequence, if at all."""
+        token = self._in_flight.get(subject)
+        return token is not None and any(
+            each.subject == subject and each.message == message for each in self._writes[token][0].writes
+        )
+
     def seen(self, subject: str, sequence: int) -> bool:
         """Record the sequence of a subject's message; return whether it is newer than the known one."""
         if sequence <= self._sequences.get(subject, 0):

@@ -72,14 +72,14 @@ class Source(NamedTuple):
 
     ``decode`` (see :func:`deviceshare_bus.messages.validation.validated`) turns a message into an event, None for a
     message that does not concern the service; it raises ``msgspec.MsgspecError`` for an invalid message. ``known``
-    returns whether the core knows a message of this subject and sequence, or a later one: it is not decoded. Most of
-    them are the core's own writes, which it knows from their answers. ``history``: all messages, not the last of each
+    returns whether the core knows a message, or a later one of its subject: it is not decoded. Most of them are the
+    core's own writes, which it knows from their answers. ``history``: all messages, not the last of each
     subject.
     """
 
     stream: str
     decode: Callable[[Message], Event | None]
-    known: Callable[[str, int], bool] | None = None
+    known: Callable[[Message], bool] | None = None
     history: bool = False
 
 
@@ -287,7 +287,7 @@ class Shell:
             await self.settled()
 
     def _handle_message(self, source: Source, message: Message) -> None:
-        if source.known is not None and source.known(message.subject, message.sequence):
+        if source.known is not None and source.known(message):
             return
         try:
             event = source.decode(message)

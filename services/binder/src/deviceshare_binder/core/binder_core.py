@@ -21,6 +21,7 @@ from deviceshare_bus.cores.core import (
     Written,
 )
 from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
+from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cluster.interface import BindState
 
@@ -144,9 +145,9 @@ class BinderCore:
             "stuck": self._claims.handoffs.stuck,
         }
 
-    def knows_outcomes(self, subject: str, sequence: int) -> bool:
+    def knows_outcomes(self, message: Message) -> bool:
         """Return whether a message of OUTCOME, or a newer one of its subject, has been applied."""
-        return self._claims.outcomes.knows(subject, sequence)
+        return self._claims.outcomes.knows(message.subject, message.sequence)
 
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time of the next tick that is needed without further events, None for never."""

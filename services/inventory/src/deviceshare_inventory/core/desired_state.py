@@ -119,6 +119,14 @@ class DesiredState:
         """Return whether this or a later message of the subject has been seen."""
         return self._writer.knows(subject, sequence)
 
+    def writes(self, subject: str, data: bytes) -> bool:
+        """Return whether this message is being written to the subject.
+
+        The server may deliver it before it answers. If the message is another writer's, the answer is a conflict, and
+        the subject is read back.
+        """
+        return self._writer.writes(subject, data)
+
     def want(self, subject: str, fact: Fact, revision: int, generation: int = 0) -> None:
         """Set the fact that a subject should hold since the cluster's ``revision``."""
         data = encode(fact)

@@ -22,6 +22,7 @@ from deviceshare_bus.cores.core import (
     Written,
 )
 from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
+from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.subjects import FACT_KINDS, SYNCED, Stream, address
 from msgspec.structs import replace
 
@@ -134,9 +135,10 @@ class InventoryCore:
         """Numbers for the service's status."""
         return {"unpublished": len(self._desired.open), "reports": self._reports.open}
 
-    def knows(self, subject: str, sequence: int) -> bool:
-        """Return whether this or a later message of the subject has been handled."""
-        return self._desired.knows(subject, sequence)
+    def knows(self, message: Message) -> bool:
+        """Return whether this or a later message of its subject has been handled, or is being written."""
+        subject = message.subject
+        return self._desired.knows(subject, message.sequence) or self._desired.writes(subject, message.data)
 
     def next_due(self, now: Now) -> float | None:
         """Return the monotonic time of the next tick that is needed without events."""

@@ -30,7 +30,7 @@ from deviceshare_bus.cores.core import (
     Written,
 )
 from deviceshare_bus.cores.division import Division, FenceReceived, LeaseReceived
-from deviceshare_bus.messages.codec import PREEMPTION_ATTEMPTS, RECONCILED, WASTED_VICTIMS
+from deviceshare_bus.messages.codec import PREEMPTION_ATTEMPTS, RECONCILED, WASTED_VICTIMS, Message
 from deviceshare_bus.messages.subjects import Stream, address
 from deviceshare_bus.messages.subjects import fact as fact_subject
 from deviceshare_bus.messages.subjects import ledger as subject_of
@@ -124,13 +124,13 @@ class PlacementCore:
                 return [*self._traces.take(), *self._division.leave()]
         return []
 
-    def knows_ledger(self, subject: str, sequence: int) -> bool:
+    def knows_ledger(self, message: Message) -> bool:
         """Return whether this ledger of a node, or a later one, has been applied."""
-        return self._writes.knows(subject, sequence)
+        return self._writes.knows(message.subject, message.sequence)
 
-    def knows_fact(self, subject: str, sequence: int) -> bool:
+    def knows_fact(self, message: Message) -> bool:
         """Return whether this fact, or a later one of its subject, has been read before its delivery."""
-        return sequence <= self._facts_read.get(subject, 0)
+        return message.sequence <= self._facts_read.get(message.subject, 0)
 
     # Readiness
 
