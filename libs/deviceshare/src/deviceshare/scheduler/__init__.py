@@ -2,7 +2,7 @@
 
 Read :mod:`.scheduler`, which shows what a caller sees. :mod:`.cluster_state`, :mod:`.waiting_groups` and
 :mod:`.records` hold what is known of the cluster, with :mod:`.claim_users`, :mod:`.going_pods`,
-:mod:`.priority_classes`, :mod:`.pod_classifier`, :mod:`.inherited_policies` and :mod:`.arrivals`; :mod:`.known` is what
+:mod:`.pod_classifier`, :mod:`.inherited_policies` and :mod:`.arrivals`; :mod:`.known` is what
 others read of it, and :mod:`.facts` applies facts to it. :mod:`.deciding` makes one round of decisions:
 :mod:`.readiness` says which groups can be decided, :mod:`.promises` takes back what queues promised in vain,
 :mod:`.ownership` says which groups are decided here. :mod:`.preemption_round` chooses the groups for which others may

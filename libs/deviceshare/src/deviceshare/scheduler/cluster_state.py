@@ -28,10 +28,10 @@ from deviceshare.model import (
     with_made,
 )
 from deviceshare.queueing import ROOM_FOR_VOLUMES, ROOM_NEAR_PODS
+from deviceshare.queueing.priority_classes import PriorityClasses
 from deviceshare.scheduler.claim_users import ClaimUsers
 from deviceshare.scheduler.going_pods import GoingPods
 from deviceshare.scheduler.pod_classifier import PodClassifier
-from deviceshare.scheduler.priority_classes import PriorityClasses
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
 from deviceshare.scheduler.waiting_groups import WaitingGroups
 from deviceshare.state import Holding, with_resized
