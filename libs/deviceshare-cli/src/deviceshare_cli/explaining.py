@@ -251,7 +251,7 @@ def _group(answer: api.PodExplanation) -> list[str]:
         lines.append(explanation.gang)
     queue = (pod.queue if pod else "") or (explanation.queue if explanation else "")
     if queue:
-        lines.append(f"queue {queue}")
+        lines.append(f"queue {queue}{f': {answer.position}' if answer.position is not None else ''}")
     return _section("Gang and queue", lines)
 
 

@@ -209,14 +209,34 @@ class LifeStage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state: StageState
 
 
+class QueuePosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The place of a waiting pod in its queue, from 1, of so many jobs, and how many pods the jobs before it have.
+
+    A job: the waiting pods of a PodGroup, or one pod without a PodGroup. Those that do not fit are passed over.
+    """
+
+    position: int
+    jobs: int
+    pods_before: int
+
+    def __str__(self) -> str:
+        """Return a text such as ``position 3 of 12, behind 5 pods``."""
+        behind = f", behind {self.pods_before} pod{'s' if self.pods_before > 1 else ''}" if self.pods_before else ""
+        return f"position {self.position} of {self.jobs}{behind}"
+
+
 class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The current state of a pod (null if it is gone), the last decision, its steps, its trace id (32 hex digits)."""
+    """The current state of a pod (null if it is gone), the last decision, its steps, its trace id (32 hex digits).
+
+    ``position``: where it is in its queue, null if it is in none.
+    """
 
     pod: Pod | None
     explanation: Explanation | None
     steps: tuple[PodStep, ...]
     trace_id: str
     life: tuple[LifeStage, ...] = ()
+    position: QueuePosition | None = None
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):

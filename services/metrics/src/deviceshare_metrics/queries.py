@@ -14,6 +14,7 @@ from deviceshare_metrics.api_dashboard import NodeDetail
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
 from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.explaining import explain
+from deviceshare_metrics.core.queue_position import has_queue_position, with_queue_position
 from deviceshare_metrics.core.queue_reasons import has_queue_reasons, with_current_reason, with_queue_reasons
 from deviceshare_metrics.core.states import Counts
 from deviceshare_metrics.core.visibility import (
@@ -150,7 +151,8 @@ class Queries:
         # For a pod that is gone all histories are searched.
         store = part if snapshot.pods else self._core.store.copy()
         found = await asyncio.to_thread(explain, store, snapshot, namespace, name)
-        if found is not None and has_queue_reasons(store, snapshot.pods):
-            accounts, now = await self.accounts(), real_time().wall
+        if found is not None and has_queue_position(found.pod):
+            accounts, now, every = await self.accounts(), real_time().wall, self._core.store.copy()
             found = with_current_reason(store, found, lambda: accounts, now)
+            found = await asyncio.to_thread(with_queue_position, every, found, lambda: accounts)
         return None if found is None else shown_item(found, visibility)

@@ -80,12 +80,14 @@ class SnapshotReader:
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:
         """Return an explanation as the JSON API answers."""
         from deviceshare_metrics.core.explaining import explain
+        from deviceshare_metrics.core.queue_position import with_queue_position
         from deviceshare_metrics.core.queue_reasons import with_current_reason
 
         found = explain(self._store, self._snapshot, namespace, name)
         if found is None:
             raise NotFoundError(f"pod {namespace}/{name} not found: no such pod exists or is remembered")
-        return with_current_reason(self._store, found, lambda: self._accounts, self.now)
+        found = with_current_reason(self._store, found, lambda: self._accounts, self.now)
+        return with_queue_position(self._store, found, lambda: self._accounts)
 
     async def objects(self, kind: str) -> list[Object]:
         """Return the objects of a kind."""

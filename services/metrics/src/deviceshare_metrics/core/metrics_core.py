@@ -15,6 +15,7 @@ from deviceshare.model import (
     NodeLedger,
     OtherPodFact,
     PodGroupFact,
+    PriorityClassFact,
     QueueFact,
     Synced,
 )
@@ -78,6 +79,7 @@ class MetricsCore:
             OtherPodFact: store.others,
             PodGroupFact: store.groups,
             QueueFact: store.queues,
+            PriorityClassFact: store.classes,
         }
         self._reading: set[str] = set(Stream)
         """Streams whose end has not been reached yet."""

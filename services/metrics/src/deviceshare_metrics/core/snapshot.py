@@ -266,7 +266,7 @@ def _pods(
             node=node or None,
             nominated_node=nominated.get(pod.uid, "") if state == "Pending" else "",
             state=state,
-            refused=state == "Pending" and _is_refused(store, pod),
+            refused=state == "Pending" and is_refused(store, pod),
             terminating=pod.terminating,
             created=pod.created,
             waiting_since=pod.created if state in api.WAITING and not pod.terminating else None,
@@ -308,7 +308,7 @@ def _reason(store: StateStore, pod: PodSeen, state: api.PodState, placed: Placed
     return str(pod.problems[0]) if pod.problems else None, 0.0
 
 
-def _is_refused(store: StateStore, pod: PodSeen) -> bool:
+def is_refused(store: StateStore, pod: PodSeen) -> bool:
     """Return whether the request of a waiting pod is invalid: by its fact, or by the last decision about it."""
     history = store.histories.get(pod.uid)
     return bool(pod.problems) or (

@@ -14,6 +14,7 @@ from deviceshare.model import (
     OtherPodFact,
     PodGroupFact,
     PodUid,
+    PriorityClassFact,
     Problem,
     QueueFact,
 )
@@ -67,6 +68,7 @@ class StateStore(msgspec.Struct):
     """Waiting pods of other schedulers."""
     groups: dict[str, PodGroupFact] = {}
     queues: dict[str, QueueFact] = {}
+    classes: dict[str, PriorityClassFact] = {}
     ledgers: dict[str, NodeLedger] = {}
     """Without nominated claims: their devices are other pods', and their pods still wait."""
     nominations: dict[str, tuple[tuple[PodUid, str], ...]] = {}

@@ -33,7 +33,7 @@ function nearNode(near) {
 }
 
 export function explanation(answer) {
-  const found = answer.explanation;
+  const found = answer.explanation, place = answer.position;
   if (!found) return answer.pod?.node ? null : panel("Why", h("p", { class: "quiet" }, "No decision yet."));
   const first = found.first_failing?.length ? found.first_failing : (found.refusals ?? []).filter((each) => each.nodes);
   const general = (found.refusals ?? []).filter((each) => !each.nodes);
@@ -44,6 +44,7 @@ export function explanation(answer) {
     found.nodes ? h("p", { class: "quiet" }, `It fits ${number(found.feasible ?? 0)} of ${number(found.nodes)} nodes.`) : null,
     found.why?.length ? h("ul", { class: "plain" }, found.why.map((each) => h("li", {}, each))) : null,
     found.gang ? h("p", {}, found.gang) : null,
+    place ? h("p", {}, `Position ${number(place.position)} of ${number(place.jobs)} in its queue${place.pods_before ? `, behind ${number(place.pods_before)} ${place.pods_before === 1 ? "pod" : "pods"}` : ""}.`) : null,
     list("Nodes, by the first check that they fail", first), list("Its queue", queue), list("Not decided", others),
     found.caveats?.length ? h("ul", { class: "reasons" }, found.caveats.map((each) => h("li", { class: "warn" }, each))) : null,
     found.closest?.length ? [h("h3", {}, "Closest nodes"), h("div", { class: "nears" }, found.closest.map(nearNode))] : null,
