@@ -31,8 +31,8 @@ from deviceshare_bus.messages.subjects import (
 )
 from deviceshare_bus.messages.validation import InvalidMessageError
 from deviceshare_inventory.service import decode_message as decode_for_inventory
-from deviceshare_metrics.service import decode as decode_for_metrics
-from deviceshare_placement.service import decode as decode_for_placement
+from deviceshare_metrics.decoding import decode as decode_for_metrics
+from deviceshare_placement.decoding import decode as decode_for_placement
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs

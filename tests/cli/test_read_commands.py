@@ -452,3 +452,14 @@ def test_get_imports_no_large_package(system: System) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("arguments", [("get", "pods"), ("explain", "pod", "hami-pod"), ("top",)])
+def test_a_command_that_reads_imports_nothing_that_takes_long(system: System, arguments: tuple[str, ...]) -> None:
+    environment = system.environment | {"PYTHONPROFILEIMPORTTIME": "1"}
+    done = subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
+    imported = set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
+    assert "deviceshare_cli.main" in imported, done.stderr
+    assert imported.isdisjoint({"numpy", "aiohttp.client", "deviceshare.families", "deviceshare_localcluster.admission"})

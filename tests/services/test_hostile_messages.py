@@ -9,9 +9,9 @@ from deviceshare_bus.messages.subjects import fact, ledger
 from deviceshare_bus.messages.validation import InvalidMessageError
 from deviceshare_inventory.core import WatchStarted
 from deviceshare_metrics.core import build_snapshot
+from deviceshare_metrics.decoding import decode as metrics_decode
 from deviceshare_metrics.exposition import expose
-from deviceshare_metrics.service import decode as metrics_decode
-from deviceshare_placement.service import decode as placement_decode
+from deviceshare_placement.decoding import decode as placement_decode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fed import binder, inventory, metrics, placement

@@ -8,7 +8,6 @@ ready (:mod:`.termination`). Controllers are in :mod:`deviceshare_localcluster.c
 import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Self
 
 from deviceshare.model import DEFAULT_QUEUE
 from deviceshare_cluster.changes import bind, merged, timestamp, why_not_bound
@@ -28,6 +27,7 @@ from deviceshare_cluster.patching import Patching, Target
 from deviceshare_cluster.readable import reduced
 
 from deviceshare_localcluster.kinds import KINDS, Key, key_of, named_key
+from deviceshare_localcluster.local_objects import LocalObjects
 from deviceshare_localcluster.plugins import served
 from deviceshare_localcluster.stages import StageProblem, entered, next_stage, waits
 from deviceshare_localcluster.store import Store
@@ -38,7 +38,7 @@ EVENT_SECONDS = 3600.0
 """How long an Event is kept after its last occurrence, as by the API server."""
 
 
-class LocalCluster(Patching, Writer):
+class LocalCluster(Patching, Writer, LocalObjects):
     """A connection to a local cluster. Use as an async context manager; :meth:`setup` once on a fresh server."""
 
     def __init__(
@@ -47,15 +47,6 @@ class LocalCluster(Patching, Writer):
         """Connect later to ``url`` as ``name``; ``component`` reports Events; ``timeout`` in seconds per request."""
         super().__init__(Store(url, name, timeout))
         self._component = component
-
-    async def __aenter__(self) -> Self:
-        """Connect; wait for the server without a time limit."""
-        await self._store.start()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        """Disconnect."""
-        await self._store.stop()
 
     async def setup(self) -> None:
         """Create the stream and the queue ``default`` if they do not exist. Raises ClusterError."""
@@ -68,10 +59,6 @@ class LocalCluster(Patching, Writer):
         After a lost connection it continues without a new list, unless the cluster was wiped.
         """
         return self._store.watch(kinds)
-
-    async def get(self, kind: str, namespace: str, name: str) -> Object | None:
-        """Return one object, or None. Raises ClusterError."""
-        return await self._store.get(named_key(kind, namespace, name))
 
     async def ensure(self, obj: Object) -> None:
         """Create an object, unless there is one of its kind and name. Raises ClusterError."""
@@ -195,10 +182,6 @@ class LocalCluster(Patching, Writer):
             await self._store.create(event, ttl=EVENT_SECONDS)
         except VersionConflict:
             await self._store.update(key_of(event), again, ttl=EVENT_SECONDS)
-
-    async def list(self, kind: str) -> list[Object]:
-        """Return all objects of a kind. Raises ClusterError."""
-        return await self._store.list_kind(kind)
 
     async def revisions(self, kind: str) -> Revisions:
         """Return the revision of each object of a kind. Raises ClusterError."""

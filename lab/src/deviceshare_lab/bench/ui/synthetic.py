@@ -28,7 +28,7 @@ from deviceshare_bus.messages import subjects
 from deviceshare_bus.messages.codec import Events, Message, Step, encode
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_metrics.core import MetricsCore
-from deviceshare_metrics.service import decode
+from deviceshare_metrics.decoding import decode
 
 from deviceshare_lab.clusters.facts import make_request
 

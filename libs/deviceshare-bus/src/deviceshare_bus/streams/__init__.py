@@ -5,3 +5,5 @@ Reading order: :mod:`.follower` (reading, with :mod:`.inbox`, :mod:`.consumers` 
 without an answer), :mod:`.streamstate`, :mod:`.creation`, :mod:`.stream_watch`; :mod:`.bounded_stream` and
 :mod:`.expiring` remove messages of objects that are gone.
 """
+
+from deviceshare_bus.wire import nats_without_aiohttp as nats_without_aiohttp

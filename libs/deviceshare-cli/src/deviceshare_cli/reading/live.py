@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from deviceshare.model import describe_error
 from deviceshare_cluster.interface import Cluster, ClusterError, Object
@@ -13,6 +14,9 @@ from deviceshare_cli import runfile
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.json_api import fetch
 from deviceshare_cli.reading.reader import ITEMS, StoredMessage, T, Target, in_order
+
+if TYPE_CHECKING:
+    from deviceshare_localcluster.local_objects import LocalObjects
 
 CONNECT_SECONDS = 5.0
 """Timeout until the cluster or the bus answers."""
@@ -27,7 +31,7 @@ class LiveReader:
         self.target = Target(run.title, run.schedulers)
         self._run = run
         self._stack = stack
-        self._cluster: Cluster | None = None
+        self._cluster: Cluster | LocalObjects | None = None
 
     @property
     def now(self) -> float:
@@ -81,16 +85,11 @@ class LiveReader:
             for message in messages
         ]
 
-    async def _connected(self) -> Cluster:
+    async def _connected(self) -> "Cluster | LocalObjects":
         """Return the cluster, connected. Raises CommandError, ClusterError."""
         if self._cluster is None:
-            from deviceshare_cluster import LOCAL, UnknownCluster, open_cluster
-
-            where = f"{LOCAL}{self._run.cluster}" if self._run.cluster else self._run.target
-            try:
-                cluster = open_cluster(where, name="deviceshare")
-            except UnknownCluster as error:
-                raise CommandError(f"the run file does not name its cluster: {error}") from None
+            where = self._run.cluster or self._run.target
+            cluster = self._local() if self._run.cluster else self._named()
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._stack.enter_async_context(cluster)
@@ -98,6 +97,20 @@ class LiveReader:
                 raise CommandError(f"the cluster {where} does not answer") from None
             self._cluster = cluster
         return self._cluster
+
+    def _local(self) -> "LocalObjects":
+        from deviceshare_localcluster.local_objects import LocalObjects
+        from deviceshare_localcluster.store import Store
+
+        return LocalObjects(Store(self._run.cluster, "deviceshare", CONNECT_SECONDS))
+
+    def _named(self) -> Cluster:
+        from deviceshare_cluster import UnknownCluster, open_cluster
+
+        try:
+            return open_cluster(self._run.target, name="deviceshare")
+        except UnknownCluster as error:
+            raise CommandError(f"the run file does not name its cluster: {error}") from None
 
 
 @asynccontextmanager

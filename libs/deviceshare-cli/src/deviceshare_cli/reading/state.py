@@ -1,40 +1,47 @@
 """The state of the services, computed from the messages of the bus by the services' own cores."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from deviceshare.scheduler import Scheduler
 from deviceshare_bus.cores.core import CaughtUp, Event, Now, Unreadable
 from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.messages.validation import InvalidMessageError
-from deviceshare_metrics.core import MetricsCore
-from deviceshare_metrics.core import StateStore as MetricsStore
-from deviceshare_metrics.service import decode as decode_for_metrics
-from deviceshare_placement.core import PlacementCore, build_core
-from deviceshare_placement.service import decode as decode_for_placement
 
 from deviceshare_cli.reading.reader import StoredMessage
+
+if TYPE_CHECKING:
+    from deviceshare.scheduler import Scheduler
+    from deviceshare_metrics.core import MetricsCore
+    from deviceshare_metrics.core import StateStore as MetricsStore
+    from deviceshare_placement.core import PlacementCore
 
 PLACEMENT_STREAMS = (Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME)
 """The streams that placement decides by."""
 
 
-def metrics_store(messages: Iterable[StoredMessage], now: float) -> MetricsStore:
+def metrics_store(messages: Iterable[StoredMessage], now: float) -> "MetricsStore":
     """Return the state of a metrics service that has read these messages; ``now`` in unix seconds."""
+    from deviceshare_metrics.core import MetricsCore
+    from deviceshare_metrics.decoding import decode
+
     core = MetricsCore()
-    _feed(core, decode_for_metrics, messages, now)
+    _feed(core, decode, messages, now)
     return core.store
 
 
-def scheduler_of(messages: Iterable[StoredMessage], now: float) -> Scheduler:
+def scheduler_of(messages: Iterable[StoredMessage], now: float) -> "Scheduler":
     """Return the scheduler of a placement service that has read these messages, and has decided nothing."""
+    from deviceshare_placement.core import build_core
+    from deviceshare_placement.decoding import decode
+
     core = build_core({"instance": "fit", "claim_prefix": "fit"})
-    _feed(core, decode_for_placement, messages, now)
+    _feed(core, decode, messages, now)
     return core.scheduler
 
 
 def _feed(
-    core: MetricsCore | PlacementCore,
+    core: "MetricsCore | PlacementCore",
     decode: Callable[[Message], Event | None],
     messages: Iterable[StoredMessage],
     now: float,

@@ -42,7 +42,7 @@ from deviceshare_bus.messages.subjects import ledger as ledger_subject
 from deviceshare_bus.messages.validation import InvalidMessageError
 from deviceshare_localcluster.kinds import Key
 from deviceshare_placement.core import FactReceived, PlacementCore, build_core
-from deviceshare_placement.service import decode
+from deviceshare_placement.decoding import decode
 from msgspec.structs import replace
 
 from deviceshare_cli.errors import CommandError

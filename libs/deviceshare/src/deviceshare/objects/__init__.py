@@ -3,26 +3,53 @@
 :mod:`.kinds` has the table of all kinds that are watched.
 """
 
-from deviceshare.objects.device_info import decode_device_info, describes_devices
-from deviceshare.objects.disruption_budget import decode_disruption_budget
-from deviceshare.objects.held import held_by_any_reading
-from deviceshare.objects.kinds import DECODERS, KINDS, STORAGE_KINDS, Kind, decode_namespace, decode_priority_class
-from deviceshare.objects.lenient import decode_view, repair
-from deviceshare.objects.node import decode_node
-from deviceshare.objects.pod import decode_pod
-from deviceshare.objects.pod_request import requests_devices
-from deviceshare.objects.podgroup import decode_podgroup
-from deviceshare.objects.queue import decode_queue
-from deviceshare.objects.storage import (
-    BIND_COMPLETED,
-    SELECTED_NODE,
-    decode_storage_class,
-    decode_volume,
-    decode_volume_claim,
-    decode_volume_limits,
-)
-from deviceshare.objects.unserved import as_counted
-from deviceshare.objects.views import ConfigMapObject
+from typing import TYPE_CHECKING
+
+from deviceshare.lazy_imports import importing
+
+if TYPE_CHECKING:
+    from deviceshare.objects.decoders import DECODERS, decode_namespace, decode_priority_class
+    from deviceshare.objects.device_info import decode_device_info, describes_devices
+    from deviceshare.objects.disruption_budget import decode_disruption_budget
+    from deviceshare.objects.held import held_by_any_reading
+    from deviceshare.objects.kinds import KINDS, STORAGE_KINDS, Kind
+    from deviceshare.objects.lenient import decode_view, repair
+    from deviceshare.objects.node import decode_node
+    from deviceshare.objects.pod import decode_pod
+    from deviceshare.objects.pod_request import requests_devices
+    from deviceshare.objects.podgroup import decode_podgroup
+    from deviceshare.objects.queue import decode_queue
+    from deviceshare.objects.storage import (
+        BIND_COMPLETED,
+        SELECTED_NODE,
+        decode_storage_class,
+        decode_volume,
+        decode_volume_claim,
+        decode_volume_limits,
+    )
+    from deviceshare.objects.unserved import as_counted
+    from deviceshare.objects.views import ConfigMapObject
+else:
+    __getattr__ = importing(
+        __name__,
+        {
+            "device_info": "decode_device_info describes_devices",
+            "disruption_budget": "decode_disruption_budget",
+            "held": "held_by_any_reading",
+            "decoders": "DECODERS decode_namespace decode_priority_class",
+            "kinds": "KINDS STORAGE_KINDS Kind",
+            "lenient": "decode_view repair",
+            "node": "decode_node",
+            "pod": "decode_pod",
+            "pod_request": "requests_devices",
+            "podgroup": "decode_podgroup",
+            "queue": "decode_queue",
+            "storage": "BIND_COMPLETED SELECTED_NODE decode_storage_class decode_volume decode_volume_claim "
+            "decode_volume_limits",
+            "unserved": "as_counted",
+            "views": "ConfigMapObject",
+        },
+    )
 
 __all__ = [
     "BIND_COMPLETED",

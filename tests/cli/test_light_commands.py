@@ -1,0 +1,31 @@
+"""Commands that only read do not import what takes long: numpy with the scheduler, aiohttp, the local cluster."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "aiohttp", "deviceshare.families", "deviceshare_localcluster.admission", "nats")
+CALLS = """
+import importlib, sys
+for name in sys.argv[1].split(): importlib.import_module(name)
+print(*(name for name in sys.argv[2].split() if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "heavy"),
+    [
+        (("deviceshare_cli.getting", "deviceshare_cli.explaining", "deviceshare_cli.json_api"), ()),
+        (("deviceshare_cli.explaining_groups", "deviceshare_cli.describing"), ()),
+        (("deviceshare_cli.explaining", "deviceshare_localcluster.local_objects"), ("nats",)),
+        (("deviceshare_cli.whatif.top", "deviceshare_cli.whatif.holders"), ()),
+        (("deviceshare_cli.whatif.fit", "deviceshare_placement.decoding"), set(HEAVY) - {"aiohttp"}),
+    ],
+)
+def test_a_command_imports_no_more_than_it_needs(imported: tuple[str, ...], heavy: tuple[str, ...]) -> None:
+    modules = ("deviceshare_cli.main", "deviceshare_cli.reading.live", *imported)
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS, " ".join(modules), " ".join(HEAVY)], capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) == set(heavy)
