@@ -1,9 +1,12 @@
-"""The text of `deviceshare explain node`."""
+"""The text of `deviceshare explain node` and `device`."""
 
 from typing import Any
 
-from deviceshare_cli.explaining_devices import explain_node
+import pytest
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.explaining_devices import explain_device, explain_node
 from deviceshare_metrics import api
+from msgspec.structs import replace
 
 NODE = api.Node(
     name="n1",
@@ -49,3 +52,27 @@ async def test_a_node_shows_every_resource_and_no_negative_amount() -> None:
     ]
     assert sections["Cards"][1].split()[-4:] == ["0/8192Mi", "0/100", "1", "default/a"]
     assert list(sections["Problems"]) == list(NODE.problems)
+
+
+class _Cards(_Reader):
+    def __init__(self, *cards: api.Device) -> None:
+        self.cards = cards
+
+    async def items(self, kind: type[Any]) -> tuple[Any, ...]:
+        return self.cards if kind is api.Device else ()
+
+
+@pytest.mark.parametrize("name", ["GPU-1", "n1/GPU-1", "n1/0"])
+async def test_a_device_has_the_names_that_cordon_accepts(name: str) -> None:
+    others = replace(CARD, id="GPU-2", index=1), replace(CARD, node="n2", id="GPU-3")
+    report = await explain_device(_Cards(CARD, *others), name)  # type: ignore[arg-type]
+    assert report is not None
+    assert report.data["device"] is CARD
+    assert await explain_device(_Cards(CARD), "n1/7") is None  # type: ignore[arg-type]
+    # An id that is the index of another card.
+    odd = replace(CARD, id="0", index=5)
+    report = await explain_device(_Cards(CARD, odd), "n1/0")  # type: ignore[arg-type]
+    assert report is not None
+    assert report.data["device"] is odd
+    with pytest.raises(CommandError, match="node n1 has several cards n1/0: use an id, such as GPU-1"):
+        await explain_device(_Cards(CARD, replace(CARD, id="GPU-2")), "n1/0")  # type: ignore[arg-type]

@@ -17,7 +17,9 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.reading.live import open_live
 from deviceshare_cli.reading.state import scheduler_of
 from deviceshare_cli.runfile import Run
+from deviceshare_cli.simulate.addition import Addition
 from deviceshare_cli.whatif import fit as command
+from deviceshare_cli.whatif.changed_cluster import ClusterChanges, change_cluster
 from deviceshare_cli.whatif.fitting import fit
 from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import holders
@@ -98,6 +100,36 @@ def test_what_does_not_fit_names_the_missing_amount_and_the_holders(wanted) -> N
     assert not failed.fits
     assert "asked 20000 MiB, at most 12768 MiB free, 7232 MiB missing" in failed.message
     assert holders(scheduler, failed) == []  # the first one was charged, but holds nothing in the cluster
+
+
+def test_nodes_that_are_gone_or_added_change_what_fits(wanted) -> None:
+    def fitting(*changes: object) -> int:
+        scheduler = cluster(2, 2)
+        change_cluster(scheduler, ClusterChanges(*changes), 1.0)
+        return fit(scheduler, wanted(POD, 30000), 10, 0, 1.0).fitting
+
+    assert fitting() == 4
+    assert fitting(("node-0001", "node-0001")) == 2
+    assert fitting((), Addition(3, "node-0000")) == 10
+    assert fitting(("node-0000",), Addition(1, "node-0000")) == 4, "like a node that is gone"
+    with pytest.raises(CommandError, match='--without x: nodes "x" not found: the cluster has node-0000, node-0001'):
+        fitting(("x",))
+    with pytest.raises(CommandError, match="--like x"):
+        fitting((), Addition(1, "x"))
+
+
+def test_another_configuration_changes_what_fits(wanted, tmp_path: Path) -> None:
+    conf = tmp_path / "volcano-scheduler.conf"
+    conf.write_text(
+        "actions: enqueue, allocate\ntiers:\n- plugins:\n  - name: deviceshare\n    arguments:\n"
+        "      deviceshare.VGPUEnable: false\n"
+    )
+    scheduler = cluster(1, 1)
+    change_cluster(scheduler, ClusterChanges(conf=conf), 1.0)
+    assert not fit(scheduler, wanted(POD, 1000), 1, 0, 1.0).asked[0].fits
+    conf.write_text("tiers: 3\n")
+    with pytest.raises(CommandError, match="tiers"):
+        change_cluster(scheduler, ClusterChanges(conf=conf), 1.0)
 
 
 def test_a_gang_fits_whole_or_not_at_all(wanted) -> None:
@@ -210,7 +242,7 @@ def test_claims_that_no_pod_uses_yet_are_not_evaluated(wanted, monkeypatch, caps
     monkeypatch.setattr(command, "scheduler_of", lambda *args: cluster(1, 1))
     monkeypatch.setattr(command, "candidates", lambda *args: pods)
     monkeypatch.setattr(command.gc, "freeze", lambda: None)
-    assert asyncio.run(command.run_fit(None, [], 1, 0, "text")) == 0
+    assert asyncio.run(command.run_fit(None, [], 1, 0, "text", ClusterChanges())) == 0
     shown = capsys.readouterr()
     assert "Fits now: 1 of 1" in shown.out
     assert "Warning: volumes are not evaluated" in shown.err

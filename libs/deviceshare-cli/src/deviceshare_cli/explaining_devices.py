@@ -35,10 +35,17 @@ async def explain_node(reader: Reader, name: str) -> Report | None:
 
 
 async def explain_device(reader: Reader, name: str) -> Report | None:
-    """Return the report about a device, given as ID or NODE/ID, None if it does not exist. Raises CommandError."""
-    found = [each for each in await reader.items(api.Device) if name in (each.id, f"{each.node}/{each.id}")]
+    """Return the report about a device, given as ID, NODE/ID or NODE/INDEX, None if it does not exist.
+
+    Raises CommandError if several have this name.
+    """
+    devices = await reader.items(api.Device)
+    found = [each for each in devices if name in (each.id, f"{each.node}/{each.id}")]
+    found = found or [each for each in devices if name == f"{each.node}/{each.index}" and each.mode != api.WHOLE]
     if not found:
         return None
+    if len({each.node for each in found}) < len(found):
+        raise CommandError(f"node {found[0].node} has several cards {name}: use an id, such as {found[0].id}")
     if len(found) > 1:
         raise CommandError(
             f"several nodes have a device {name}: name one of them as NODE/ID, such as {found[0].node}/{name}"

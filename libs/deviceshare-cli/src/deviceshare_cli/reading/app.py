@@ -139,7 +139,7 @@ def explain(
         typer.Argument(
             metavar="KIND NAME",
             help="KIND: pod, node, device, queue, podgroup or job. NAME: also NAMESPACE/NAME; of a device its id, also "
-            "NODE/ID. Also KIND/NAME.",
+            "NODE/ID or NODE/INDEX. Also KIND/NAME.",
         ),
     ],
     output: Annotated[
@@ -181,6 +181,17 @@ def fit(
         int, typer.Option(metavar="N", min=0, max=100_000, help="Count further copies that fit up to this number.")
     ] = 1000,
     output: Annotated[Literal["text", "json"], typer.Option("-o", "--output", help="How to print it.")] = "text",
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Without this node and its pods; repeatable.")
+    ] = None,
+    add_nodes: Annotated[
+        int, typer.Option(metavar="N", min=0, max=10_000, help="With so many more nodes like --like.")
+    ] = 0,
+    like: Annotated[str, typer.Option(metavar="NODE", help="The node that those of --add-nodes are like.")] = "",
+    conf: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A volcano-scheduler.conf, instead of the configuration of the cluster."),
+    ] = None,
     run: RunOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
@@ -191,9 +202,14 @@ def fit(
     Nothing is created. Nodes, cards, gangs and limits of queues are evaluated by the code of the scheduler, on the
     state of the running system. Pods that are pending are not placed first. The status is 1 if the pods do not fit.
     """
+    from deviceshare_cli.simulate.addition import Addition
     from deviceshare_cli.whatif import fit as module
+    from deviceshare_cli.whatif.changed_cluster import ClusterChanges
 
-    run_and_exit(module.run_fit(Source(run, snapshot, server, token), filename, count, limit, output))
+    if bool(add_nodes) != bool(like):
+        raise typer.BadParameter("--add-nodes goes with --like, which names a node of the cluster")
+    changes = ClusterChanges(tuple(without or ()), Addition(add_nodes, like), conf)
+    run_and_exit(module.run_fit(Source(run, snapshot, server, token), filename, count, limit, output, changes))
 
 
 @app.command()

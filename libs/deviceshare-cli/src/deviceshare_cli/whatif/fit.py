@@ -13,6 +13,7 @@ from deviceshare_cli.output import NONE, indented_json, lines_text, table
 from deviceshare_cli.pods import devices_of, shown_devices
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.state import PLACEMENT_STREAMS, scheduler_of
+from deviceshare_cli.whatif.changed_cluster import ClusterChanges, change_cluster
 from deviceshare_cli.whatif.fitting import Fit, Fits, by_node, fit
 from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import Holder, holders
@@ -22,14 +23,17 @@ MAX_SHOWN = 20
 """The most placed pods that the text lists."""
 
 
-async def run_fit(source: Source, paths: Sequence[str], count: int, limit: int, output: str) -> int:
-    """Print whether the pods of files fit, and return the exit status: 1 if they do not."""
+async def run_fit(
+    source: Source, paths: Sequence[str], count: int, limit: int, output: str, changes: ClusterChanges
+) -> int:
+    """Print whether the pods of files fit in a cluster after changes, and return the exit status: 1 if they do not."""
     async with opened(source) as reader:
         wanted = candidates(paths, await reader.objects("PriorityClass"), reader.target.schedulers)
         for warning in (each for candidate in wanted for each in candidate.warnings):
             to_stderr(f"Warning: {warning}")
         scheduler = scheduler_of(await reader.messages(PLACEMENT_STREAMS), reader.now)
         now = reader.now
+    change_cluster(scheduler, changes, now)
     wanted, warning = without_unknown_claims(wanted, scheduler.catalog)
     if warning:
         to_stderr(f"Warning: {warning}")

@@ -1,0 +1,43 @@
+"""Changes of a cluster about which ``fit`` is asked: nodes that are gone, further nodes, another configuration."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from deviceshare.conf import SCHEDULER
+from deviceshare.model import ConfigError, Gone, Now
+from deviceshare.scheduler import Scheduler
+from deviceshare_bus.messages.subjects import fact
+
+from deviceshare_cli.errors import CommandError
+from deviceshare_cli.loading import read_conf
+from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.simulate.addition import Addition, added_nodes
+from deviceshare_cli.simulate.removal import check_known
+
+
+class ClusterChanges(NamedTuple):
+    """The nodes that are gone, those that there are more, and a file with another configuration."""
+
+    without: tuple[str, ...] = ()
+    addition: Addition = Addition()
+    conf: Path | None = None
+
+
+def change_cluster(scheduler: Scheduler, changes: ClusterChanges, now: float) -> None:
+    """Apply changes. Pods of nodes that are gone are not placed again. Raises CommandError."""
+    at = Now(now, now)
+    for name in changes.without:
+        check_known("--without", name, scheduler.node_names)
+    nodes = {name: node for name in scheduler.node_names if (node := scheduler.node(name)) is not None}
+    for node in added_nodes(nodes, changes.addition):
+        scheduler.apply(fact("node", node.name), node, at)
+    for name in dict.fromkeys(changes.without):
+        scheduler.apply(fact("node", name), Gone(), at)
+    if changes.conf is not None:
+        try:
+            conf, warnings = read_conf(changes.conf)
+        except ConfigError as error:
+            raise CommandError(" ".join(str(error).split())) from None
+        for warning in warnings:
+            to_stderr(f"Warning: {warning}")
+        scheduler.apply(fact("config", SCHEDULER), conf, at)
