@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from deviceshare.model import visible
 from deviceshare_metrics import api
+from deviceshare_metrics.free_cards import closed_nodes, is_available
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -35,14 +36,15 @@ def glyph(card: api.Device) -> Text:
     return Text(EIGHTHS[step], style=_STYLES[0 if not step else 1 if share < 0.5 else 2 if share < 1.0 else 3])
 
 
-def totals(devices: Iterable[api.Device]) -> list[str]:
+def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[str]:
     """Return a line per model, the most frequent first: whole cards free, and the allocated share."""
+    closed = closed_nodes(nodes)
     models: dict[str, list[api.Device]] = defaultdict(list)
     for card in devices:
         models[f"{card.type or 'card'} ({card.mode})" if card.mode else card.type or "card"].append(card)
     lines = []
     for name, cards in sorted(models.items(), key=lambda entry: (-len(entry[1]), entry[0])):
-        free = sum(card.healthy and not card.slots_used for card in cards)
+        free = sum(is_available(card, closed) and not card.slots_used for card in cards)
         sick = sum(not card.healthy for card in cards)
         used = sum(map(used_share, cards)) / len(cards)
         lines.append(
@@ -69,7 +71,7 @@ def nodes_view(
         cards[card.node].append(card)
     found = [node for node in nodes if not wanted or _matches(node, cards[node.name], wanted.lower())]
     shown = sorted(found, key=lambda node: (-_free(cards[node.name]), node.name))
-    parts: list[RenderableType] = [Text(visible(line), style="cyan") for line in totals(devices)]
+    parts: list[RenderableType] = [Text(visible(line), style="cyan") for line in totals(devices, nodes)]
     if not shown:
         return Group(*parts, Text(f"no node matches {wanted!r}"))
     name_width = min(MAX_NAME, max(len(node.name) for node in shown))

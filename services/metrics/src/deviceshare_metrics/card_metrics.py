@@ -11,6 +11,7 @@ from deviceshare.families import FAMILIES
 
 from deviceshare_metrics.api import Device
 from deviceshare_metrics.core import Snapshot
+from deviceshare_metrics.free_cards import closed_nodes, nodes_with, whole_free
 from deviceshare_metrics.holders import CARDS_METRIC, MEMORY_METRIC
 from deviceshare_metrics.many_series import Gauge, Labels
 
@@ -44,6 +45,7 @@ def card_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
     if detail != "cluster":
         yield from _sums("node", ("mode", "node", "type"), snapshot.devices)
     yield from _sums("cluster", ("mode", "type"), snapshot.devices)
+    yield from _free(snapshot)
     yield from _held(snapshot)
 
 
@@ -112,6 +114,20 @@ def _containers(snapshot: Snapshot) -> Gauge:
     labels = Labels(("container", "device", "namespace", "node", "pod"), [*memory])
     text = "Device memory allocated to the container."
     return Gauge("deviceshare_container_memory_bytes", text, labels, [amount * MIB for amount in memory.values()])
+
+
+def _free(snapshot: Snapshot) -> Iterator[Gauge]:
+    """Yield what is free in whole cards, and on how many nodes at least 8, 4, 2 and 1 of them are."""
+    keyed = (((card.mode, card.type), card) for card in snapshot.devices)
+    free = whole_free(keyed, closed_nodes(snapshot.nodes))
+    labels, text = Labels(("mode", "type"), [*free]), "Cards that are wholly free, by model and mode."
+    yield Gauge("deviceshare_cluster_cards_free", text, labels, [cards.total() for cards in free.values()])
+    text = "Most wholly free cards of one node: the largest pod that could get them."
+    yield Gauge("deviceshare_cluster_cards_free_most", text, labels, [max(cards.values()) for cards in free.values()])
+    series = {(str(number), *key): nodes for key, cards in free.items() for number, nodes in nodes_with(cards).items()}
+    labels = Labels(("cards", "mode", "type"), [*series])
+    text = "Nodes on which at least so many cards are wholly free."
+    yield Gauge("deviceshare_cluster_nodes_with_free_cards", text, labels, [*series.values()])
 
 
 def _held(snapshot: Snapshot) -> Iterator[Gauge]:

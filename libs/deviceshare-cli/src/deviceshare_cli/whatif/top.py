@@ -1,6 +1,6 @@
 """``deviceshare top``: what there is of each card model and queue, what is used, and how fragmented the rest is."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,13 +8,11 @@ import msgspec
 from deviceshare.model import shown, unit_of
 from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import Queue
+from deviceshare_metrics.free_cards import NUMBERS, closed_nodes, is_available, nodes_with, whole_free
 
 from deviceshare_cli.output import NONE, indented_json, lines_text
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reports import table_lines
-
-NUMBERS = (8, 4, 2, 1)
-"""Cards of one pod, of which is shown on how many nodes they are free."""
 
 
 class ModelTotals(msgspec.Struct, kw_only=True):
@@ -79,25 +77,23 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[Mod
 
     Cards that count by cores only have totals of their own: their amounts do not add up with memory.
     """
-    closed = {node.name for node in nodes if not node.ready or node.unschedulable}
+    devices, closed = tuple(devices), closed_nodes(nodes)
     found: dict[tuple[str, str, bool], ModelTotals] = {}
     free: Counter[tuple[str, str, bool]] = Counter()
-    whole: defaultdict[tuple[str, str, bool], Counter[str]] = defaultdict(Counter)
+    whole = whole_free(((_key(device), device) for device in devices), closed)
     in_use: Counter[tuple[str, str, bool]] = Counter()
     for device in devices:
-        key = (device.type or "unknown", device.mode, not device.memory_total)
+        key = _key(device)
         of_model = found.setdefault(key, ModelTotals(model=key[0], mode=key[1]))
         of_model.cards += 1
         of_model.memory_total += device.memory_total
         of_model.memory_used += device.memory_used
         of_model.cores_total += device.cores_total
         of_model.cores_used += device.cores_used if device.cores_total else 0
-        if not device.healthy or device.cordon is not None or device.node in closed:
+        if not is_available(device, closed):
             of_model.unavailable += 1
             continue
         free[key] += device.largest_free
-        of_model.whole_cards_free += not device.slots_used
-        whole[key][device.node] += not device.slots_used
         in_use[key] += device.largest_free if device.slots_used else 0
         if device.memory_total:
             of_model.free_memory += device.largest_free
@@ -106,11 +102,15 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[Mod
         if device.largest_free:
             of_model.largest_free_cores = max(of_model.largest_free_cores, cores)
     for key, of_model in found.items():
-        on_nodes = whole[key].values()
-        of_model.nodes_with_free = {number: sum(free >= number for free in on_nodes) for number in NUMBERS}
-        of_model.most_free_on_a_node = max(on_nodes, default=0)
+        of_model.whole_cards_free = whole[key].total()
+        of_model.nodes_with_free = nodes_with(whole[key])
+        of_model.most_free_on_a_node = max(whole[key].values())
         of_model.fragmented = round(in_use[key] / free[key], 4) if free[key] else 0.0
     return [found[key] for key in sorted(found)]
+
+
+def _key(device: api.Device) -> tuple[str, str, bool]:
+    return (device.type or "unknown", device.mode, not device.memory_total)
 
 
 def queue_resources(queues: Iterable[Queue]) -> list[QueueResource]:

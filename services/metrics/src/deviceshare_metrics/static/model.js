@@ -27,16 +27,20 @@ export const sameCard = (a, b) => a.memoryUsed === b.memoryUsed && a.coresUsed =
   && a.slotsUsed === b.slotsUsed && a.type === b.type && a.mode === b.mode && a.slices.length === b.slices.length
   && a.slices.every((slice, at) => slice === b.slices[at]);
 
+// Cards of one pod, of which is shown on how many nodes they are wholly free.
+export const NUMBERS = [8, 4, 2, 1];
+
 // Unhealthy and cordoned cards, and those of nodes that take no pods, count in the totals and are not free.
 export function totals(nodes) {
   const models = new Map();
   for (const each of nodes) {
+    const free = new Map();
     for (const card of each.cards) {
       const key = modelOf(card);
       let model = models.get(key);
       if (!model) {
         model = { key, type: card.type, mode: card.mode, cards: 0, unhealthy: 0, cordoned: 0, whole: 0, memory: 0, memoryUsed: 0,
-          cores: 0, coresUsed: 0, free: 0, fragmented: 0, largest: 0, unit: card.memory ? "memory" : "cores" };
+          cores: 0, coresUsed: 0, free: 0, fragmented: 0, largest: 0, unit: card.memory ? "memory" : "cores", onNodes: [0, 0, 0, 0], most: 0 };
         models.set(key, model);
       }
       model.cards += 1;
@@ -49,8 +53,15 @@ export function totals(nodes) {
       if (!card.healthy || card.cordoned || each.state !== "ready") continue;
       model.free += card.free;
       model.largest = Math.max(model.largest, card.free);
-      if (card.slotsUsed === 0) model.whole += 1;
+      if (card.slotsUsed === 0) {
+        model.whole += 1;
+        free.set(model, (free.get(model) ?? 0) + 1);
+      }
       else model.fragmented += card.free;
+    }
+    for (const [model, cards] of free) {
+      model.most = Math.max(model.most, cards);
+      NUMBERS.forEach((number, at) => { model.onNodes[at] += cards >= number; });
     }
   }
   return [...models.values()].sort((a, b) => b.cards - a.cards || a.key.localeCompare(b.key));

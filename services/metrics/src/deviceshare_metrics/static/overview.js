@@ -2,7 +2,7 @@
 import { get, name as quoted } from "./api.js";
 import { amount, asOf, badge, bar, clock, cordonText, h, link, memory, number, panel, path, percent, shortModel, sum } from "./dom.js";
 import { HeatMap } from "./map.js";
-import { freeShare, node as decodeNode, totals, usage } from "./model.js";
+import { NUMBERS, freeShare, node as decodeNode, totals, usage } from "./model.js";
 import { Timeline } from "./timeline.js";
 
 const ORDERS = {
@@ -108,7 +108,8 @@ export class Overview {
         model.memory ? h("div", { class: "row" }, h("span", {}, "memory"), bar(model.memoryUsed, model.memory, `memory of ${model.key}`), h("span", {}, percent(model.memoryUsed, model.memory))) : null,
         model.cores ? h("div", { class: "row" }, h("span", {}, "cores"), bar(model.coresUsed, model.cores, `cores of ${model.key}`), h("span", {}, percent(model.coresUsed, model.cores))) : null,
         h("p", { class: "facts" }, h("span", { title: "largest share that a pod could get of one card" }, "largest ", h("b", {}, size(model.largest))),
-          h("span", { title: "fragmented: the share of free capacity that is on partly used cards" }, "frag. ", h("b", {}, `${fragmented}%`))));
+          h("span", { title: "fragmented: the share of free capacity that is on partly used cards" }, "frag. ", h("b", {}, `${fragmented}%`))),
+        h("p", { class: "facts" }, h("span", { title: `nodes on which at least ${NUMBERS.join(", ")} cards are wholly free; the most on one node is ${model.most}` }, `nodes with ${NUMBERS.join("/")} free `, h("b", {}, model.onNodes.join("/")))));
     });
     this.tiles.replaceChildren(...(next.length ? next : [h("p", { class: "quiet" }, this.app.nodes.size ? "No node matches the filter." : "No cards yet.")]));
   }
