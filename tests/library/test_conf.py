@@ -307,3 +307,21 @@ def test_times_of_preemption_are_read():
     assert parse_conf(text % ("PreemptionDelaySeconds", 5), "conf.yaml").preemption_delay == 5.0
     with pytest.raises(ConfigError, match="PreemptionDelaySeconds"):
         parse_conf(text % ("PreemptionDelaySeconds", -1), "conf.yaml")
+
+
+@pytest.mark.parametrize(
+    ("policy", "weight", "least", "warned"),
+    [
+        ("binpack", 10, 1, False), ("binpack", 1, 1, True), ("fragmentation", 3, 5, True), ("spread", 1, 5, False),
+        ("binpack", 1, 0, False), ("", 1, 5, False),
+    ],
+)  # fmt: skip
+def test_a_policy_that_leastrequested_outweighs_is_a_warning(policy, weight, least, warned):
+    arguments = f"      deviceshare.SchedulePolicy: {policy}\n" if policy else ""
+    text = (
+        "tiers:\n- plugins:\n  - name: deviceshare\n    arguments:\n      deviceshare.VGPUEnable: true\n"
+        f"      deviceshare.ScheduleWeight: {weight}\n{arguments}"
+        f"  - name: nodeorder\n    arguments:\n      leastrequested.weight: {least}\n"
+    )
+    shown = [each for each in parse_conf(text, "x").warnings if "leastrequested" in each]
+    assert bool(shown) == warned, shown

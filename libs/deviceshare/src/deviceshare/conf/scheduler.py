@@ -39,6 +39,8 @@ MIG_GEOMETRIES = (BEST_FIT, FIRST_FIT)
 
 _USUAL = tiers("priority gang conformance", "drf predicates proportion")
 _DEVICESHARE = "deviceshare"
+_PACKING = ("binpack", "fragmentation")
+"""The policies that leave nodes empty, against which the score ``leastrequested`` works."""
 _EXPECTED = f"actions and tiers of plugins, a list of plugins, or a ConfigMap with the key {KEY}"
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _MIN_FACTOR, _USUAL_FACTOR = 1.0, 1.2
@@ -92,6 +94,12 @@ class _Reader:
             self.argument(known.POLICY).warn(
                 f"the policy {policy} has the weight 0: among nodes it only breaks ties; set {known.WEIGHT}, such as 10"
             )
+        nodeorder = read_nodeorder(self.of_nodes[NODEORDER]) if does(NODEORDER, "NodeOrder") else None
+        if weight and policy in _PACKING and nodeorder is not None and nodeorder.least_requested >= weight:
+            self.argument(known.POLICY).warn(
+                f"the policy {policy} has the weight {weight}, and leastrequested, which prefers nodes with most free CPU, "
+                f"{nodeorder.least_requested}: set leastrequested.weight of nodeorder to 0, or a larger {known.WEIGHT}"
+            )
         families = frozenset(flag for flag in known.family_flags() if self.flag(flag))
         if _DEVICESHARE not in self.arguments and not families:
             root["tiers"].warn("the plugin deviceshare is not configured: no device family is on")
@@ -108,7 +116,7 @@ class _Reader:
             overcommit=self.overcommit(),
             ancestor_reclaim_level=self.argument(known.ANCESTOR_RECLAIM_LEVEL).number(default=0),
             predicates=read_predicates(self.of_nodes[PREDICATES], predicates),
-            nodeorder=read_nodeorder(self.of_nodes[NODEORDER]) if does(NODEORDER, "NodeOrder") else None,
+            nodeorder=nodeorder,
             binpack=read_binpack(self.of_nodes[BINPACK]) if does(BINPACK, "NodeOrder") else None,
             families=families,
             policy=policy,
