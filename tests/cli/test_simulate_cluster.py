@@ -401,6 +401,38 @@ def test_a_message_that_cannot_be_read_leaves_its_node_alone() -> None:
     assert not player.waiting
 
 
+def test_a_live_cluster_is_read_as_its_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes, pods = tmp_path / "cluster" / "nodes.yaml", tmp_path / "pods.yaml"
+    nodes.parent.mkdir()
+    nodes.write_text("---".join([node("a"), node("b", 2)]))
+    pods.write_text("---".join(pod(f"p{at}", 6000) for at in range(4)))
+    made = ObjectMaker(NOW, makes_queues=True)
+    made.make(read([str(nodes)]))
+
+    class Kube:
+        def __init__(self, kubeconfig: str = "", context: str = "", **_: str) -> None:
+            assert context == "staging"
+
+        async def __aenter__(self) -> "Kube":
+            return self
+
+        async def __aexit__(self, *error: object) -> None:
+            pass
+
+        async def list(self, kind: str) -> list[Any]:
+            return [obj for key, obj in made.objects.items() if key.kind == kind]
+
+    monkeypatch.setattr("deviceshare_cluster.kube.KubeCluster", Kube)
+    asked = ["simulate", "cluster", "--pods", str(pods), "--json"]
+    live = CliRunner().invoke(app, [*asked, "--cluster", "kube:staging"])
+    directory = CliRunner().invoke(app, [*asked, f"local:{nodes.parent}"])
+    assert live.exit_code == 0, live.output
+    assert json.loads(live.stdout) == json.loads(directory.stdout)
+    assert '"placed": 3' in live.stdout
+    for wrong in (["--cluster", "local:x"], ["--cluster", "kube", "--run", "1"], ["--cluster", "kube", "local:x"]):
+        assert CliRunner().invoke(app, [*asked, *wrong]).exit_code == 2
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cards=st.lists(st.integers(1, 3), min_size=1, max_size=4),

@@ -80,6 +80,10 @@ def cluster(
         Path | None,
         typer.Option(metavar="DIR", help="Write the curve of allocated cards to this directory: cluster.svg."),
     ] = None,
+    live: Annotated[
+        str,
+        typer.Option("--cluster", metavar="kube[:CONTEXT]", help="Read a live cluster by the kubeconfig instead."),
+    ] = "",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     run: RunOption = None,
     server: ServerOption = None,
@@ -110,6 +114,9 @@ def cluster(
         )
     if target is not None and (run or snapshot):
         raise typer.BadParameter("local:DIR excludes --run and --snapshot")
+    kind, _, context = live.partition(":")
+    if live and (kind != "kube" or target is not None or run or snapshot):
+        raise typer.BadParameter("--cluster is kube or kube:CONTEXT, without local:DIR, --run and --snapshot")
     if copies > 1 and not pods:
         raise typer.BadParameter("--copies goes with --pods")
     if moves is not None and not defragment:
@@ -134,5 +141,6 @@ def cluster(
         moves,
         tuple(without or ()),
         Addition(add_nodes, like),
+        context if live else None,
     )
     run_and_exit(command.simulate_cluster(options, json=json, plot=plot))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +17,12 @@ from deviceshare.model import (
     PodUid,
     Synced,
 )
+from deviceshare.objects import KINDS
 from deviceshare.policies import POLICIES
 from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_bus.messages.subjects import fact as fact_subject
 from deviceshare_bus.runtime.plugins import load_families
-from deviceshare_cluster.interface import Object
+from deviceshare_cluster.interface import ClusterError, Object
 from deviceshare_localcluster import Manifests
 
 from deviceshare_cli.errors import CommandError
@@ -76,6 +78,8 @@ class SimulateOptions(NamedTuple):
     """The nodes that are gone, whose pods are what is asked about, beside those of ``pods``."""
     addition: Addition = Addition()
     """The nodes that there are more; the pods that wait without them are what is asked about as well."""
+    context: str | None = None
+    """The context of the kubeconfig, '' for the current one, of a live cluster; None: it is not read."""
 
 
 class InitialCluster(NamedTuple):
@@ -104,6 +108,8 @@ async def simulate_cluster(options: SimulateOptions, *, json: bool, plot: Path |
         to_stderr(f"warning: {warning}")
     if options.directory is not None:
         cluster = _of_directory(options.directory, conf)
+    elif options.context is not None:
+        cluster = await _of_kube(options.context, conf)
     else:
         cluster = await _of_system(options.source, with_pods=options.defragment or bool(options.without))
     if options.defragment:
@@ -240,7 +246,30 @@ async def _of_system(source: Source, *, with_pods: bool) -> InitialCluster:
         stored = await reader.messages(PLACEMENT_STREAMS)
         classes = await reader.objects("PriorityClass")
         served, now = reader.target.schedulers, reader.now
-        pods = _pod_objects(await reader.objects("Pod") if with_pods else (), served)
+        pods = await reader.objects("Pod") if with_pods else ()
+    return _existing(stored, now, classes, pods, served)
+
+
+async def _of_kube(context: str, conf: ConfigFact | None) -> InitialCluster:
+    """Return the cluster of a context of the kubeconfig, '' for the current one, as inventory reads it."""
+    from deviceshare_cluster.kube import KubeCluster
+
+    try:
+        async with KubeCluster(context=context, name="deviceshare-simulate") as kube:
+            objects = {kind: await kube.list(kind) for kind in KINDS}
+    except ClusterError as error:
+        raise CommandError(str(error)) from None
+    inventory = Inventory(SCHEDULERS, conf)
+    facts = inventory.exist(chain.from_iterable(objects.values()))
+    _print_limited([f"warning: {line}" for line in inventory.remarks])
+    stored = messages({**facts, SYNCED: Synced()})
+    return _existing(stored, time.time(), objects["PriorityClass"], objects["Pod"], SCHEDULERS)
+
+
+def _existing(
+    stored: list[StoredMessage], now: float, classes: Sequence[Object], pods: Iterable[Object], served: Sequence[str]
+) -> InitialCluster:
+    """Return a cluster whose pods exist: what is asked about is created in it."""
     maker = _maker(now, classes, makes_queues=False)
     printed: set[str] = set()
 
@@ -259,7 +288,7 @@ async def _of_system(source: Source, *, with_pods: bool) -> InitialCluster:
             printed,
         )
 
-    return InitialCluster(stored, now, add, frozenset(), pods, 0)
+    return InitialCluster(stored, now, add, frozenset(), _pod_objects(pods, served), 0)
 
 
 def _pod_objects(pods: Iterable[Object], schedulers: Sequence[str]) -> PodObjects:

@@ -97,7 +97,7 @@ class _Reader:
         nodeorder = read_nodeorder(self.of_nodes[NODEORDER]) if does(NODEORDER, "NodeOrder") else None
         if weight and policy in _PACKING and nodeorder is not None and nodeorder.least_requested >= weight:
             self.argument(known.POLICY).warn(
-                f"the policy {policy} has the weight {weight}, and leastrequested, which prefers nodes with most free CPU, "
+                f"the policy {policy} has the weight {weight}, and leastrequested, which prefers free nodes, "
                 f"{nodeorder.least_requested}: set leastrequested.weight of nodeorder to 0, or a larger {known.WEIGHT}"
             )
         families = frozenset(flag for flag in known.family_flags() if self.flag(flag))
