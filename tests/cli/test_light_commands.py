@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "aiohttp", "deviceshare.families", "deviceshare_localcluster.admission", "nats")
+SLOW = ("numpy", "aiohttp", "deviceshare.families", "deviceshare_localcluster.admission", "nats")
 CALLS = """
 import importlib, sys
 for name in sys.argv[1].split(): importlib.import_module(name)
@@ -14,18 +14,18 @@ print(*(name for name in sys.argv[2].split() if name in sys.modules))
 
 
 @pytest.mark.parametrize(
-    ("imported", "heavy"),
+    ("imported", "slow"),
     [
         (("deviceshare_cli.getting", "deviceshare_cli.explaining", "deviceshare_cli.json_api"), ()),
         (("deviceshare_cli.explaining_groups", "deviceshare_cli.describing"), ()),
         (("deviceshare_cli.explaining", "deviceshare_localcluster.local_objects"), ("nats",)),
         (("deviceshare_cli.whatif.top", "deviceshare_cli.whatif.holders"), ()),
-        (("deviceshare_cli.whatif.fit", "deviceshare_placement.decoding"), set(HEAVY) - {"aiohttp"}),
+        (("deviceshare_cli.whatif.fit", "deviceshare_placement.decoding"), set(SLOW) - {"aiohttp"}),
     ],
 )
-def test_a_command_imports_no_more_than_it_needs(imported: tuple[str, ...], heavy: tuple[str, ...]) -> None:
+def test_a_command_imports_no_more_than_it_needs(imported: tuple[str, ...], slow: tuple[str, ...]) -> None:
     modules = ("deviceshare_cli.main", "deviceshare_cli.reading.live", *imported)
     done = subprocess.run(
-        [sys.executable, "-c", CALLS, " ".join(modules), " ".join(HEAVY)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", CALLS, " ".join(modules), " ".join(SLOW)], capture_output=True, text=True, check=True
     )
-    assert set(done.stdout.split()) == set(heavy)
+    assert set(done.stdout.split()) == set(slow)

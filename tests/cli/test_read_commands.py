@@ -462,5 +462,5 @@ def test_a_command_that_reads_imports_nothing_that_takes_long(system: System, ar
     )
     imported = set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
     assert "deviceshare_cli.main" in imported, done.stderr
-    heavy = {"numpy", "aiohttp.client", "deviceshare.families", "deviceshare_localcluster.admission"}
-    assert imported.isdisjoint(heavy)
+    slow = {"numpy", "aiohttp.client", "deviceshare.families", "deviceshare_localcluster.admission"}
+    assert imported.isdisjoint(slow)
