@@ -6,4 +6,4 @@ without an answer), :mod:`.streamstate`, :mod:`.creation`, :mod:`.stream_watch`;
 :mod:`.expiring` remove messages of objects that are gone.
 """
 
-from deviceshare_bus.wire import nats_without_aiohttp as nats_without_aiohttp
+from deviceshare_bus.wire import nats_with_late_aiohttp as nats_with_late_aiohttp

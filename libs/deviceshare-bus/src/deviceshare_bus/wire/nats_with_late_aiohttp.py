@@ -1,0 +1,22 @@
+"""Imports nats-py, and aiohttp only when nats-py uses it, for WebSockets: it takes as long to import as all else.
+
+To be imported before any module of nats-py. Programs that use aiohttp import it as before.
+"""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+
+class _Aiohttp:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("aiohttp"), name)
+
+
+if "aiohttp" not in sys.modules:
+    sys.modules["aiohttp"] = None  # type: ignore[assignment] # its import fails, as where it is not installed
+    try:
+        import nats.aio.transport
+    finally:
+        del sys.modules["aiohttp"]
+    nats.aio.transport.aiohttp = _Aiohttp()  # type: ignore[assignment,attr-defined]
