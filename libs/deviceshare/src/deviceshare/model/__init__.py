@@ -148,7 +148,7 @@ from deviceshare.model.storage_facts import (
     VolumeLimitsFact,
 )
 from deviceshare.model.traces import PHASES, TraceIds, trace_id, trace_ids, trace_number
-from deviceshare.model.visible_text import visible, visible_lines
+from deviceshare.model.visible_text import shortened, visible, visible_lines
 from deviceshare.model.volumes import VOLUMES, Disk, PodVolume, VolumeBinding, VolumeUse, uses_of
 
 __all__ = [
@@ -283,6 +283,7 @@ __all__ = [
     "parse_quantity",
     "read_keys",
     "revision_number",
+    "shortened",
     "shown",
     "sign",
     "sign_admission",

@@ -26,3 +26,9 @@ def visible_lines(text: str) -> str:
     The value of a text in JSON stays the same: there only strings have such characters.
     """
     return text if text.isprintable() else "\n".join(map(visible, text.split("\n")))
+
+
+def shortened(names: list[str], most: int = 3) -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(sorted(names)[:most]) + more

@@ -19,7 +19,6 @@ from deviceshare.scheduler.going_pods import Nomination
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
 from deviceshare.scheduler.preempting import NOT_GONE
-from deviceshare.scheduler.preemption_round import shortened
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
 from deviceshare.scheduler.scheduler import PROMPT_RETRIES, RETRY, MovePlan, Scheduler
 from deviceshare.scheduler.trial import SchedulerTrial, TriedGroup
@@ -44,5 +43,4 @@ __all__ = [
     "SchedulerTrial",
     "TriedGroup",
     "describe",
-    "shortened",
 ]

@@ -10,7 +10,7 @@ from itertools import islice, zip_longest
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from deviceshare.model import Backoff, GroupKey, Now
+from deviceshare.model import Backoff, GroupKey, Now, shortened
 from deviceshare.preemption import Preemption
 from deviceshare.queueing import Job, JobClass, OrderKey
 from deviceshare.scheduler.cluster_state import ClusterState
@@ -333,12 +333,6 @@ class PreemptionRound:
 def _alternating(*lists: Iterable[_Item]) -> Iterator[_Item]:
     """Yield the first one of each list, then the second ones, and so on."""
     return (each for together in zip_longest(*lists) for each in together if each is not None)
-
-
-def shortened(names: list[str], most: int = 3) -> str:
-    """Return the first names of a list, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(sorted(names)[:most]) + more
 
 
 def _by_importance(job_class: JobClass) -> Iterator[Job]:

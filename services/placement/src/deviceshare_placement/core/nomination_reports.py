@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from deviceshare.families import placed_on
-from deviceshare.model import Now
-from deviceshare.scheduler import Nomination, Scheduler, shortened
+from deviceshare.model import Now, shortened
+from deviceshare.scheduler import Nomination, Scheduler
 from deviceshare_bus.cores.core import Command, RecordStep
 
 from deviceshare_placement.core import publishing
