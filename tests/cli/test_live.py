@@ -140,7 +140,7 @@ def test_glyphs() -> None:
     assert glyph(card(0, 0)).plain == "·"
     assert glyph(card(10, 10)).plain == "█"
     assert glyph(card(0, 10, healthy=False)).plain == "✗"
-    assert totals([card(0, 10, healthy=False)]) == ["A100: 0 of 1 free, 0% allocated, 1 unhealthy"]
+    assert totals([card(0, 10, healthy=False)], []) == ["A100: 0 of 1 free, 0% allocated, 1 unhealthy"]
 
 
 def test_keys_filter_select_and_explain() -> None:
