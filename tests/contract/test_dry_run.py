@@ -44,7 +44,7 @@ async def test_nothing_is_written(cluster: Any) -> None:
             case "bind":
                 assert answer.state is BindState.REFUSED
             case "evict":
-                assert answer.state is EvictState.BLOCKED
+                assert answer.state is EvictState.FORBIDDEN
             case "fence":
                 assert (answer.node, answer.revision) == ("", before["Pod"][0]["metadata"]["resourceVersion"])
             case _:

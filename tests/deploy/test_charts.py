@@ -239,6 +239,9 @@ def test_in_a_dry_run_the_services_may_only_read_and_no_policy_is_in_force() -> 
     services = {name: obj["spec"]["template"]["spec"]["containers"][0] for name, obj in deployments.items()}
     assert {name for name, each in services.items() if "--dry-run" in each["args"]} == {"binder", "inventory"}
     assert not [name for name, each in services.items() if "SIGNING" in str(each)]
+    (bus,) = (obj["spec"] for obj in objects if obj["kind"] == "StatefulSet")
+    assert "volumeClaimTemplates" not in bus, "a later installation would execute its claims"
+    assert {"name": "store", "emptyDir": {"sizeLimit": "12Gi"}} in bus["template"]["spec"]["volumes"]
 
 
 def test_an_ingress_leads_to_the_page() -> None:
@@ -251,6 +254,8 @@ def test_an_ingress_leads_to_the_page() -> None:
     assert (rule["host"], path["path"], ingress["ingressClassName"]) == ("gpus.example.com", "/", "nginx")
     assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["ports"]}
     assert service["type"] == "LoadBalancer"
+    (container,) = objects["Deployment", "metrics"]["template"]["spec"]["containers"]
+    assert {"name": "DEVICESHARE_HTTP_HOSTS", "value": "gpus.example.com"} in container["env"]
 
 
 def test_three_servers_are_a_cluster() -> None:

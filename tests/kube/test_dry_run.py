@@ -116,7 +116,7 @@ async def test_nothing_is_written_and_choices_are_compared(audited: ApiServer, t
                 expected = "as decided" if place == decided else f"decided: {node} ("
                 said.append((await system.compared(name), expected))
             assert [text for text, expected in said if expected not in text] == []
-            assert await system.results() == {"same_devices": 1, "same_node": 1, "other_node": 1}
+            assert await system.results() == {"same_cards": 1, "same_node": 1, "other_node": 1}
     ours = [each for each in asked(tmp_path) if each.user.endswith(f":{USER}")]
     assert {each.what.strip() for each in ours} >= {"pods", "nodes"}
     assert {each.verb for each in ours} <= {"get", "list", "watch"}

@@ -37,7 +37,7 @@ def counted(core):
 @pytest.mark.parametrize(
     ("node", "held", "result", "message"),
     [
-        ("n1", GRANTS, "same_devices", "bound by another scheduler to n1 (GPU-1) as decided"),
+        ("n1", GRANTS, "same_cards", "bound by another scheduler to n1 (GPU-1) as decided"),
         ("n1", OTHERS, "same_node", "bound by another scheduler to n1 (GPU-2), decided: n1 (GPU-1)"),
         ("n2", GRANTS, "other_node", "bound by another scheduler to n2 (GPU-1), decided: n1 (GPU-1)"),
     ],
@@ -84,6 +84,49 @@ def test_a_claim_is_given_up_when_no_other_scheduler_binds_its_pod():
     assert counted(core) == ["unbound"]
 
 
+def test_further_decisions_about_a_pod_that_was_given_up_reserve_nothing_and_are_compared():
+    core = leaving(claim(grants=GRANTS))
+    core.take(LEFT)
+    core.ledger("n1", [])
+    core.ledger("n2", [claim("c2", grants=OTHERS)])
+    assert states(core.take(LEFT + 1)) == {"c2": ("refused", "no other scheduler has bound the pod within 60 s")}
+    core.ledger("n2", [])
+    core.pod("u1", pod(node="n2", held=OTHERS))
+    core.take(LEFT + 2)
+    assert counted(core) == ["unbound", "same_cards"]
+
+
+def test_the_time_that_an_earlier_process_has_waited_counts():
+    core = started(claim(grants=GRANTS, decided_at=100.0), pods=[pod()], nodes=NODES, dry_run=True, now=150.0)
+    assert core.take(150.0) == []
+    assert core.next_due() == 160.0
+    late = started(claim(grants=GRANTS, decided_at=100.0), pods=[pod()], nodes=NODES, dry_run=True, now=500.0)
+    assert states(late.take(500.0)) == {"c1": ("refused", "no other scheduler has bound the pod within 60 s")}
+
+
+def test_pods_that_are_deleted_are_forgotten_and_not_counted():
+    core = leaving(claim(grants=GRANTS))
+    comparison = core.core._claims._comparison
+    core.pod("u1", pod(terminating=True))
+    core.take(1.0)
+    core.pod("u1", None)
+    core.ledger("n1", [claim(grants=GRANTS), claim("c2", "u2")])
+    assert comparison._decided.keys() == {"u1", "u2"}, "their pods may be known later"
+    core.ledger("n1", [])
+    assert (comparison._decided, comparison._unknown, comparison._given_up) == ({}, {}, set())
+    core.take(20.0)
+    assert counted(core) == []
+
+
+def test_what_was_charged_of_a_card_may_be_read_back_otherwise():
+    """A MIG instance is larger than requested; of a whole card the amount is read back as "all"."""
+    core = leaving(claim(grants=GRANTS))
+    held = (ContainerGrant("main", 0, "gpu-share", (DeviceGrant("GPU-1", 1, -1, 0),)),)
+    core.pod("u1", pod(node="n1", held=held))
+    core.take(1.0)
+    assert counted(core) == ["same_cards"]
+
+
 def test_a_claim_is_refused_once_another_pod_has_its_card():
     whole = placed(vgpu(1, 39_000))
     core = BinderDriver(check=True, dry_run=True)
@@ -99,7 +142,7 @@ def test_a_claim_is_refused_once_another_pod_has_its_card():
     (outcome,) = states(core.take(11.1)).values()
     assert outcome[0] == "refused"
     assert outcome[1].startswith("the claim is not valid any more: node n1 has")
-    assert counted(core) == ["unbound"]
+    assert counted(core) == [], "the other scheduler has not left the pod"
 
 
 def test_outcomes_are_those_of_bound_pods():

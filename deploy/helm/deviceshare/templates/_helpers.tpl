@@ -165,6 +165,9 @@ spec:
         - {name: DEVICESHARE_METRICS_ADDRESS, value: "0.0.0.0"}
         - {name: DEVICESHARE_METRICS_PORT, value: "8080"}
         - {name: DEVICESHARE_METRICS_DETAIL, value: {{ $own.detail }}}
+        {{- if and $own.ingress.enabled $own.ingress.host }}
+        - {name: DEVICESHARE_HTTP_HOSTS, value: {{ $own.ingress.host | quote }}}
+        {{- end }}
         {{- end }}
         {{- with $values.tracing }}
         {{- if .endpoint }}

@@ -74,8 +74,8 @@ class DryRunCluster(Cluster):
     async def evict(
         self, namespace: str, name: str, uid: str, *, dry_run: bool = False, grace: int | None = None
     ) -> EvictAnswer:
-        """Refuse it, also with ``dry_run``: the API server would be asked by a write."""
-        return EvictAnswer(EvictState.BLOCKED, NOTHING_WRITTEN)
+        """Forbid it, also with ``dry_run``, for which the API server is asked by a write: no pod goes for another."""
+        return EvictAnswer(EvictState.FORBIDDEN, NOTHING_WRITTEN)
 
     async def nominate(self, namespace: str, name: str, uid: str, node: str, *, withdraw: bool = False) -> None:
         """Do nothing."""

@@ -30,6 +30,8 @@ from deviceshare_metrics.preemption_metrics import PREEMPTION_PREFIXES, preempti
 _Labelled = TypeVar("_Labelled", GaugeMetricFamily, CounterMetricFamily)
 _OWN_COUNTERS = frozenset({"steps", "undecodable_messages"})
 """Counted by the core from the messages themselves; a service's counter of that name would be a duplicate."""
+_FROM_ZERO = {"facts_refused": "inventory", "outcomes_refused": "binder"}
+"""Counters that exist before the first event, since an alert looks at their increase, and the service of each."""
 
 
 def expose(
@@ -141,12 +143,12 @@ def _tallied(tallies: Tallies) -> Iterator[Metric]:
     yield from preemption(tallies)
     compared = CounterMetricFamily(
         "deviceshare_dry_run_compared_pods",
-        "Pods whose binding by another scheduler was compared with the decision (--dry-run).",
+        "Pods by what another scheduler did with them, compared with the decision (--dry-run).",
         labels=("result",),
     )
     found = sorted(tallies.labelled(COMPARED_PODS).items())
     yield _with_samples(compared, (((result,), count) for result, count in found))
-    by_name: dict[str, Counter[str]] = {}
+    by_name = {name: Counter({service: 0}) for name, service in _FROM_ZERO.items()}
     for (service, name), count in tallies.counters.items():
         if name.startswith((ATTEMPTS, COMPARED_PODS, *PREEMPTION_PREFIXES)):
             continue

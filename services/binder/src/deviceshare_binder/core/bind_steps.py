@@ -112,7 +112,7 @@ class BindSteps:
         if verdict is None:
             if self.facts.missing(task):
                 return self._wait(task, now)
-            return self._prepare(task, now) if self._comparison is None else self._leave(task, now)
+            return self._prepare(task, now) if self._comparison is None else self._leave(task, self._comparison, now)
         if verdict.sure:
             return self.finish(task, verdict.state, verdict.reason, now)
         return self._read(task, verdict) if verdict.state == BOUND else self.fence(task, verdict)
@@ -134,18 +134,23 @@ class BindSteps:
             return self._object(task, objection, now)
         return self._lock(task, now) or self._bind(task, now)
 
-    def _leave(self, task: BindTask, now: Now) -> Move:
+    def _leave(self, task: BindTask, comparison: Comparison, now: Now) -> Move:
         """Leave a pod to another scheduler for a time, unless the claim does not fit what that one has bound."""
+        claim = task.claim
         if task.left_until is None:
-            task.left_until = now.monotonic + LEFT
+            # An earlier process may have waited for it.
+            waited = 0.0 if not claim.decided_at else min(max(0.0, now.wall - claim.decided_at), LEFT)
+            task.left_until = now.monotonic + LEFT - waited
         if objection := self.facts.objection(task):
             if (until := task.grace(now.monotonic, RECHECK)) is not None:
                 return Move(State.WAITING, until=until)
             return self.finish(task, REFUSED, f"the claim is not valid any more: {objection}", now)
         task.deadline = None
-        if now.monotonic < task.left_until:
+        if now.monotonic < task.left_until and not comparison.is_given_up(claim.uid):
             return Move(State.WAITING, until=task.left_until)
-        return self.finish(task, REFUSED, f"no other scheduler has bound the pod within {LEFT:g} s", now)
+        reason = f"no other scheduler has bound the pod within {LEFT:g} s"
+        self._steps += comparison.give_up(claim, task.node.name, reason)
+        return self.finish(task, REFUSED, reason, now)
 
     def _bind_volumes(self, task: BindTask, now: Now) -> Move | None:
         """Request the volumes of a pod and wait, or refuse the claim; return None if they are bound.
@@ -248,8 +253,6 @@ class BindSteps:
         claim, node = task.claim, task.node
         if state != BOUND:
             self.handoffs.not_begun(node.name, claim.uid)
-            if self._comparison is not None:
-                self._steps += self._comparison.refused(claim, reason)
         if node.is_new(claim, state):
             holds = node.holds(claim)
             if holds:

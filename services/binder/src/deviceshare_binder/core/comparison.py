@@ -4,7 +4,6 @@ A pod that is decided stays claimed until the other scheduler has bound it, so t
 were bound as decided. The other scheduler's choice counts from then on.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -16,8 +15,8 @@ from deviceshare_binder.core.views import PodView
 
 COMPARED = "compared"
 """The step of a pod that another scheduler has bound."""
-SAME_DEVICES, SAME_NODE, OTHER_NODE = "same_devices", "same_node", "other_node"
-"""What the other scheduler did with a pod that was decided: the same, other devices of the node, another node."""
+SAME_CARDS, SAME_NODE, OTHER_NODE = "same_cards", "same_node", "other_node"
+"""What the other scheduler did with a pod that was decided: the same, other cards of the node, another node."""
 UNDECIDED, UNBOUND = "undecided", "unbound"
 """A pod that it bound without a decision here, and one that was decided and that it did not bind in time."""
 
@@ -33,34 +32,52 @@ class Compared(NamedTuple):
 
 
 class Comparison:
-    """The decisions about pods that no scheduler has bound yet; ``pods`` are all known pods, by their uid."""
+    """The last decisions about pods that no scheduler has bound yet; ``pods`` are all known pods, by their uid."""
 
     def __init__(self, pods: Mapping[str, PodView]) -> None:
         self._pods = pods
         self._decided: dict[str, tuple[str, Claim]] = {}
-        """Node and claim by the uid of the pod: at most one for each pod that waits."""
+        """Node and claim by the uid of the pod, which is known and waits, or has a claim in a ledger."""
+        self._unknown: dict[str, set[str]] = {}
+        """The uids of pods that have a claim on a node and are not known: not yet, or not any more."""
+        self._given_up: set[str] = set()
+        """The uids of known pods that another scheduler has not bound in time."""
 
     def claims(self, node: str, claims: Iterable[Claim]) -> None:
         """Apply all claims on a node that are not nominated."""
+        before, unknown = self._unknown.pop(node, set()), set[str]()
         for claim in claims:
             pod = self._pods.get(claim.uid)
-            if not (claim.withdraw or (pod is not None and pod.node)):
-                self._decided[claim.uid] = node, claim
+            if claim.withdraw or (pod is not None and pod.node):
+                continue
+            self._decided[claim.uid] = node, claim
+            if pod is None:
+                unknown.add(claim.uid)
+        for uid in before - unknown:
+            if uid not in self._pods:
+                self._decided.pop(uid, None)
+        if unknown:
+            self._unknown[node] = unknown
 
     def pod(self, uid: str, before: PodView | None, pod: PodView | None) -> list[Compared]:
         """Apply a pod's state; return the comparison of a pod that was known before it was bound."""
         if pod is not None and not (pod.node or pod.ended):
             return []
         decided = self._decided.pop(uid, None)
+        self._given_up.discard(uid)
         if pod is None or pod.ended or before is None or before.node:
             return []
         return [_compared(pod, decided)]
 
-    def refused(self, claim: Claim, reason: str) -> list[Compared]:
-        """Apply that a claim was given up; return what is to be recorded: nothing if its pod is bound, or gone."""
-        if (decided := self._decided.pop(claim.uid, None)) is None:
+    def is_given_up(self, uid: str) -> bool:
+        """Return whether a pod was not bound in time before: further decisions about it reserve nothing."""
+        return uid in self._given_up
+
+    def give_up(self, claim: Claim, node: str, reason: str) -> list[Compared]:
+        """Apply that a known pod was not bound in time; return what is to be recorded, once for each pod."""
+        if claim.uid in self._given_up:
             return []
-        node, _ = decided
+        self._given_up.add(claim.uid)
         message = f"decided: {_place(node, claim.grants)}; {reason}"
         return [Compared(claim.uid, f"{claim.namespace}/{claim.name}", node, UNBOUND, message)]
 
@@ -71,9 +88,9 @@ def _compared(pod: PodView, decided: tuple[str, Claim] | None) -> Compared:
         result, message = UNDECIDED, f"{message}, and no decision was made"
     else:
         node, claim = decided
-        same = _devices(claim.grants) == _devices(pod.held)
-        result = OTHER_NODE if pod.node != node else SAME_DEVICES if same else SAME_NODE
-        message += " as decided" if result == SAME_DEVICES else f", decided: {_place(node, claim.grants)}"
+        same = _cards(claim.grants) == _cards(pod.held)
+        result = OTHER_NODE if pod.node != node else SAME_CARDS if same else SAME_NODE
+        message += " as decided" if result == SAME_CARDS else f", decided: {_place(node, claim.grants)}"
     return Compared(pod.uid, f"{pod.namespace}/{pod.name}", pod.node, result, message)
 
 
@@ -87,11 +104,11 @@ def records_of(compared: Compared, now: Now) -> list[Command]:
     ]
 
 
-def _devices(grants: Iterable[ContainerGrant]) -> Counter[tuple[str, int, int]]:
-    """Return the devices that containers have: how often each, with memory in MiB and cores in percent."""
-    return Counter((at.id, at.memory, at.cores) for grant in grants for at in grant.devices)
+def _cards(grants: Iterable[ContainerGrant]) -> set[str]:
+    """Return the ids of the cards that containers have. What is charged of a card may differ from what is read back."""
+    return {at.id for grant in grants for at in grant.devices}
 
 
 def _place(node: str, grants: Iterable[ContainerGrant]) -> str:
-    names = sorted({at.id for grant in grants for at in grant.devices})
+    names = sorted(_cards(grants))
     return f"{node} ({', '.join(names)})" if names else node
