@@ -9,7 +9,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from deviceshare.model import HOSTNAME, Card, NodeFact, QueueFact, Requirement, VolumeClaimFact, VolumeFact
+from deviceshare.model import (
+    HOSTNAME,
+    Card,
+    ContainerGrant,
+    DeviceGrant,
+    NodeFact,
+    QueueFact,
+    Requirement,
+    VolumeClaimFact,
+    VolumeFact,
+)
 from deviceshare.scheduler import Scheduler
 from deviceshare_bus.cores.core import Now
 from deviceshare_bus.messages.subjects import fact
@@ -24,6 +34,7 @@ from deviceshare_cli.whatif.fitting import fit
 from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import holders
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
+from msgspec.structs import replace
 from support.up_manifests import gang
 
 POD = """
@@ -116,6 +127,21 @@ def test_nodes_that_are_gone_or_added_change_what_fits(wanted) -> None:
         fitting(("x",))
     with pytest.raises(CommandError, match="--like x"):
         fitting((), Addition(1, "x"))
+
+
+def test_pods_of_nodes_that_are_gone_count_in_no_queue(wanted) -> None:
+    def fits(*changes: str) -> bool:
+        scheduler = cluster(2, 1, QueueFact(name="default", capability={"volcano.sh/vgpu-memory": 30000}))
+        (candidate,) = wanted(POD, 20000)
+        (runs,) = candidate.copy(1).pods
+        grants = (ContainerGrant("main", 0, "vgpu", (DeviceGrant("GPU-1-0", 0, 20000, 0),)),)
+        scheduler.apply(fact("pod", runs.uid), replace(runs, node="node-0001", held=grants, running=True), NOW)
+        change_cluster(scheduler, ClusterChanges(changes), 1.0)
+        (asked,) = fit(scheduler, [candidate], 1, 0, 1.0).asked
+        return bool(asked.fits)
+
+    assert not fits(), "the queue has 10,000 MiB left"
+    assert fits("node-0001")
 
 
 def test_another_configuration_changes_what_fits(wanted, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def removal(scheduler: Scheduler, nodes: Collection[str], objects: PodObjects) -
         check_known("--without", name, scheduler.node_names)
     for record in scheduler.pods.values() if nodes else ():
         fact = record.fact
-        if fact.ended or not _is_on(scheduler, record, nodes):
+        if fact.ended or not is_on(scheduler, record, nodes):
             continue
         obstacle = obstacle_to_recreate(fact, read_parts(objects.by_uid.get(fact.uid)))
         if not obstacle and objects.schedulers and fact.scheduler not in objects.schedulers:
@@ -52,7 +52,7 @@ def check_known(option: str, name: str, nodes: Collection[str]) -> None:
         raise CommandError(f'{option} {name}: nodes "{name}" not found: the cluster has {shown or "none"}')
 
 
-def _is_on(scheduler: Scheduler, record: PodRecord, nodes: Collection[str]) -> bool:
+def is_on(scheduler: Scheduler, record: PodRecord, nodes: Collection[str]) -> bool:
     """Return whether a pod is on one of these nodes, or is being bound to it."""
     if record.fact.node or scheduler.is_nominated(record.fact.uid):
         return record.fact.node in nodes

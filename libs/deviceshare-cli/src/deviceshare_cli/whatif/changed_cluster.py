@@ -12,7 +12,7 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read_conf
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.simulate.addition import Addition, added_nodes
-from deviceshare_cli.simulate.removal import check_known
+from deviceshare_cli.simulate.removal import check_known, is_on
 
 
 class ClusterChanges(NamedTuple):
@@ -24,13 +24,16 @@ class ClusterChanges(NamedTuple):
 
 
 def change_cluster(scheduler: Scheduler, changes: ClusterChanges, now: float) -> None:
-    """Apply changes. Pods of nodes that are gone are not placed again. Raises CommandError."""
+    """Apply changes. Pods of nodes that are gone are gone as well, and are not placed again. Raises CommandError."""
     at = Now(now, now)
     for name in changes.without:
         check_known("--without", name, scheduler.node_names)
     nodes = {name: node for name in scheduler.node_names if (node := scheduler.node(name)) is not None}
     for node in added_nodes(nodes, changes.addition):
         scheduler.apply(fact("node", node.name), node, at)
+    gone = [uid for uid, record in scheduler.pods.items() if is_on(scheduler, record, changes.without)]
+    for uid in gone if changes.without else ():
+        scheduler.apply(fact("pod", uid), Gone(), at)
     for name in dict.fromkeys(changes.without):
         scheduler.apply(fact("node", name), Gone(), at)
     if changes.conf is not None:
