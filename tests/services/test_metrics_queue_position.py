@@ -72,3 +72,16 @@ def test_pods_that_cannot_be_decided_are_in_no_queue():
     first = pod("f", vgpu(1, 10), created=1.0)
     read(subject(first), into=core)
     assert str(position(core, waiting.ref)) == "position 2 of 2, behind 1 pod"
+
+
+def test_pods_that_have_failed_do_not_count_for_their_gang():
+    """A gang that is not ready comes before one that is."""
+    group = PodGroupFact(key=GroupKey("ns/g"), min_member=2, created=5.0, phase="Running", admitted=True)
+    other = PodGroupFact(key=GroupKey("ns/h"), min_member=1, created=5.0, phase="Inqueue", admitted=True)
+    ended = [pod(f"g-{at}", vgpu(1, 10), gang="g", node="a", ended=True) for at in range(2)]
+    waits, first = pod("g-2", vgpu(1, 10), gang="g"), pod("h-0", vgpu(1, 10), gang="h")
+    core = read(*map(subject, (QUEUE, group, other, *ended, waits, first)))
+    assert str(position(core, waits.ref)) == "position 1 of 2"
+    for each in ended:
+        read(subject(replace(each, succeeded=True)), into=core)
+    assert str(position(core, waits.ref)) == "position 2 of 2, behind 1 pod"

@@ -35,6 +35,7 @@ class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     created: Real = 0.0
     node: str = ""
     ended: bool = False
+    succeeded: bool = False
     terminating: bool = False
     gates: tuple[str, ...] = ()
     group: GroupKey = GroupKey("")

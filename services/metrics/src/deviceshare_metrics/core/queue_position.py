@@ -39,10 +39,11 @@ def _position(store: StateStore, pod: api.Pod, accounts: Queues) -> api.QueuePos
     placed: Counter[str] = Counter()
     own = None
     for each in store.pods.values():
-        if each.node or each.uid in claimed:
+        bound = bool(each.node) or each.uid in claimed
+        if each.succeeded or (bound and not each.ended):
             placed[each.group] += 1
         elif (queues.get(each.group, "") or each.queue or "default") == pod.queue and not (
-            each.ended or each.terminating or each.gates or is_refused(store, each)
+            bound or each.ended or each.terminating or each.gates or is_refused(store, each)
         ):
             waiting[each.group].append(each)
             own = each.group if each.uid == pod.uid else own
