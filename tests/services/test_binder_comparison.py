@@ -160,3 +160,19 @@ def test_a_withdrawn_claim_ends_by_reading_its_pod():
     assert [type(each) for each in core.take(1.0)] == [FencePod]
     core.read_answered("c1", "", 2.0)
     assert states(core.take(2.0)) == {"c1": ("withdrawn", "")}
+
+
+def test_a_claim_that_is_taken_back_or_moved_is_not_the_decision_any_more():
+    core = leaving(claim(grants=GRANTS))
+    core.ledger("n1", [claim(grants=GRANTS, withdraw=True)])
+    core.pod("u1", pod(node="n1", held=GRANTS))
+    core.take(1.0)
+    assert counted(core) == ["undecided"]
+    core = started(nodes=NODES, dry_run=True)
+    core.ledger("n1", [claim(grants=OTHERS)])
+    core.ledger("n2", [claim("c2", grants=GRANTS)])
+    core.ledger("n1", [])
+    core.pod("u1", pod())
+    core.pod("u1", pod(node="n2", held=GRANTS))
+    core.take(1.0)
+    assert counted(core) == ["same_cards"]

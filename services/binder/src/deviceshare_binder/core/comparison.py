@@ -48,16 +48,24 @@ class Comparison:
         before, unknown = self._unknown.pop(node, set()), set[str]()
         for claim in claims:
             pod = self._pods.get(claim.uid)
-            if claim.withdraw or (pod is not None and pod.node):
+            if pod is not None and pod.node:
+                continue
+            if claim.withdraw:
+                if self._is_decided(claim.uid, node) and claim.uid not in self._given_up:
+                    del self._decided[claim.uid]
                 continue
             self._decided[claim.uid] = node, claim
             if pod is None:
                 unknown.add(claim.uid)
         for uid in before - unknown:
-            if uid not in self._pods:
-                self._decided.pop(uid, None)
+            if uid not in self._pods and self._is_decided(uid, node):
+                del self._decided[uid]
         if unknown:
             self._unknown[node] = unknown
+
+    def _is_decided(self, uid: str, node: str) -> bool:
+        """Return whether the last decision about a pod is for this node."""
+        return uid in self._decided and self._decided[uid][0] == node
 
     def pod(self, uid: str, before: PodView | None, pod: PodView | None) -> list[Compared]:
         """Apply a pod's state; return the comparison of a pod that was known before it was bound."""
@@ -74,7 +82,7 @@ class Comparison:
         return uid in self._given_up
 
     def give_up(self, claim: Claim, node: str, reason: str) -> list[Compared]:
-        """Apply that a known pod was not bound in time; return what is to be recorded, once for each pod."""
+        """Apply that a known pod was not bound in time; return what to record, once for each pod and process."""
         if claim.uid in self._given_up:
             return []
         self._given_up.add(claim.uid)
