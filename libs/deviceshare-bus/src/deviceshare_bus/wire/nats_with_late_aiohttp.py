@@ -8,9 +8,12 @@ from importlib import import_module
 from typing import Any
 
 
-class _Aiohttp:
+class _Late:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module("aiohttp"), name)
+        return getattr(import_module(self._name), name)
 
 
 if "aiohttp" not in sys.modules:
@@ -19,4 +22,5 @@ if "aiohttp" not in sys.modules:
         import nats.aio.transport
     finally:
         del sys.modules["aiohttp"]
-    nats.aio.transport.aiohttp = _Aiohttp()  # type: ignore[assignment,attr-defined]
+    nats.aio.transport.aiohttp = _Late("aiohttp")  # type: ignore[assignment,attr-defined]
+    nats.aio.transport.multidict = _Late("multidict")  # type: ignore[assignment,attr-defined] # imported after aiohttp
