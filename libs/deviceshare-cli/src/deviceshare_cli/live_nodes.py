@@ -70,7 +70,8 @@ def nodes_view(
     for card in devices:
         cards[card.node].append(card)
     found = [node for node in nodes if not wanted or _matches(node, cards[node.name], wanted.lower())]
-    shown = sorted(found, key=lambda node: (-_free(cards[node.name]), node.name))
+    closed = closed_nodes(nodes)
+    shown = sorted(found, key=lambda node: (-_free(cards[node.name], closed), node.name))
     parts: list[RenderableType] = [Text(visible(line), style="cyan") for line in totals(devices, nodes)]
     if not shown:
         return Group(*parts, Text(f"no node matches {wanted!r}"))
@@ -111,5 +112,5 @@ def _matches(node: api.Node, cards: Iterable[api.Device], wanted: str) -> bool:
     return wanted in node.name.lower() or any(wanted in card.type.lower() for card in cards)
 
 
-def _free(cards: Sequence[api.Device]) -> float:
-    return sum(1.0 - used_share(card) for card in cards if card.healthy) if cards else -1.0
+def _free(cards: Sequence[api.Device], closed: frozenset[str]) -> float:
+    return sum(1.0 - used_share(card) for card in cards if is_available(card, closed)) if cards else -1.0
