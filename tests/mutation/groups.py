@@ -23,7 +23,7 @@ class Group:
 
     name: str
     sources: tuple[str, ...]
-    """Directories of the modules, relative to the repository."""
+    """Modules, and directories of modules, relative to the repository."""
     tests: str
     """Patterns of test files, relative to ``tests``, in the order in which they run: the fastest first."""
     skipped: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Group:
         return sorted(
             path
             for source in self.sources
-            for path in (root / source).rglob("*.py")
+            for path in ([root / source] if source.endswith(".py") else (root / source).rglob("*.py"))
             if path.name != "__main__.py" and not skipped & {path, *path.parents}
         )
 
@@ -139,7 +139,7 @@ GROUPS = (
     Group("traces", ("lab/src/deviceshare_lab/traces",), "library/test_traces.py", compiled=False),
     Group(
         "objects",
-        (f"{_LIBRARY}/objects", f"{_LIBRARY}/model"),
+        (f"{_LIBRARY}/objects", f"{_LIBRARY}/model", f"{_LIBRARY}/lazy_imports.py"),
         (
             "library/test_objects_*.py library/test_quantity.py library/test_fields.py library/test_backoff.py "
             "library/test_predicates.py library/test_family_*annotations.py library/test_mig_pods.py "
