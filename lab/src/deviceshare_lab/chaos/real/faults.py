@@ -18,6 +18,7 @@ from deviceshare_lab.chaos.real.proxy import Link
 from deviceshare_lab.chaos.real.schedule import Kind
 from deviceshare_lab.chaos.real.system import BUS, CLUSTER, NoEffect, System
 from deviceshare_lab.chaos.real.watched import Watched
+from deviceshare_lab.chaos.real.workload import MAY_WAIT
 from deviceshare_lab.clusters import manifests
 
 LATENCIES = (0.02, 0.2, 1.0)
@@ -219,7 +220,8 @@ async def _other_scheduler(context: Context, seconds: float) -> None:
     try:
         await context.cluster.create(foreign)
         created = await context.cluster.get("Pod", manifests.NAMESPACE, foreign["metadata"]["name"])
-        waiting = context.waiting()
+        # A kubelet, of which there is none here, rejects a pod that requests more than its node has.
+        waiting = [pod for pod in context.waiting() if MAY_WAIT not in pod["metadata"].get("labels", {})]
         stolen = context.chance.choice(waiting) if waiting else None
         for pod in filter(None, (created, stolen)):
             metadata = pod["metadata"]
