@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from deviceshare.objects import KINDS
+from deviceshare.objects import DEVICE_KINDS, KINDS
 from deviceshare_localcluster import LocalCluster
 
 Object = dict[str, Any]
@@ -102,6 +102,25 @@ OBJECTS: dict[str, tuple[str, Object]] = {
         {"provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer", "allowedTopologies": [_TERM]},
     ),
     "CSINode": ("storage.k8s.io/v1", {"spec": {"drivers": [{"name": "d", "allocatable": {"count": 1}}]}}),
+    "DeviceClass": (
+        "resource.k8s.io/v1",
+        {"spec": {"selectors": [{"cel": {"expression": "true"}}], "extendedResourceName": "example.com/gpu"}},
+    ),
+    "ResourceSlice": (
+        "resource.k8s.io/v1",
+        {
+            "spec": {
+                "driver": "gpu.example.com",
+                "nodeName": "n1",
+                "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "gpu-0", "attributes": {"index": {"int": 0}}, "capacity": {"m": {"value": "1"}}}],
+            }
+        },
+    ),
+    "ResourceClaim": (
+        "resource.k8s.io/v1",
+        {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "a", "count": 1}}]}}},
+    ),
     "Job": (
         "batch.volcano.sh/v1alpha1",
         {"spec": {"minAvailable": 1, "tasks": [{"name": "w", "replicas": 1, "template": _TEMPLATE}]}},
@@ -109,7 +128,7 @@ OBJECTS: dict[str, tuple[str, Object]] = {
     "ReplicaSet": ("apps/v1", {"spec": {"replicas": 1, "selector": _SELECTOR, "template": _TEMPLATE}}),
 }
 """By kind, the version and a valid object without its metadata."""
-CLUSTER_SCOPED = tuple(name for name, kind in KINDS.items() if not kind.namespaced)
+CLUSTER_SCOPED = tuple(name for name, kind in {**KINDS, **DEVICE_KINDS}.items() if not kind.namespaced)
 
 
 def valid(kind: str, name: str = "a") -> Object:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from deviceshare.conf import SCHEDULER, parse_conf
 from deviceshare.model import ConfigFact
-from deviceshare.objects import KINDS
+from deviceshare.objects import DEVICE_KINDS, KINDS
 from deviceshare_bus.cores.core import Command, Event
 from deviceshare_bus.cores.division import of_replicas
 from deviceshare_bus.messages.codec import Message, decode_fact
@@ -100,11 +100,13 @@ class ClusterSide:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._restart = asyncio.Event()
+        self._kinds = tuple(KINDS)
 
     async def perform(self, command: Command) -> Event | None:
         """Execute a command of :mod:`.core.commands` and return the event that answers it."""
         match command:
-            case RestartWatch():
+            case RestartWatch(devices=devices):
+                self._kinds = (*KINDS, *DEVICE_KINDS) if devices else tuple(KINDS)
                 self._restart.set()
                 return None
             case CompareRevisions(comparison=comparison, kind=kind):
@@ -138,7 +140,7 @@ class ClusterSide:
     async def _watch_once(self) -> None:
         self.shell.handle(WatchStarted())
         try:
-            async with aclosing(_closable(self._cluster.watch(tuple(KINDS)))) as batches:
+            async with aclosing(_closable(self._cluster.watch(self._kinds))) as batches:
                 async for batch in batches:
                     for event in split(batch):
                         self.shell.handle(event)

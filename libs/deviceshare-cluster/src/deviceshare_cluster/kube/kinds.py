@@ -3,6 +3,7 @@
 from typing import NamedTuple
 from urllib.parse import quote
 
+from deviceshare.objects import DEVICE_KINDS
 from deviceshare.objects import KINDS as WATCHED
 
 
@@ -36,9 +37,10 @@ class ApiKind(NamedTuple):
 KINDS = {
     **{
         name: ApiKind(kind.version, kind.plural, kind.namespaced, kind.optional, kind.status_apart)
-        for name, kind in WATCHED.items()
+        for name, kind in {**WATCHED, **DEVICE_KINDS}.items()
     },
     "Job": ApiKind("batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True),
     "Event": ApiKind("events.k8s.io/v1", "events", namespaced=True),
 }
-"""The kinds that inventory watches, and those that only commands read (Job is Volcano's) and that are written."""
+"""The kinds that inventory watches, always or where pods use ResourceClaims, those that only commands read (Job is
+Volcano's), and those that are written."""

@@ -48,7 +48,8 @@ from deviceshare.model.cluster_facts import (
     QueueFact,
     Synced,
 )
-from deviceshare.model.device_results import DeviceResult
+from deviceshare.model.device_claims import DeviceResult, PodDeviceClaim
+from deviceshare.model.device_facts import DeviceClaimFact, DeviceClassFact, DeviceFact, DeviceSliceFact
 from deviceshare.model.disruptions import NO_DISRUPTION, DisruptionLimit
 from deviceshare.model.explanations import (
     ADMITTED,
@@ -200,8 +201,12 @@ __all__ = [
     "ContainerGrant",
     "ContainerRequest",
     "Count",
+    "DeviceClaimFact",
+    "DeviceClassFact",
+    "DeviceFact",
     "DeviceGrant",
     "DeviceResult",
+    "DeviceSliceFact",
     "DeviceshareError",
     "Disk",
     "DisruptionLimit",
@@ -227,6 +232,7 @@ __all__ = [
     "Now",
     "OtherPodFact",
     "Outcome",
+    "PodDeviceClaim",
     "PodDisruptionBudgetFact",
     "PodFact",
     "PodGroupFact",

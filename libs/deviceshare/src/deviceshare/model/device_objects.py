@@ -7,8 +7,15 @@ import msgspec
 from deviceshare.model.quantities import Quantity
 
 
-class _View(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class _View(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """Fields have the names of the API."""
+
+
+class Owner(_View, frozen=True):
+    """An owner of an object; ``controller``: the one that manages it."""
+
+    uid: str = ""
+    controller: bool = False
 
 
 class Metadata(_View, frozen=True):
@@ -17,6 +24,9 @@ class Metadata(_View, frozen=True):
     name: str
     namespace: str = ""
     uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str = ""
+    owner_references: tuple[Owner, ...] = ()
 
 
 class Requirement(_View, frozen=True):
@@ -274,10 +284,18 @@ class AllocationStatus(_View, frozen=True):
     node_selector: NodeSelector | None = None
 
 
+class Consumer(_View, frozen=True):
+    """A pod that may use a claim, or another object."""
+
+    uid: str
+    resource: str = ""
+
+
 class ClaimStatus(_View, frozen=True):
     """The status of a claim."""
 
     allocation: AllocationStatus | None = None
+    reserved_for: tuple[Consumer, ...] = ()
 
 
 class ResourceClaim(_View, frozen=True):

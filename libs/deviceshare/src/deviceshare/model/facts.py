@@ -14,6 +14,7 @@ import msgspec
 
 from deviceshare.model.bounded import Amount, Real
 from deviceshare.model.claims import ContainerGrant, HostPort, Tenant
+from deviceshare.model.device_claims import PodDeviceClaim
 from deviceshare.model.pod_topology import ImposedTerm, PodTopology
 from deviceshare.model.policies import NO_POLICIES, Policies
 from deviceshare.model.problems import Problem
@@ -225,6 +226,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     labels: Labels = ()
     """All labels, sorted: for exclusion rules, and for selectors of other pods."""
     ask: PodRequest = PodRequest()
+    device_claims: tuple[PodDeviceClaim, ...] = ()
+    """Its ResourceClaims."""
     held: tuple[ContainerGrant, ...] = ()
     """Devices that the annotations of a bound pod name; a negative memory means the whole card."""
     signed: bool = False

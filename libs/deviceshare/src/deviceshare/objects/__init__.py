@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from deviceshare.objects.device_info import decode_device_info, describes_devices
     from deviceshare.objects.disruption_budget import decode_disruption_budget
     from deviceshare.objects.held import held_by_any_reading
-    from deviceshare.objects.kinds import KINDS, STORAGE_KINDS, Kind
+    from deviceshare.objects.kinds import DEVICE_KINDS, KINDS, STORAGE_KINDS, Kind
     from deviceshare.objects.lenient import decode_view, repair
     from deviceshare.objects.node import decode_node
     from deviceshare.objects.pod import decode_pod
@@ -37,7 +37,7 @@ else:
             "disruption_budget": "decode_disruption_budget",
             "held": "held_by_any_reading",
             "decoders": "DECODERS decode_namespace decode_priority_class",
-            "kinds": "KINDS STORAGE_KINDS Kind",
+            "kinds": "DEVICE_KINDS KINDS STORAGE_KINDS Kind",
             "lenient": "decode_view repair",
             "node": "decode_node",
             "pod": "decode_pod",
@@ -54,6 +54,7 @@ else:
 __all__ = [
     "BIND_COMPLETED",
     "DECODERS",
+    "DEVICE_KINDS",
     "KINDS",
     "SELECTED_NODE",
     "STORAGE_KINDS",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from deviceshare.model import Fact, NamespaceFact, PriorityClassFact, limited
+from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
 from deviceshare.objects.disruption_budget import decode_disruption_budget
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.metadata import bounded_labels
@@ -75,5 +76,8 @@ DECODERS: Mapping[str, Callable[[bytes], Fact]] = {
     "PersistentVolume": decode_volume,
     "PersistentVolumeClaim": decode_volume_claim,
     "CSINode": decode_volume_limits,
+    "DeviceClass": decode_device_class,
+    "ResourceSlice": decode_device_slice,
+    "ResourceClaim": decode_device_claim,
 }
 """The decoders of the kinds whose facts depend on no other objects, in the order of the kinds."""

@@ -9,6 +9,9 @@ from typing import NamedTuple, get_args
 
 from deviceshare.model import (
     ConfigFact,
+    DeviceClaimFact,
+    DeviceClassFact,
+    DeviceSliceFact,
     Fact,
     NamespaceFact,
     NodeFact,
@@ -33,12 +36,13 @@ class Kind(NamedTuple):
     namespaced: bool
     fact: type[Fact]
     optional: bool = False
-    """Whether its CRD may be missing; the cluster then has no such objects."""
+    """Whether its CRD, or in an old cluster its version, may be missing; the cluster then has no such objects."""
     status_apart: bool = True
     """Whether its status is a subresource."""
 
 
 _STORAGE, _VOLCANO = "storage.k8s.io/v1", "scheduling.volcano.sh/v1beta1"
+_DEVICES = "resource.k8s.io/v1"
 KINDS = {
     "Node": Kind("v1", "nodes", False, NodeFact),
     "Pod": Kind("v1", "pods", True, PodFact),
@@ -57,3 +61,9 @@ KINDS = {
 
 STORAGE_KINDS = tuple(name for name, kind in KINDS.items() if kind.fact in get_args(StorageFact))
 """The kinds that are on CLUSTER only where they concern pods."""
+DEVICE_KINDS = {
+    "DeviceClass": Kind(_DEVICES, "deviceclasses", False, DeviceClassFact, optional=True, status_apart=False),
+    "ResourceSlice": Kind(_DEVICES, "resourceslices", False, DeviceSliceFact, optional=True, status_apart=False),
+    "ResourceClaim": Kind(_DEVICES, "resourceclaims", True, DeviceClaimFact, optional=True),
+}
+"""The kinds that inventory watches once a pod uses a ResourceClaim."""

@@ -5,7 +5,12 @@ from deviceshare_cluster.interface import EventRecord
 
 
 class RestartWatch(Command, frozen=True):
-    """End the watch of the cluster, if one runs, and start a new one; answered by ``WatchStarted``."""
+    """End the watch of the cluster, if one runs, and start a new one; answered by ``WatchStarted``.
+
+    ``devices``: whether the kinds of :data:`deviceshare.objects.DEVICE_KINDS` are watched, too.
+    """
+
+    devices: bool = False
 
 
 class CompareRevisions(Command, frozen=True):

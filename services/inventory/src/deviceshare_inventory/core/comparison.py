@@ -6,7 +6,7 @@ A watch that loses changes raises no error; a new watch delivers everything agai
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from deviceshare.objects import KINDS, STORAGE_KINDS
+from deviceshare.objects import DEVICE_KINDS, KINDS, STORAGE_KINDS
 from deviceshare_bus.cores.core import Command, Count, Log, Now
 from deviceshare_bus.messages.codec import RECONCILED
 from deviceshare_cluster.interface import Change
@@ -58,8 +58,8 @@ class Comparison:
         """Seconds in this round until requests failed: a lost answer says nothing about the work of the cluster."""
         self._failed: set[str] = set()
         """Kinds of which a final failure was reported."""
-        self.storage = False
-        """Whether the kinds of storage are compared, too."""
+        self.storage = self.devices = False
+        """Whether the kinds of storage, and of devices, are compared, too."""
         self.due: float | None = None
         """Monotonic time of the next step that does not wait for an answer."""
 
@@ -75,7 +75,7 @@ class Comparison:
 
     def apply(self, change: Change) -> None:
         """Record a change that the watch delivered."""
-        if change.kind in COMPARED or change.kind in STORAGE_KINDS:
+        if change.kind in COMPARED or change.kind in STORAGE_KINDS or change.kind in DEVICE_KINDS:
             self._seen.apply(change)
 
     def act(self, now: Now) -> list[Command]:
@@ -86,7 +86,7 @@ class Comparison:
         if self._missing is not None:
             missing, self._missing = self._missing, None
             return self._check(missing, now)
-        self._kinds = [*COMPARED, *(STORAGE_KINDS if self.storage else ())]
+        self._kinds = [*COMPARED, *(STORAGE_KINDS if self.storage else ()), *(DEVICE_KINDS if self.devices else ())]
         self._took = self._unanswered = 0.0
         return self._next_kind(now)
 
@@ -115,7 +115,7 @@ class Comparison:
             return self._next_kind(now)
         self.stop()
         message = f"the watch lost {len(lost)} changes of kind {missing.kind}, such as {'/'.join(lost[0])}"
-        return [Log("warning", message), Count(f"{RECONCILED}fact", len(lost)), RestartWatch()]
+        return [Log("warning", message), Count(f"{RECONCILED}fact", len(lost)), RestartWatch(self.devices)]
 
     def _next_kind(self, now: Now) -> list[Command]:
         if not self._kinds:

@@ -22,6 +22,7 @@ from deviceshare.model import (
 )
 from deviceshare.objects import (
     DECODERS,
+    DEVICE_KINDS,
     KINDS,
     STORAGE_KINDS,
     decode_node,
@@ -91,15 +92,22 @@ class FactBuilder:
         """How many lists have begun."""
         self.listing = True
         """Whether a list is being delivered, or none has begun."""
+        self.uses_devices = False
+        """Whether a pod that deviceshare places uses a ResourceClaim, or did since the start."""
 
     def load(self, fact: Fact) -> None:
         """Apply a fact that was on CLUSTER at start."""
         if isinstance(fact, PodFact | OtherPodFact):
             self._identities.load(fact)
+            if isinstance(fact, PodFact):
+                self._note_devices(fact)
         elif isinstance(fact, ConfigFact):
             problem = self._configs.load(fact)
             if problem is not None:
                 self._reports.report(f"the configuration {fact.name} on CLUSTER", None, (problem,))
+
+    def _note_devices(self, pod: PodFact) -> None:
+        self.uses_devices |= bool(pod.device_claims) and pod.scheduler in self._schedulers
 
     def begin_list(self) -> None:
         """Forget what the list will deliver again."""
@@ -169,7 +177,7 @@ class FactBuilder:
 
     def _apply_alone(self, change: Change) -> None:
         """Apply a change of an object whose fact depends on no other objects."""
-        kind = KINDS[change.kind]
+        kind = KINDS.get(change.kind) or DEVICE_KINDS[change.kind]
         key = f"{change.namespace}/{change.name}" if kind.namespaced else change.name
         subject = fact_subject(kind_of(kind.fact), key)
         decode = DECODERS[change.kind] if change.kind != "PodGroup" else partial(decode_podgroup, keys=self._keys)
@@ -248,6 +256,7 @@ class FactBuilder:
             if known or pod.uid in self._using_claims:
                 self._delete_pod(pod.uid, ref, change.revision)
             return
+        self._note_devices(pod)
         if pod.ask.volumes:
             self._storage.use(pod)
             self._using_claims.pop(pod.uid, None)

@@ -59,6 +59,7 @@ class InventoryCore:
         limit: writes in flight, at most.
         jitter: lengthens pauses; a fraction from 0 to 1, different in each process.
         division: whether this replica writes CLUSTER, or stands by; None: it is the only one.
+        devices: whether the objects of devices are watched once a pod uses a ResourceClaim.
     """
 
     def __init__(
@@ -70,9 +71,12 @@ class InventoryCore:
         limit: int = WRITES,
         jitter: float = 0.0,
         division: Division | None = None,
+        devices: bool = False,
     ) -> None:
         self._division = division or Division(Stream.CLUSTER, "inventory", "", "")
         self._jitter = jitter
+        self._devices = devices
+        self._watches_devices = False
         self._desired = DesiredState(limit)
         self._reports = Reports(jitter)
         self._comparison = Comparison(jitter)
@@ -162,7 +166,7 @@ class InventoryCore:
                 return self._load_unreadable(event)
             case CaughtUp():
                 self._caught_up = True
-                return [RestartWatch()]
+                return [self._restart_watch()]
             case WatchStarted():
                 self._begin_list()
             case WatchFailed():
@@ -185,7 +189,9 @@ class InventoryCore:
         commands: list[Command] = []
         if self._watch_due is not None and self._watch_due <= now.monotonic:
             self._watch_due = None
-            commands.append(RestartWatch())
+            commands.append(self._restart_watch())
+        if self._needs_devices and not self._watches_devices:
+            commands += [Log("info", "a pod uses a ResourceClaim: devices are watched"), self._restart_watch()]
         self._comparison.storage = self._builder.uses_storage
         commands += self._comparison.act(now)
         if self._takes_part:
@@ -215,6 +221,14 @@ class InventoryCore:
         it has. No user can cause it, since facts are bounded far below the least ``max_payload``.
         """
         return not self._desired.open_before(ticket) and not self._desired.lacking
+
+    @property
+    def _needs_devices(self) -> bool:
+        return self._devices and self._builder.uses_devices
+
+    def _restart_watch(self) -> RestartWatch:
+        self._watches_devices = self._comparison.devices = self._needs_devices
+        return RestartWatch(self._watches_devices)
 
     def _load(self, subject: str, sequence: int, fact: AnyFact) -> None:
         if self._desired.knows(subject, sequence):
@@ -246,7 +260,7 @@ class InventoryCore:
     def _apply(self, event: ObjectsChanged, now: Now) -> list[Command]:
         if event.listed is not None and not self._builder.listing:
             # Only a new watch reports when its list is complete.
-            return [Log("info", "the cluster was listed again: the watch is restarted"), RestartWatch()]
+            return [Log("info", "the cluster was listed again: the watch is restarted"), self._restart_watch()]
         self._watch_failures.clear()
         for change in event.changes:
             self._comparison.apply(change)
@@ -257,7 +271,7 @@ class InventoryCore:
             self._delivered = max(self._delivered, event.listed)
             self._builder.end_list(event.listed)
             if self._builder.ambiguous:
-                return [Log("warning", "pods have the same uid: the cluster is listed again"), RestartWatch()]
+                return [Log("warning", "pods have the same uid: the cluster is listed again"), self._restart_watch()]
             self._comparison.schedule(now)
             self._synced_after = self._desired.ticket
         return []

@@ -1,6 +1,17 @@
-"""The devices that a decision gives to a ResourceClaim."""
+"""ResourceClaims of pods, and the devices that a decision gives to them."""
 
 import msgspec
+
+
+class PodDeviceClaim(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A ResourceClaim of a pod (``spec.resourceClaims``)."""
+
+    name: str
+    """Its name within the pod."""
+    claim: str = ""
+    """``namespace/name``; '' as long as the claim of ``template`` is not made."""
+    template: str = ""
+    """The ResourceClaimTemplate of which it is made, or ''."""
 
 
 class DeviceResult(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -1,0 +1,46 @@
+"""The facts of DeviceClasses, ResourceSlices and ResourceClaims, ``resource.k8s.io/v1``.
+
+They have the parts of the objects that decide which devices a claim gets, in the form of
+:mod:`deviceshare.model.device_objects`.
+"""
+
+from deviceshare.model.device_objects import AllocationStatus, ClassSpec, DevicesSpec, SliceSpec
+from deviceshare.model.facts import Fact
+from deviceshare.model.problems import Problem
+
+
+class DeviceClassFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="deviceclass"):
+    """A DeviceClass."""
+
+    name: str
+    spec: ClassSpec = ClassSpec()
+    problems: tuple[Problem, ...] = ()
+
+
+class DeviceSliceFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="deviceslice"):
+    """A ResourceSlice: devices of a pool that a driver has published."""
+
+    name: str
+    spec: SliceSpec
+    problems: tuple[Problem, ...] = ()
+
+
+class DeviceClaimFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="deviceclaim"):
+    """A ResourceClaim; ``key`` is its ``namespace/name``."""
+
+    named_by = "key"
+    key: str
+    uid: str = ""
+    owner: str = ""
+    """The uid of the object that controls it, '' for none: of the pod if it was made of a template."""
+    devices: DevicesSpec = DevicesSpec()
+    allocation: AllocationStatus | None = None
+    """Its devices; None: it is not allocated."""
+    reserved_for: tuple[str, ...] = ()
+    """The uids of the pods that may use it."""
+    terminating: bool = False
+    problems: tuple[Problem, ...] = ()
+
+
+DeviceFact = DeviceClassFact | DeviceSliceFact | DeviceClaimFact
+"""The facts of devices. CLUSTER has them only where pods that deviceshare places use ResourceClaims."""

@@ -1,0 +1,67 @@
+"""DeviceClasses, ResourceSlices and ResourceClaims, ``resource.k8s.io/v1``, as facts.
+
+A class or a slice of which a part is invalid is no fact: see :mod:`deviceshare.families.dra.codec`.
+"""
+
+import msgspec
+
+from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice
+from deviceshare.model import DeviceClaimFact, DeviceClassFact, DeviceSliceFact, FormatError
+from deviceshare.model.device_objects import ClaimSpec, ClaimStatus, Metadata, ResourceClaim
+
+
+class _Allocated(msgspec.Struct):
+    """A ResourceClaim as far as it uses devices."""
+
+    metadata: Metadata
+    status: ClaimStatus
+
+
+_ALLOCATED = msgspec.json.Decoder(_Allocated)
+
+
+def decode_device_class(raw: bytes) -> DeviceClassFact:
+    """Decode a DeviceClass in JSON. Raises FormatError: a part of it is invalid."""
+    found = decode_class(raw)
+    return DeviceClassFact(revision=found.metadata.resource_version, name=found.metadata.name, spec=found.spec)
+
+
+def decode_device_slice(raw: bytes) -> DeviceSliceFact:
+    """Decode a ResourceSlice in JSON. Raises FormatError: a part of it is invalid."""
+    found = decode_slice(raw)
+    return DeviceSliceFact(revision=found.metadata.resource_version, name=found.metadata.name, spec=found.spec)
+
+
+def decode_device_claim(raw: bytes) -> DeviceClaimFact:
+    """Decode a ResourceClaim in JSON.
+
+    One with an invalid part still uses the devices that it has: its fact has no requests, and a problem.
+
+    Raises:
+        FormatError: a part of it is invalid, and it has no devices that can be read.
+    """
+    try:
+        return _claim_fact(decode_claim(raw))
+    except FormatError as error:
+        try:
+            found = _ALLOCATED.decode(raw)
+        except msgspec.MsgspecError:
+            raise error from None
+        if found.status.allocation is None:
+            raise
+        claim = ResourceClaim(metadata=found.metadata, spec=ClaimSpec(), status=found.status)
+        return msgspec.structs.replace(_claim_fact(claim), problems=(error.problem,))
+
+
+def _claim_fact(claim: ResourceClaim) -> DeviceClaimFact:
+    metadata, status = claim.metadata, claim.status
+    return DeviceClaimFact(
+        revision=metadata.resource_version,
+        key=f"{metadata.namespace or 'default'}/{metadata.name}",
+        uid=metadata.uid,
+        owner=next((each.uid for each in metadata.owner_references if each.controller), ""),
+        devices=claim.spec.devices,
+        allocation=status.allocation,
+        reserved_for=tuple(each.uid for each in status.reserved_for),
+        terminating=bool(metadata.deletion_timestamp),
+    )

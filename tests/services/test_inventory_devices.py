@@ -1,0 +1,87 @@
+"""Inventory watches DeviceClasses, ResourceSlices and ResourceClaims once a pod that it serves uses a claim."""
+
+import pytest
+from deviceshare.objects import DEVICE_KINDS
+from deviceshare_cluster.interface import Change, Listed
+from deviceshare_inventory.core import InventoryCore, RestartWatch
+from support.inventory import OURS, Bus, Driver, change, execute, work_off
+
+CLAIM = change(
+    "ResourceClaim",
+    "gpu",
+    4,
+    namespace="ml",
+    spec={"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+)
+
+
+def pod(revision: int, *, scheduler: str = "volcano", claims: bool = True) -> Change:
+    spec = {"schedulerName": scheduler, "containers": [{"name": "c"}]}
+    if claims:
+        spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    return change("Pod", f"p{revision}", revision, namespace="ml", spec=spec)
+
+
+def begun(bus: Bus, *, devices: bool = True) -> Driver:
+    """Return a driver that has read the bus and begins to list the cluster."""
+    driver = Driver()
+    driver.core = InventoryCore(OURS, devices=devices)
+    driver.load_all(bus)
+    return driver
+
+
+def restarts(driver: Driver, bus: Bus) -> list[bool]:
+    """Let the core act and the bus answer; return for each start of the watch whether devices are watched."""
+    found = []
+    while commands := driver.take():
+        for command in commands:
+            if isinstance(command, RestartWatch):
+                found.append(command.devices)
+                driver.begin_list()
+            execute(driver, bus, command)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("first", "devices", "expected"),
+    [
+        (pod(2), True, [True]),
+        (pod(2), False, []),
+        (pod(2, scheduler="other"), True, []),
+        (pod(2, claims=False), True, []),
+    ],
+)
+def test_devices_are_watched_once_a_served_pod_uses_a_claim(first: Change, devices: bool, expected: list[bool]) -> None:
+    bus = Bus()
+    driver = begun(bus, devices=devices)
+    assert restarts(driver, bus) == [False]
+    driver.deliver([first])
+    assert restarts(driver, bus) == expected
+    driver.deliver([pod(3), Listed(9)])
+    assert restarts(driver, bus) == ([True] if devices and not expected else [])
+
+
+def test_a_new_process_watches_devices_at_once_and_keeps_their_facts() -> None:
+    bus = Bus()
+    driver = begun(bus)
+    assert restarts(driver, bus) == [False]
+    driver.deliver([pod(2), CLAIM])
+    assert restarts(driver, bus) == [True]
+    driver.deliver([pod(2), CLAIM, Listed(9)])
+    restarts(driver, bus)
+    assert bus.fact("cluster.deviceclaim.ml.gpu").uid == "uid-gpu"
+    driver = begun(bus)
+    assert restarts(driver, bus) == [True]
+
+
+def test_devices_are_compared_where_they_are_watched() -> None:
+    for claims in (False, True):
+        bus = Bus()
+        driver = begun(bus)
+        restarts(driver, bus)
+        driver.deliver([pod(2, claims=claims)])
+        restarts(driver, bus)
+        driver.deliver([pod(2, claims=claims), Listed(9)])
+        work_off(driver, bus)
+        assert driver.core._comparison.devices is claims
+        assert set(DEVICE_KINDS) == {"DeviceClass", "ResourceSlice", "ResourceClaim"}
