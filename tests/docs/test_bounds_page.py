@@ -23,9 +23,8 @@ BOUND = re.compile(
 )
 NO_BUFFERS = {
     "deviceshare.families.dra.cel.MAX_LENGTH": "a limit of one object",
+    "deviceshare.families.dra.cluster_devices.MAX_RESERVED": "a limit of one object",
     "deviceshare.families.dra.requests.MAX_DEVICES": "a limit of one object",
-    "deviceshare.families.dra.selectors.MAX_COMPILED": "no service uses it yet",
-    "deviceshare.families.dra.selectors.MAX_RESULTS": "no service uses it yet",
     "deviceshare.families.dra.solver.MAX_STEPS": "a limit of one search",
     "deviceshare.families.vgpu.section.MAX_INSTANCES": "a limit of one object",
     "deviceshare.conf.yaml_loader.MAX_ALIASED": "a limit of one object",

@@ -100,4 +100,4 @@ def test_classes_with_volumes_share_their_arrays():
     assert first is not second
     assert first._scan is second._scan
     rows = one.volumes.labels.rows
-    assert first._without_volumes(rows)[0] is second._without_volumes(rows)[0]
+    assert first._without_excluded(rows)[0] is second._without_excluded(rows)[0]

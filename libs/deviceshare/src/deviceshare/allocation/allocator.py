@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from deviceshare.allocation.answers import Placement, Unplaceable
 from deviceshare.allocation.card_models import type_caveats, unit_caveats
 from deviceshare.allocation.card_removals import NEVER_ENOUGH
+from deviceshare.allocation.device_filter import DeviceFilter
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.expected_pods import Cluster, ExpectedPods
 from deviceshare.allocation.first_failing import first_failing, stages
@@ -193,6 +194,7 @@ class Allocator(NodeTable):
             counted=pod_class.counted,
             exclusive=inter_pod is not None and inter_pod.exclusive,
             bindings=inter_pod.bindings(row) if inter_pod is not None else (),
+            devices=inter_pod.device_claims(row) if inter_pod is not None else (),
         )
 
     def removals(self) -> Removals:
@@ -211,6 +213,8 @@ class Allocator(NodeTable):
         resources = placement.resources + placement.counted
         if placement.bindings:
             tenant = replace(tenant, bindings=placement.bindings)
+        if placement.devices:
+            tenant = replace(tenant, devices=self.devices.decided(tenant.devices, placement.devices))
         self.hold(placement.node, uid, placement.grants, resources, tenant, placement.ports)
 
     def amounts(self, request: PodRequest) -> tuple[tuple[str, int], ...]:
@@ -302,10 +306,13 @@ class Allocator(NodeTable):
             if pod_class.inter_pod is None and pod_class.constrained:
                 self.work.deciding += pod_class.terms
                 pods = self._placed_pods() if pod_class.near_pods else None
-                volumes = VolumeFilter(pod_class.request, self.conf, self.volumes) if pod_class.has_volumes else None
+                request = pod_class.request
+                volumes = VolumeFilter(request, self.conf, self.volumes) if pod_class.has_volumes else None
+                devices = DeviceFilter(request.devices, self.devices) if request.devices else None
                 pod_class.inter_pod = InterPod(
-                    pod_class.request, self.conf, pods, volumes=volumes, scan=self._scan, changes=self._changes
-                )
+                    request, self.conf, pods, volumes=volumes, devices=devices,
+                    every_row=self.volumes.labels.every_row, scan=self._scan, changes=self._changes,
+                )  # fmt: skip
             if self._placed is not None and pod_class.near_pods:
                 self._pod_classes.shrink(self._placed)
         return pod_class

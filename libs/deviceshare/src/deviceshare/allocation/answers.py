@@ -2,7 +2,7 @@
 
 import msgspec
 
-from deviceshare.model import ContainerGrant, HostPort, NearNode, Problem, Refusal, VolumeBinding
+from deviceshare.model import ContainerGrant, DeviceClaim, HostPort, NearNode, Problem, Refusal, VolumeBinding
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -28,9 +28,12 @@ class Placement(msgspec.Struct, frozen=True):
     ports: tuple[HostPort, ...] = ()
     counted: tuple[tuple[str, int], ...] = ()
     exclusive: bool = False
-    """Whether the pod uses a volume that one pod of the cluster may use at a time, or binds one."""
+    """Whether the pod uses a volume that one pod of the cluster may use at a time, or binds one, or has devices or
+    ResourceClaims that concern several nodes."""
     bindings: tuple[VolumeBinding, ...] = ()
     """How the claims of the pod are bound that are not bound yet."""
+    devices: tuple[DeviceClaim, ...] = ()
+    """What its ResourceClaims get, in their order, without their names."""
 
 
 class Unplaceable(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
-"""Inter-pod constraints and volumes of one pod class on top of its ranking: filter, scores, and the best node.
+"""Inter-pod constraints, volumes and ResourceClaims of one pod class on top of its ranking: the best node.
 
-The ranking of a class, which equivalent classes share, knows nothing of other pods and of volumes. Where pods have
-inter-pod constraints, or those of other pods select them, or where they have volumes, each placement filters the nodes
-of the ranking, adds the scores of both plugins, and takes the best node of the result.
+The ranking of a class, which equivalent classes share, knows nothing of other pods, volumes and ResourceClaims. Where
+pods have inter-pod constraints, or those of other pods select them, or where they have volumes or ResourceClaims, each
+placement filters the nodes of the ranking, adds the scores of both plugins, and takes the best node of the result.
 """
 
 from collections.abc import Callable, Hashable
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deviceshare.allocation.device_filter import DeviceFilter
 from deviceshare.allocation.node_ranking import NodeRanking
 from deviceshare.allocation.predicates import RefusalReason, Rule, matches, untolerated
 from deviceshare.allocation.topology_ranking import TopologyRanking
@@ -17,7 +18,7 @@ from deviceshare.allocation.volume_filter import VolumeFilter
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import Check
 from deviceshare.kernels import NEVER, Best, Changes, Floats, Mask, NodeScores, RowScan, weighted_score
-from deviceshare.model import NodeFact, PodRequest, Refusal, VolumeBinding
+from deviceshare.model import DeviceClaim, NodeFact, PodRequest, Refusal, VolumeBinding
 from deviceshare.state import Bools, Ints
 from deviceshare.topology import (
     AFFINITY_REASONS,
@@ -61,7 +62,7 @@ _NONE = BestNode(-1, 0, NEVER, 0.0)
 
 
 class InterPod:
-    """The inter-pod constraints of a pod class, and of other pods towards it, and its volumes.
+    """The inter-pod constraints of a pod class, and of other pods towards it, its volumes and its ResourceClaims.
 
     Args:
         request: the request of the pods.
@@ -69,6 +70,8 @@ class InterPod:
         pods: the pods on nodes; None if there are no inter-pod constraints.
         required_weight: what required affinity of other pods adds to scores.
         volumes: the volumes of the pods, None if they have none.
+        devices: their ResourceClaims, None if they have none.
+        every_row: returns the numbers of the first rows, int64[rows], one array for all classes.
         scan: arrays of the size of the cluster for the time of a call of :meth:`best`, shared by all classes.
         changes: the nodes that changed; None: each call of :meth:`best` passes over all nodes.
     """
@@ -80,12 +83,16 @@ class InterPod:
         pods: PlacedPods | None,
         required_weight: int = REQUIRED_WEIGHT,
         volumes: VolumeFilter | None = None,
+        devices: DeviceFilter | None = None,
+        every_row: Callable[[int], Ints] = np.arange,
         scan: RowScan | None = None,
         changes: Changes | None = None,
     ) -> None:
         self._request = request
         self._pods = pods
         self._volumes = volumes
+        self._devices = devices
+        self._every_row = every_row
         self._scan = scan if scan is not None else RowScan()
         order = conf.nodeorder
         self._affinity_weight = order.pod_affinity if order is not None else 0
@@ -129,17 +136,31 @@ class InterPod:
 
     @property
     def rejection(self) -> Refusal | None:
-        """Why no node is feasible, whatever node it is: because of a volume."""
-        return self._volumes.rejection() if self._volumes is not None else None
+        """Why no node is feasible, whatever node it is: because of a volume or a ResourceClaim."""
+        found = self._volumes.rejection() if self._volumes is not None else None
+        return self._devices.rejection() if found is None and self._devices is not None else found
 
     @property
     def exclusive(self) -> bool:
-        """Whether the pod uses a volume that one pod of the cluster may use at a time, or binds one."""
-        return self._volumes is not None and self._volumes.exclusive
+        """Whether the pod uses a volume that one pod of the cluster may use at a time, or binds one, or has
+        ResourceClaims or devices that concern several nodes.
+        """
+        of_devices = self._devices is not None and self._devices.exclusive
+        return of_devices or (self._volumes is not None and self._volumes.exclusive)
 
     def bindings(self, row: int) -> tuple[VolumeBinding, ...]:
         """Return how the unbound claims of the pod are bound on a node that fits."""
         return self._volumes.bindings(row) if self._volumes is not None else ()
+
+    def device_claims(self, row: int) -> tuple[DeviceClaim, ...]:
+        """Return what the ResourceClaims of the pod get on a node that fits."""
+        return self._devices.claims(row) if self._devices is not None else ()
+
+    def _excluded(self) -> list[tuple[tuple[str, str], Bools]]:
+        """Return the nodes that volumes and ResourceClaims exclude, by code and text of the reason."""
+        of_volumes = self._volumes.excluded() if self._volumes is not None else ()
+        of_devices = self._devices.excluded() if self._devices is not None else ()
+        return [*of_volumes, *of_devices]
 
     def _admits(self, policies: Policies) -> tuple[Hashable, Callable[[NodeFact], bool]]:
         request, (affinity, taints) = self._request, policies
@@ -171,26 +192,25 @@ class InterPod:
             if of_plugin := [each for each in filters if each.reason in reasons]:
                 found |= failing(of_plugin, len(of_plugin[0].domains.of_row))
         excluded = [(_REASONS[text].code, text, nodes) for text, nodes in found.items()]
-        for reason, nodes in self._volumes.excluded() if self._volumes is not None else ():
+        for reason, nodes in self._excluded():
             excluded.append((*reason, nodes))
         return [Check(code, text, nodes[rows], no_cards) for code, text, nodes in excluded if nodes[rows].any()]
 
-    def _without_volumes(self, rows: int) -> tuple[Ints, Mask] | None:
-        """Return the nodes that volumes exclude, in the form of domains of one row each; None: no node."""
-        assert self._volumes is not None
-        if not (reasons := self._volumes.excluded()):
+    def _without_excluded(self, rows: int) -> tuple[Ints, Mask] | None:
+        """Return the nodes that volumes and ResourceClaims exclude, as domains of one row each; None: no node."""
+        if not (reasons := self._excluded()):
             return None
         excluded = np.zeros(rows, dtype=np.bool_)
         for _, nodes in reasons:
             excluded |= nodes
-        return self._volumes.every_row(rows), excluded.view(np.uint8)
+        return self._every_row(rows), excluded.view(np.uint8)
 
     def best(self, ranking: NodeRanking, bonus: float) -> BestNode:
         """Return the best node; ``bonus`` as in :meth:`NodeRanking.best <.node_ranking.NodeRanking.best>`."""
         index = ranking.node_index
         scores = index.scores
         normalized = scores is not None and (scores.preferred_affinity.highest or scores.prefer_no_schedule.highest)
-        of_rows = None if self._volumes is None else self._without_volumes(len(index.best.keys))
+        of_rows = self._without_excluded(len(index.best.keys))
         if self._ranking is not None and of_rows is None and not bonus:
             if normalized:
                 self._ranking.drop()
@@ -202,7 +222,7 @@ class InterPod:
     def _scanned(
         self, ranking: NodeRanking, bonus: float, of_rows: tuple[Ints, Mask] | None, *, normalized: bool
     ) -> BestNode:
-        """Pass over all nodes; ``of_rows``: the nodes that volumes exclude; ``normalized``: their scores are."""
+        """Pass over all nodes; ``of_rows``: those that volumes or devices exclude; ``normalized``: scores are."""
         index, scan = ranking.node_index, self._scan
         excluded: dict[Domains, Mask] = {}
         for _, domains, of_filter in self._filters():

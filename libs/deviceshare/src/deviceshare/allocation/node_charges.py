@@ -6,6 +6,7 @@ from deviceshare.allocation.counted_cards import CountedCards
 from deviceshare.allocation.nominated_room import NOTHING, NominatedRoom, nominated_room
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, device_resources
+from deviceshare.families.dra import ClusterDevices
 from deviceshare.kernels import Changes
 from deviceshare.model import INIT, WHOLE, NodeFact
 from deviceshare.state import CardShare, CardTable, Holding, HostPorts, ResourceTable, Usage, shares_by_card, usage_of
@@ -39,6 +40,8 @@ class NodeCharges:
         self._types_seen = 0
         self.volumes = ClusterVolumes(self._facts, self._nodes, self._rows)
         """The objects of storage, which the caller adds and removes, and the volumes that pods on nodes use."""
+        self.devices = ClusterDevices(self._facts, self._nodes, self._rows)
+        """The objects of devices, which the caller adds and removes, and the devices that claims use."""
         self._placed: PlacedPods | None = None
         """The pods on nodes as inter-pod constraints see them; None until a pod has such constraints."""
 
@@ -63,7 +66,7 @@ class NodeCharges:
         self._touch(row)
 
     def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
-        """Add (``sign`` 1) or subtract (-1) the node's own resources, ports and volumes that a pod holds.
+        """Add (``sign`` 1) or subtract (-1) the node's own resources, ports, volumes and devices that a pod holds.
 
         The ports and volumes of a nominated pod are in use beside those of the pods that go.
         """
@@ -74,6 +77,8 @@ class NodeCharges:
         tenant = holding.tenant
         if tenant.volumes or tenant.disks:
             self.volumes.charge(row, tenant, sign)
+        if tenant.devices:
+            self.devices.charge(tenant.devices, sign)
 
     def _charge_cards(self, row: int, holding: Holding, sign: int) -> dict[int, list[CardShare]]:
         """Add or subtract the cards of a holding; return its shares of cards that their family counts, by column.

@@ -99,6 +99,7 @@ class NodeTable(NodeCharges):
             for holding in self._holdings_on(node.name) if previous is None else ():
                 self._placed.charge(row, holding.tenant, 1)
         self._touch(row, fact=True)
+        self.devices.set_node(row)
 
     def remove_node(self, name: str) -> None:
         """Remove a node. Its holdings are kept, and charged again when the node is added again."""
@@ -111,6 +112,8 @@ class NodeTable(NodeCharges):
         for holding in self._holdings_on(name):
             if holding.tenant.volumes or holding.tenant.disks:
                 self.volumes.charge(row, holding.tenant, -1)
+            if holding.tenant.devices:
+                self.devices.charge(holding.tenant.devices, -1)
         if self._placed is not None:
             for holding in self._holdings_on(name):
                 self._placed.charge(row, holding.tenant, -1)
@@ -122,6 +125,7 @@ class NodeTable(NodeCharges):
         self._cards.set_model(row, "")
         self._resources.clear(row)
         self._touch(row, fact=True)
+        self.devices.set_node(row)
 
     def node(self, name: str) -> NodeFact | None:
         """Return the fact of a node, or None."""

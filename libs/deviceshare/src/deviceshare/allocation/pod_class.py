@@ -66,7 +66,7 @@ class PodClass:
         """The number of its inter-pod constraints, and of those of other pods that select it."""
         self.has_volumes = bool(request.claims or request.disks)
         """Whether it has volumes that may restrict it to some nodes."""
-        self.constrained = self.near_pods or self.has_volumes
+        self.constrained = self.near_pods or self.has_volumes or bool(request.devices)
 
     def read(self, conf: SchedulerConf, generation: int) -> None:
         """Read the request under a configuration, and drop the ranking."""
@@ -208,8 +208,8 @@ class PodClass:
     def _equivalence_key(self, selectors: CardSelectors | None, wanted: ResourceAmounts) -> Hashable:
         """Return all that decides which nodes are feasible and what they score; ``wanted``: what has to be free."""
         if selectors is None or any(each.equivalence_key is None for each in selectors.kernels):
-            # Rankings know nothing of volumes, and the claims of each replica of a StatefulSet have other names.
-            return replace(self.request, volumes=(), claims=(), disks=())
+            # Rankings know nothing of volumes and devices, and the claims of replicas have other names.
+            return replace(self.request, volumes=(), claims=(), disks=(), devices=())
         cards = (selectors.numbers, tuple(each.equivalence_key for each in selectors.kernels))
         nodes = (self.rule, self.request.preferences, self.ports, wanted, self.models)
         policies = (self.conf.node_policy, self.conf.card_policy)

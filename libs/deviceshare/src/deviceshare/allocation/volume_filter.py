@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import PodRequest, Refusal, VolumeBinding
-from deviceshare.state import Ints
 from deviceshare.volumes import Binding, ClusterVolumes, Excluded, Limits, Restrictions, Zones
 
 
@@ -39,10 +38,6 @@ class VolumeFilter:
     def bindings(self, row: int) -> tuple[VolumeBinding, ...]:
         """Return how the unbound claims are bound on a node that fits."""
         return self._binding.bindings(row) if self._binding is not None else ()
-
-    def every_row(self, rows: int) -> Ints:
-        """Return the rows by number (int64[rows]), one array for all classes."""
-        return self._volumes.labels.every_row(rows)
 
     def excluded(self) -> Sequence[Excluded]:
         """Return the excluded nodes; a node may have several reasons."""

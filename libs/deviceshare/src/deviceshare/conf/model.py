@@ -106,6 +106,8 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     ancestor_reclaim_level: int = 0
     """``ancestorReclaimLevel`` of the plugin ``capacity``: how many ancestors of queues reclaim looks at."""
     predicates: Predicates = ALL_PREDICATES
+    dra: bool = False
+    """Whether pods with ResourceClaims are placed; no configuration sets it yet."""
     nodeorder: NodeOrder | None = None
     binpack: Binpack | None = None
     """``nodeorder`` and ``binpack`` score nodes only if configured."""

@@ -48,7 +48,7 @@ from deviceshare.model.cluster_facts import (
     QueueFact,
     Synced,
 )
-from deviceshare.model.device_claims import DeviceResult, PodDeviceClaim
+from deviceshare.model.device_claims import ClaimRequest, DeviceClaim, DeviceResult, PodDeviceClaim
 from deviceshare.model.device_facts import DeviceClaimFact, DeviceClassFact, DeviceFact, DeviceSliceFact
 from deviceshare.model.disruptions import NO_DISRUPTION, DisruptionLimit
 from deviceshare.model.explanations import (
@@ -65,6 +65,7 @@ from deviceshare.model.explanations import (
     unit_of,
 )
 from deviceshare.model.facts import (
+    DEVICE_CLAIMS,
     Card,
     CardCordon,
     ContainerRequest,
@@ -165,6 +166,7 @@ __all__ = [
     "DEFAULT_QUEUE",
     "DEVICES_DIFFER",
     "DEVICES_MISSING",
+    "DEVICE_CLAIMS",
     "DEVICE_PROBLEMS",
     "FENCE",
     "FORBIDDEN",
@@ -196,11 +198,13 @@ __all__ = [
     "CardCordon",
     "Choice",
     "Claim",
+    "ClaimRequest",
     "ConfigError",
     "ConfigFact",
     "ContainerGrant",
     "ContainerRequest",
     "Count",
+    "DeviceClaim",
     "DeviceClaimFact",
     "DeviceClassFact",
     "DeviceFact",

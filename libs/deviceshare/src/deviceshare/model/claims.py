@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from deviceshare.model.bounded import Amount, Real
+from deviceshare.model.device_claims import DeviceClaim
 from deviceshare.model.pod_topology import PodTopology
 from deviceshare.model.requirements import Labels
 from deviceshare.model.volumes import Disk, VolumeBinding, VolumeUse
@@ -105,6 +106,7 @@ class Tenant(msgspec.Struct, frozen=True, array_like=True, gc=False, cache_hash=
     volumes: tuple[VolumeUse, ...] = ()
     disks: tuple[Disk, ...] = ()
     bindings: tuple[VolumeBinding, ...] = ()
+    devices: tuple[DeviceClaim, ...] = ()
 
 
 class Choice(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -175,6 +177,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """The PersistentVolumeClaims that the pod uses."""
     bindings: tuple[VolumeBinding, ...] = ()
     """How those of them are bound that were not bound at the time of the decision; the binder does it first."""
+    devices: tuple[DeviceClaim, ...] = ()
+    """The ResourceClaims of the pod, with the devices that the binder allocates to them first."""
     choice: Choice | None = None
     """Why it was placed on this node; None in claims of earlier versions, whose explanations are on EXPLAIN."""
     withdraw: bool = False

@@ -33,3 +33,26 @@ class DeviceResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def id(self) -> tuple[str, str, str]:
         """Driver, pool and name of the device."""
         return self.driver, self.pool, self.device
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A ResourceClaim of a waiting pod, as far as it decides on which nodes the pod can run."""
+
+    devices: str = ""
+    """What it asks for (``spec.devices`` in JSON), '' if it has devices already."""
+    claim: str = ""
+    """``namespace/name`` of a claim that other pods may use as well, or that has devices; '': it is the pod's alone."""
+    obstacle: str = ""
+    """Why it can be used on no node, or ''."""
+
+
+class DeviceClaim(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A ResourceClaim of a pod that was placed."""
+
+    key: str
+    """``namespace/name``."""
+    uid: str = ""
+    results: tuple[DeviceResult, ...] = ()
+    """The devices that were chosen; (): it had devices before, or another pod of the same decision has chosen them."""
+    node: str = ""
+    """The only node on which these devices can be used, '' for several."""

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from typing import ClassVar, NewType
 
 import msgspec
+from msgspec.structs import replace
 
 from deviceshare.model.bounded import Amount, Real
 from deviceshare.model.claims import ContainerGrant, HostPort, Tenant
-from deviceshare.model.device_claims import PodDeviceClaim
+from deviceshare.model.device_claims import ClaimRequest, DeviceClaim, PodDeviceClaim
 from deviceshare.model.pod_topology import ImposedTerm, PodTopology
 from deviceshare.model.policies import NO_POLICIES, Policies
 from deviceshare.model.problems import Problem
@@ -26,6 +27,9 @@ from deviceshare.model.volumes import (
     VolumeUse,
     uses_of,
 )
+
+DEVICE_CLAIMS = "spec.resourceClaims"
+"""In ``unsupported`` of a pod with ResourceClaims."""
 
 Resources = dict[str, Amount]
 """Amounts by resource name.
@@ -162,6 +166,8 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """The disks that pods on one node may not be able to share."""
     claims: tuple[VolumeUse, ...] = ()
     """The claims of ``volumes``; set after decoding."""
+    devices: tuple[ClaimRequest, ...] = ()
+    """The ResourceClaims; set after decoding, where they are served."""
     policies: Policies = NO_POLICIES
     """Those of its annotations; after decoding also those of its PodGroup and queue."""
     unsupported: tuple[str, ...] = ()
@@ -176,8 +182,10 @@ class PodRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     @property
     def unevaluated(self) -> tuple[str, ...]:
-        """``unsupported`` without ``volumes``: only earlier versions do not evaluate them."""
+        """``unsupported`` without ``volumes`` and ``devices``: only earlier versions do not evaluate them."""
         evaluated = {f"{VOLUMES}[{each.name}]" for each in self.volumes}
+        if self.devices:
+            evaluated.add(DEVICE_CLAIMS)
         return tuple(field for field in self.unsupported if field not in evaluated)
 
     @property
@@ -274,7 +282,10 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
         """The pod as a holder of devices, and as other pods see it on its node."""
         ask = self.ask
         volumes, disks = (self.volume_uses, ask.disks) if ask.volumes or ask.disks else ((), ())
-        return Tenant(self.podgroup, self.labels, self.namespace, self.terminating, ask.topology, volumes, disks)
+        tenant = Tenant(self.podgroup, self.labels, self.namespace, self.terminating, ask.topology, volumes, disks)
+        if self.device_claims:
+            return replace(tenant, devices=tuple(DeviceClaim(each.claim) for each in self.device_claims))
+        return tenant
 
     @property
     def volume_uses(self) -> tuple[VolumeUse, ...]:

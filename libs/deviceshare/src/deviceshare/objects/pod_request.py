@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from deviceshare.conf import default_conf
 from deviceshare.families import FAMILIES, pod_keys
 from deviceshare.model import (
+    DEVICE_CLAIMS,
     VOLUMES,
     ContainerRequest,
     PodRequest,
@@ -225,5 +226,5 @@ def _unsupported(spec: PodSpec) -> tuple[str, ...]:
         if volume.persistent_volume_claim or volume.ephemeral
     ]
     if spec.resource_claims:
-        fields.append("spec.resourceClaims")
+        fields.append(DEVICE_CLAIMS)
     return tuple(fields)

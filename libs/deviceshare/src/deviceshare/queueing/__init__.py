@@ -39,7 +39,7 @@ from deviceshare.queueing.enqueue import Applicant, EnqueueAction
 from deviceshare.queueing.gangs import Decision, Reason, decide
 from deviceshare.queueing.group import Group
 from deviceshare.queueing.hierarchy import ROOT
-from deviceshare.queueing.job_class import ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
+from deviceshare.queueing.job_class import ROOM, ROOM_FOR_DEVICES, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
 from deviceshare.queueing.jobs import Job
 from deviceshare.queueing.policies import OrderKey, QueuePolicy
 from deviceshare.queueing.queue_account import QueueAccount, add
@@ -51,6 +51,7 @@ __all__ = [
     "DESERVED",
     "LIMIT_OF_CODE",
     "ROOM",
+    "ROOM_FOR_DEVICES",
     "ROOM_FOR_VOLUMES",
     "ROOM_NEAR_PODS",
     "ROOT",

@@ -40,7 +40,7 @@ class EmptyCluster:
     def serves(self, group: Group) -> bool:
         """Return whether the missing minimum of a group fits.
 
-        True for pods that need other pods or volumes, which are not known here.
+        True for pods that need other pods, volumes or devices of ResourceClaims, which are not known here.
         """
         if any(_needs_more(pod.ask) for pod in group.pods):
             return True
@@ -54,4 +54,4 @@ def _able(node: NodeFact) -> NodeFact:
 
 
 def _needs_more(ask: PodRequest) -> bool:
-    return bool(ask.topology or ask.imposed or ask.volumes or ask.claims or ask.disks)
+    return bool(ask.topology or ask.imposed or ask.volumes or ask.claims or ask.disks or ask.devices)

@@ -12,7 +12,7 @@ from deviceshare.queueing.policies import OrderKey
 from deviceshare.queueing.replacing_heap import ReplacingHeap
 from deviceshare.queueing.shortage import Shortage
 
-NO_ROOM, ROOM_NEAR_PODS, ROOM_FOR_VOLUMES, ROOM = 0, 1, 2, 4
+NO_ROOM, ROOM_NEAR_PODS, ROOM_FOR_VOLUMES, ROOM, ROOM_FOR_DEVICES = 0, 1, 2, 4, 8
 """New room since the last round, as bits: none, for pods that follow others, for pods with claims, or on nodes."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from functools import partial
 
 from deviceshare.model import PodRequest
-from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
+from deviceshare.queueing.job_class import NO_ROOM, ROOM, ROOM_FOR_DEVICES, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
 from deviceshare.queueing.job_queue import JobQueue
 from deviceshare.queueing.queues import Queues
 from deviceshare.queueing.reservation import Reservations
@@ -20,6 +20,7 @@ def room_for(requests: Collection[PodRequest]) -> int:
     for request in requests:
         room |= ROOM_NEAR_PODS if request.follows_pods else NO_ROOM
         room |= ROOM_FOR_VOLUMES if request.volumes else NO_ROOM
+        room |= ROOM_FOR_DEVICES if request.devices else NO_ROOM
     return room
 
 

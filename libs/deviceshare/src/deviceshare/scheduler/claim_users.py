@@ -1,15 +1,26 @@
-"""The waiting pods that use PersistentVolumeClaims, by claim."""
+"""The waiting pods that use PersistentVolumeClaims, or ResourceClaims, by claim."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from deviceshare.model import PodFact
 
 
-class ClaimUsers:
-    """Which waiting pods a change of a claim, or of its volume, may help."""
+def volume_claims(fact: PodFact) -> tuple[str, ...]:
+    """Return the PersistentVolumeClaims of a pod."""
+    return tuple(use.claim for use in fact.volume_uses) if fact.ask.volumes else ()
 
-    def __init__(self) -> None:
+
+def device_claims(fact: PodFact) -> tuple[str, ...]:
+    """Return the ResourceClaims of a pod."""
+    return tuple(each.claim for each in fact.device_claims)
+
+
+class ClaimUsers:
+    """Which waiting pods a change of a claim may help; ``claims_of``: the claims of a pod."""
+
+    def __init__(self, claims_of: Callable[[PodFact], tuple[str, ...]]) -> None:
+        self._claims_of = claims_of
         self._pods: defaultdict[str, set[str]] = defaultdict(set)
         """By claim (``namespace/name``) the uids of the pods that use it; never empty."""
         self._claims: dict[str, tuple[str, ...]] = {}
@@ -17,8 +28,7 @@ class ClaimUsers:
 
     def put(self, fact: PodFact) -> None:
         """Apply a pod that was added or changed."""
-        waits = bool(fact.ask.volumes) and not (fact.node or fact.ended)
-        claims = tuple(use.claim for use in fact.volume_uses) if waits else ()
+        claims = () if fact.node or fact.ended else self._claims_of(fact)
         if claims == self._claims.get(fact.uid, ()):
             return
         self.drop(fact.uid)

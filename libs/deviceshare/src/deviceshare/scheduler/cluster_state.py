@@ -13,6 +13,8 @@ from deviceshare.allocation import PodClass
 from deviceshare.conf import SchedulerConf, default_conf
 from deviceshare.model import (
     Claim,
+    DeviceClaimFact,
+    DeviceFact,
     Eviction,
     GroupKey,
     NamespaceFact,
@@ -27,9 +29,9 @@ from deviceshare.model import (
     VolumeFact,
     with_made,
 )
-from deviceshare.queueing import ROOM_FOR_VOLUMES, ROOM_NEAR_PODS
+from deviceshare.queueing import ROOM_FOR_DEVICES, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS
 from deviceshare.queueing.priority_classes import PriorityClasses
-from deviceshare.scheduler.claim_users import ClaimUsers
+from deviceshare.scheduler.claim_users import ClaimUsers, device_claims, volume_claims
 from deviceshare.scheduler.going_pods import GoingPods
 from deviceshare.scheduler.pod_classifier import PodClassifier
 from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
@@ -58,7 +60,8 @@ class ClusterState(WaitingGroups):
         self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
         """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
         self.going = GoingPods()
-        self.claim_users = ClaimUsers()
+        self.claim_users = ClaimUsers(volume_claims)
+        self.device_users = ClaimUsers(device_claims)
         self.schedulers: set[str] = set()
         """The schedulers whose pods this service places: only their pods count in queues."""
         self._counts_claims = False
@@ -134,6 +137,8 @@ class ClusterState(WaitingGroups):
             tenant = pod.fact.tenant if pod is not None else tenant_of(claim)
             if claim.bindings and pod is not None and not pod.fact.node:
                 tenant = replace(tenant, bindings=claim.bindings)
+            if claim.devices:
+                tenant = replace(tenant, devices=claim.devices)
             held = pod.fact.held if pod is not None and pod.fact.node == node else ()
             grants = with_made(claim.grants, held)
             amounts = claim.resources + claim.counted
@@ -322,6 +327,24 @@ class ClusterState(WaitingGroups):
         if freed:
             self.made_room(ROOM_FOR_VOLUMES)
 
+    def set_devices(self, before: DeviceFact | None, after: DeviceFact | None) -> None:
+        """Apply a DeviceClass, a ResourceSlice or a ResourceClaim as it was and as it is now; None: there is none.
+
+        What concerns one claim makes only the pods be tried again that use it.
+        """
+        devices, freed = self.allocator.devices, False
+        if after is not None:
+            freed = devices.put(after)
+        elif before is not None:
+            freed = devices.drop(before)
+        for uid in self.device_users.of({each.key for each in (before, after) if isinstance(each, DeviceClaimFact)}):
+            pod = self.pods[uid]
+            pod.fact, pod.pod_class = self.classify(pod.fact)
+            self.changed(pod)
+            self.reconsider_pod(uid)
+        if freed:
+            self.made_room(ROOM_FOR_DEVICES)
+
     def remove_node(self, name: str) -> None:
         """Remove a node."""
         self.allocator.remove_node(name)
@@ -336,7 +359,8 @@ class ClusterState(WaitingGroups):
 
     def configure(self, conf: SchedulerConf) -> None:
         """Decide by another configuration from now on; what is held stays held."""
-        other_rules = conf.exclusive_rules != self.allocator.conf.exclusive_rules
+        known = self.allocator.conf
+        other_rules = (conf.exclusive_rules, conf.dra) != (known.exclusive_rules, known.dra)
         self.allocator.set_configuration(conf)
         for pod in self.pods.values() if other_rules else ():
             pod.fact, pod.pod_class = self.classify(pod.fact)

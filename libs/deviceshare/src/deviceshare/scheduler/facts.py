@@ -9,6 +9,7 @@ from deviceshare.families import placed_on
 from deviceshare.model import (
     AnyFact,
     ConfigFact,
+    DeviceFact,
     Explanation,
     Gone,
     NamespaceFact,
@@ -19,10 +20,7 @@ from deviceshare.model import (
     PodGroupFact,
     PriorityClassFact,
     QueueFact,
-    StorageClassFact,
-    VolumeClaimFact,
-    VolumeFact,
-    VolumeLimitsFact,
+    StorageFact,
 )
 from deviceshare.scheduler import explaining
 from deviceshare.scheduler.arrivals import count_arrival, count_if_configured, count_if_selected
@@ -93,13 +91,24 @@ class Facts:
             case QueueFact():
                 self._cluster.set_queue(fact.name, fact)
                 count_if_selected(self._cluster, fact.policies)
-            case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
-                known = before if isinstance(before, type(fact)) else None
-                if known is None or replace(known, revision=fact.revision) != fact:
-                    self._cluster.set_storage(known, fact)
-            case ConfigFact() if self._effective.take(fact):
-                self._configure()
+            case ConfigFact():
+                if self._effective.take(fact):
+                    self._configure()
+            case _ if isinstance(fact, StorageFact | DeviceFact):
+                self._set_watched(before, fact)
         return Applied(before)
+
+    def _set_watched(self, before: AnyFact | None, fact: StorageFact | DeviceFact) -> None:
+        """Apply an object of storage or of devices, unless nothing but its revision has changed."""
+        if isinstance(before, type(fact)):
+            if replace(before, revision=fact.revision) == fact:
+                return
+        else:
+            before = None
+        if isinstance(fact, StorageFact):
+            self._cluster.set_storage(before if isinstance(before, StorageFact) else None, fact)
+        else:
+            self._cluster.set_devices(before if isinstance(before, DeviceFact) else None, fact)
 
     def _moved(self, group: GroupRecord, before: str) -> GroupRecord | None:
         """Return a group that was in a queue if it is in another one now."""
@@ -139,6 +148,7 @@ class Facts:
             count_if_selected(self._cluster, fact.ask.policies)
         record.fact, record.pod_class = fact, pod_class
         self._cluster.claim_users.put(fact)
+        self._cluster.device_users.put(fact)
         if before.group != fact.group:
             left = self._cluster.group(before.group)
             left.members.discard(fact.uid)
@@ -175,8 +185,10 @@ class Facts:
                 self._cluster.set_namespace(fact.name, None)
             case PodDisruptionBudgetFact():
                 self._cluster.set_budget(fact.key, None)
-            case VolumeClaimFact() | VolumeFact() | StorageClassFact() | VolumeLimitsFact():
+            case _ if isinstance(fact, StorageFact):
                 self._cluster.set_storage(fact, None)
+            case _ if isinstance(fact, DeviceFact):
+                self._cluster.set_devices(fact, None)
             case QueueFact():
                 self._cluster.set_queue(fact.name, None)
             case ConfigFact() if self._effective.drop(fact.name):
@@ -192,6 +204,7 @@ class Facts:
         before = GroupRecord(group.key, group.fact or PodGroupFact(key=group.key, queue=queue))
         record = self._cluster.pods.pop(fact.uid)
         self._cluster.claim_users.drop(fact.uid)
+        self._cluster.device_users.drop(fact.uid)
         self._cluster.classifier.impose(record.fact, None)
         group.members.discard(fact.uid)
         self._cluster.reconsider(fact.group)

@@ -22,16 +22,19 @@ class PodClassifier:
         """Return the class of a pod in a queue, and its fact with the request of that class.
 
         The request names the rules of exclusion that the pod's labels match under the configuration, the terms of other
-        pods that select the pod, the claims of its volumes, and the policies of its PodGroup and queue.
+        pods that select the pod, the claims of its volumes and of devices, and the policies of its PodGroup and queue.
         """
         request, exclusive = fact.ask, matching(self._allocator.conf.exclusive_rules, fact.labels)
         waits = not (fact.node or fact.ended)
         imposed = self._allocator.imposed_terms.selecting(fact.namespace, fact.labels) if waits else ()
         claims = fact.volume_uses if waits and request.volumes else ()
         policies = self.policies.of(fact, queue) if self.policies else request.policies.own
-        wanted = (exclusive, imposed, claims, policies)
-        if (request.exclusive, request.imposed, request.claims, request.policies) != wanted:
-            request = replace(request, exclusive=exclusive, imposed=imposed, claims=claims, policies=policies)
+        devices = self._allocator.devices.requests(fact) if waits and self._allocator.conf.dra else ()
+        wanted = (exclusive, imposed, claims, devices, policies)
+        if (request.exclusive, request.imposed, request.claims, request.devices, request.policies) != wanted:
+            request = replace(
+                request, exclusive=exclusive, imposed=imposed, claims=claims, devices=devices, policies=policies
+            )
         pod_class = self._allocator.pod_class(request)
         return (fact if fact.ask is pod_class.request else replace(fact, ask=pod_class.request)), pod_class
 

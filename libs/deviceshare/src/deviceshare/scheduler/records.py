@@ -120,4 +120,6 @@ class LedgerRecord:
 def tenant_of(claim: Claim) -> Tenant:
     """Return the tenant of a claim whose pod is not known."""
     group = "" if claim.group == f"pod/{claim.uid}" else claim.group
-    return Tenant(group, claim.labels, claim.namespace, volumes=claim.volumes, bindings=claim.bindings)
+    return Tenant(
+        group, claim.labels, claim.namespace, volumes=claim.volumes, bindings=claim.bindings, devices=claim.devices
+    )

@@ -199,6 +199,7 @@ class Scheduler(Known):
             labels=pod.labels if concerned else tuple(sorted({label for rule in pod.ask.exclusive for label in rule})),
             volumes=pod.volume_uses if pod.ask.volumes else (),
             bindings=placement.bindings,
+            devices=self.cluster.allocator.devices.decided(pod.tenant.devices, placement.devices),
             choice=choice,
         )
 

@@ -4,4 +4,13 @@
 :mod:`.pools` are what a node sees, :mod:`.selectors` and :mod:`.cel` evaluate CEL, :mod:`.capacity`,
 :mod:`.compatibility`, :mod:`.constraints` and :mod:`.taints` are rules for one device, :mod:`.requests` and
 :mod:`.matching` what a claim asks for, :mod:`.solver` searches, and :mod:`.results` is what the API server stores.
+
+:class:`ClusterDevices` has what is known of a cluster, and :func:`why_not` says why claims do not fit on a node.
 """
+
+from deviceshare.families.dra.cluster_devices import ClusterDevices
+from deviceshare.families.dra.diagnosis import DeviceReason, why_not
+from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.results import local
+
+__all__ = ["AllocationError", "ClusterDevices", "DeviceReason", "local", "why_not"]

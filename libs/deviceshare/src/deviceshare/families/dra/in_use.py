@@ -1,19 +1,20 @@
-"""The devices that allocated claims use."""
+"""The devices that claims use."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Set
 from fractions import Fraction
 from typing import NamedTuple
 
 from deviceshare.families.dra.capacity import Amounts
 from deviceshare.families.dra.pools import DeviceId
-from deviceshare.model import parse_quantity
-from deviceshare.model.device_objects import ResourceClaim
+from deviceshare.model import DeviceResult, parse_quantity
+from deviceshare.model.device_objects import ResourceClaim, ResourceSlice
 
 
 class InUse(NamedTuple):
     """Devices that other claims have: dedicated ones, and what shares consume of the others."""
 
-    devices: frozenset[DeviceId] = frozenset()
+    devices: Set[DeviceId] = frozenset()
     shares: Mapping[DeviceId, Amounts] = {}
 
 
@@ -33,3 +34,44 @@ def in_use(claims: Iterable[ResourceClaim]) -> InUse:
             else:
                 devices.add(key)
     return InUse(frozenset(devices), shares)
+
+
+class DeviceUse:
+    """The devices in use of a cluster, which change."""
+
+    def __init__(self) -> None:
+        self._dedicated: Counter[DeviceId] = Counter()
+        """How many claims have a device; more than one only if schedulers allocate it at the same time."""
+        self._shares: dict[DeviceId, Amounts] = {}
+        self._sharing: Counter[DeviceId] = Counter()
+        """How many shares a device has."""
+        self.now = InUse(self._dedicated.keys(), self._shares)
+        """The devices in use at any time."""
+
+    def add(self, result: DeviceResult, sign: int) -> None:
+        """Add (``sign`` 1) or subtract (-1) a device of a claim."""
+        if result.admin:
+            return
+        if not result.shared:
+            self._dedicated[result.id] += sign
+            if not self._dedicated[result.id]:
+                del self._dedicated[result.id]
+            return
+        self._sharing[result.id] += sign
+        amounts = self._shares.setdefault(result.id, {})
+        for name, value in result.consumed:
+            amounts[name] = amounts.get(name, Fraction(0)) + sign * parse_quantity(value)
+        if not self._sharing[result.id]:
+            del self._sharing[result.id], self._shares[result.id]
+
+    def of(self, each: ResourceSlice) -> Hashable:
+        """Return what is in use of the devices of a slice, by their places in it."""
+        driver, pool = each.spec.driver, each.spec.pool.name
+        found: list[Hashable] = []
+        for index, device in enumerate(each.spec.devices):
+            key = (driver, pool, device.name)
+            if key in self._dedicated:
+                found.append(index)
+            elif key in self._shares:
+                found.append((index, *sorted(self._shares[key].items())))
+        return tuple(found)

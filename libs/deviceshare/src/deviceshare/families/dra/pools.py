@@ -77,7 +77,7 @@ def _usable(each: ResourceSlice, features: Features) -> bool:
 
 def _pool(slices: list[ResourceSlice], place: Place, features: Features) -> Pool | None:
     # Without PartitionableDevices its slices are not seen, but count for completeness (GatherPools, checkSlicesInPool).
-    seen = [each for each in slices if _usable(each, features) and _sees(each, place)]
+    seen = [each for each in slices if _usable(each, features) and sees(each, place)]
     if not seen:
         return None
     generation = max(each.spec.pool.generation for each in seen)
@@ -129,7 +129,8 @@ def _candidates(slices: Iterable[ResourceSlice], place: Place | None) -> Iterato
             yield Candidate((each.spec.driver, each.spec.pool.name, device.name), device, each, here)
 
 
-def _sees(each: ResourceSlice, place: Place) -> bool:
+def sees(each: ResourceSlice, place: Place) -> bool:
+    """Return whether a node sees a slice, or one of its devices."""
     spec = each.spec
     if spec.per_device_node_selection:
         return any(_device_here(device, place) for device in spec.devices)

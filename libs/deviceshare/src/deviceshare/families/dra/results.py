@@ -1,7 +1,9 @@
 """``status.allocation`` of a ResourceClaim. Source: Allocate and createNodeSelector of the allocator of 1.37.2."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from deviceshare.families.dra.pools import DeviceId
 from deviceshare.model import DeviceResult
@@ -10,9 +12,11 @@ from deviceshare.model.device_objects import (
     Device,
     DeviceClass,
     Exact,
+    NodeSelector,
     Requirement,
     ResourceClaim,
     ResourceSlice,
+    Term,
     Toleration,
 )
 
@@ -54,8 +58,8 @@ def allocation(
             }
         )
     }
-    selector = _selector([devices[result.id] for result in results], node)
-    return found if selector is None else {**found, "nodeSelector": selector}
+    selector = node_selector([devices[result.id] for result in results], node)
+    return found if selector is None else {**found, "nodeSelector": msgspec.json.decode(msgspec.json.encode(selector))}
 
 
 def _asked(claim: ResourceClaim, name: str) -> Exact:
@@ -135,26 +139,27 @@ def _is_for(names: Sequence[str], name: str) -> bool:
     return not names or name in names or name.split("/")[0] in names
 
 
-def _selector(devices: Sequence[tuple[Device, ResourceSlice]], node: str) -> Json | None:
-    """Return on which nodes the devices can be used: this one, those that all slices select, None: everywhere."""
+def local(device: Device, of_slice: ResourceSlice) -> bool:
+    """Return whether a device can be used only on the node for which it was chosen."""
+    where = device if of_slice.spec.per_device_node_selection else of_slice.spec
+    return bool(where.node_name) or device.binds_to_node
+
+
+def node_selector(devices: Iterable[tuple[Device, ResourceSlice]], node: str) -> NodeSelector | None:
+    """Return on which nodes devices can be used: this one, those that all slices select, None: everywhere."""
     fields, expressions = dict[Requirement, None](), dict[Requirement, None]()
     for device, of_slice in devices:
         where = device if of_slice.spec.per_device_node_selection else of_slice.spec
-        if where.node_name or device.binds_to_node:
-            own = Requirement("metadata.name", "In", (node,))
-            return {"nodeSelectorTerms": [{"matchFields": [_requirement(own)]}]}
+        if local(device, of_slice):
+            own = Requirement(key="metadata.name", operator="In", values=(node,))
+            return NodeSelector(node_selector_terms=(Term(match_fields=(own,)),))
         # The API allows one term.
         for term in where.node_selector.node_selector_terms if where.node_selector is not None else ():
             fields |= dict.fromkeys(term.match_fields)
             expressions |= dict.fromkeys(term.match_expressions)
-    requirements = _without_empty(
-        {"matchFields": [*map(_requirement, fields)], "matchExpressions": [*map(_requirement, expressions)]}
-    )
-    return {"nodeSelectorTerms": [requirements]} if requirements else None
-
-
-def _requirement(requirement: Requirement) -> Json:
-    return _without_empty({"key": requirement.key, "operator": requirement.operator, "values": [*requirement.values]})
+    if not (fields or expressions):
+        return None
+    return NodeSelector(node_selector_terms=(Term(match_fields=tuple(fields), match_expressions=tuple(expressions)),))
 
 
 def _without_empty(fields: Json) -> Json:

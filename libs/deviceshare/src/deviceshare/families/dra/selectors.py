@@ -112,14 +112,14 @@ class Selectors:
             compiled = AllocationError("cel-unavailable", text)
         else:
             try:
-                compiled = (self._evaluator.compile(expression), *_named(expression))
+                compiled = (self._evaluator.compile(expression), *named(expression))
             except AllocationError as error:
                 compiled = error
         self._compiled[expression] = compiled
         return compiled
 
 
-def _named(expression: str) -> tuple[frozenset[str], bool]:
+def named(expression: str) -> tuple[frozenset[str], bool]:
     """Return all words and literals of an expression, and whether it may look at attributes that it does not name."""
     literals = [one or other for one, other in _LITERAL.findall(expression)]
     bare = _LITERAL.sub('""', expression)

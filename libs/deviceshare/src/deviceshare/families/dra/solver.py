@@ -3,8 +3,9 @@
 Source: the experimental allocator of k8s.io/dynamic-resource-allocation 0.37.2.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import NamedTuple
 
 from deviceshare.families.dra.capacity import Amounts, fits
@@ -66,8 +67,9 @@ class Solver:
     ) -> None:
         self._place, self._features = place, features
         self._pools = gather(slices, place, features)
-        self._matching = Matching(features, selectors)
-        self._reader = RequestReader(self._pools, classes, features, self._matching)
+        self.matching = Matching(features, selectors)
+        """Which devices match the requests."""
+        self._reader = RequestReader(self._pools, classes, features, self.matching)
         self._used = used
         self._order = [each for pool in self._pools if not (pool.invalid or pool.incomplete) for each in pool.devices]
         self._pool_of = {(pool.driver, pool.name): pool for pool in self._pools}
@@ -90,6 +92,33 @@ class Solver:
         if any(pool.invalid for pool in self._pools):
             raise AllocationError("invalid-pools", f"node {self._place.name}: a resource pool is invalid", of_node=True)
         return Answer(None, self._steps)
+
+    @property
+    def requests(self) -> Iterator[list[DeviceRequest]]:
+        """The requests of the claims of :meth:`solve`, each with its alternatives."""
+        return chain.from_iterable(self._asks)
+
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        """The devices that the node sees, in the order in which they are tried."""
+        return self._order
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a pool of the node is being updated."""
+        return any(pool.incomplete for pool in self._pools)
+
+    def is_free(self, request: DeviceRequest, candidate: Candidate) -> bool:
+        """Return whether what other claims use leaves a device to a request."""
+        if request.exact.admin_access:
+            return True
+        if candidate.id in self._used.devices:
+            return False
+        shares = self._used.shares.get(candidate.id)
+        if shares is None or not self._shared(candidate.device):
+            return shares is None
+        amounts = self.matching.consumption(request, candidate)
+        return amounts is not None and fits(candidate.device, amounts, shares)
 
     def _operable(self, candidate: Candidate) -> bool:
         """Return whether the features that a device needs are on, and the node can do without what its slice skips.
@@ -138,9 +167,9 @@ class Solver:
             return self._try(claim, request, ask, number, ask.every[number], 0)
         for index in range(start, len(self._order)):
             candidate = self._order[index]
-            if self._is_taken(claim, ask, candidate) or not self._matching.selectable(ask, candidate):
+            if self._is_taken(claim, ask, candidate) or not self.matching.selectable(ask, candidate):
                 continue
-            if not self._matching.enough(ask, candidate):
+            if not self.matching.enough(ask, candidate):
                 continue  # an amount that is an error comes before what only excludes the device
             if self._try(claim, request, ask, number, candidate, index + 1):
                 return True
@@ -195,7 +224,7 @@ class Solver:
             return None
         consumed: Amounts = {}
         if "ConsumableCapacity" in self._features:
-            amounts = self._matching.consumption(ask, candidate)
+            amounts = self.matching.consumption(ask, candidate)
             if amounts is None or not fits(device, amounts, self._consumed(candidate.id)):
                 return None
             consumed = amounts

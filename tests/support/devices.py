@@ -1,0 +1,95 @@
+"""Facts of devices for tests: nodes with GPUs of one driver, classes, claims and pods that use them."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from deviceshare.conf import default_conf
+from deviceshare.model import (
+    AnyFact,
+    DeviceClaimFact,
+    DeviceClassFact,
+    DeviceSliceFact,
+    Now,
+    PodDeviceClaim,
+    PodFact,
+    PodRequest,
+)
+from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
+from deviceshare.scheduler import Scheduler
+from msgspec.structs import replace
+from support.builders import ask, container, pod
+
+DRIVER = "gpu.example.com"
+NOW = Now(10.0, 1e9)
+CPU: PodRequest = ask(container(cpu=100))
+
+
+def gpu_class(name: str = "gpu", expression: str = "true") -> DeviceClassFact:
+    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    return decode_device_class(json.dumps({"metadata": {"name": name}, "spec": spec}).encode())
+
+
+def gpus(node: str, count: int, *, model: str = "a", generation: int = 1, slices: int = 1) -> DeviceSliceFact:
+    """Return the slice of a node with its GPUs, each with a uuid of its own."""
+    devices = [
+        {"name": f"gpu-{at}", "attributes": {"model": {"string": model}, "uuid": {"string": f"{node}-{at}"}}}
+        for at in range(count)
+    ]
+    pool = {"name": node, "generation": generation, "resourceSliceCount": slices}
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+    return decode_device_slice(json.dumps({"metadata": {"name": f"{node}-gpus"}, "spec": spec}).encode())
+
+
+def claim(name: str, count: int = 1, *, owner: str = "", class_name: str = "gpu", **more: Any) -> DeviceClaimFact:
+    """Return a claim in namespace ``ns`` that asks for a number of GPUs."""
+    exactly = {"deviceClassName": class_name, "count": count}
+    obj = {
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "ownerReferences": [{"uid": owner, "controller": True}] if owner else [],
+        },
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+        **more,
+    }
+    return decode_device_claim(json.dumps(obj).encode())
+
+
+def allocated(fact: DeviceClaimFact, results: Iterable[tuple[str, str]], *pods: str) -> DeviceClaimFact:
+    """Return a claim that has devices, by pool and name, for some pods."""
+    found = [{"request": "r", "driver": DRIVER, "pool": pool, "device": device} for pool, device in results]
+    fields = {"key": "metadata.name", "operator": "In", "values": [found[0]["pool"]]}
+    status = {
+        "allocation": {
+            "devices": {"results": found},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [fields]}]},
+        },
+        "reservedFor": [{"uid": uid} for uid in pods],
+    }
+    obj = {"metadata": {"name": "x"}, "status": status}
+    of_status = decode_device_claim(json.dumps(obj).encode())
+    return replace(fact, allocation=of_status.allocation, reserved_for=of_status.reserved_for)
+
+
+def using(name: str, *claims: str, template: str = "", **more: Any) -> PodFact:
+    """Return a pod that uses claims of its namespace; ``template``: of which they are made."""
+    of_pod = tuple(PodDeviceClaim(f"c{at}", f"ns/{each}" if each else "", template) for at, each in enumerate(claims))
+    request = replace(CPU, unsupported=("spec.resourceClaims",))
+    return pod(name, request, device_claims=of_pod, **more)
+
+
+def key_of(fact: AnyFact) -> str:
+    """Return a key of the object of a fact."""
+    return f"{type(fact).__name__} {getattr(fact, fact.named_by)}"
+
+
+def scheduler_with(*facts: AnyFact, dra: bool = True) -> Scheduler:
+    """Return a scheduler that knows these facts and places pods with ResourceClaims."""
+    scheduler = Scheduler("s")
+    scheduler.configure(replace(default_conf(), dra=dra))
+    for fact in facts:
+        scheduler.apply(key_of(fact), fact, NOW)
+    scheduler.begin()
+    return scheduler
