@@ -10,9 +10,9 @@ from support.apiserver import ApiServer
 
 KINDS_TO_CLEAN = (
     "Pod", "PodDisruptionBudget", "Event", "ConfigMap", "PodGroup", "Queue", "Node", "PersistentVolumeClaim",
-    "PersistentVolume",
+    "PersistentVolume", "ResourceClaim", "ResourceSlice", "DeviceClass",
 )  # fmt: skip
-_PROTECTED = ("PersistentVolumeClaim", "PersistentVolume")
+_PROTECTED = ("PersistentVolumeClaim", "PersistentVolume", "ResourceClaim")
 
 
 class CleanCluster(KubeCluster):

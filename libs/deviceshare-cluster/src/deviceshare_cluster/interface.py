@@ -119,6 +119,19 @@ class VolumeRequest(NamedTuple):
     terminating: bool = False
 
 
+class DeviceClaimState(NamedTuple):
+    """A ResourceClaim after a call that allocates it.
+
+    ``elsewhere``: it has other devices than those that were to be allocated; ``reserved``: for the pod.
+    """
+
+    revision: str
+    allocated: bool
+    elsewhere: bool
+    reserved: bool
+    terminating: bool
+
+
 TRACE_ID = "deviceshare.io/trace-id"
 """The annotation of an Event of a pod: the id of the pod's trace, 32 hex digits."""
 
@@ -331,6 +344,32 @@ class Cluster(Protocol):
 
         Raises:
             ClusterError: final: not allowed, or refused by an admission webhook or validation.
+        """
+        ...
+
+    async def allocate_claim(
+        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str]
+    ) -> DeviceClaimState | None:
+        """Allocate a ResourceClaim with this uid, unless it has devices, and reserve it for a pod (name and uid).
+
+        ``allocation``: its ``status.allocation``, None: it has devices, and is only to be reserved. Of a claim that is
+        being deleted or has other devices nothing is written.
+        Returns its state after the call, None if there is no such claim.
+
+        Raises:
+            ClusterError: final: not allowed, or refused by validation. After a transient error it may be allocated.
+        """
+        ...
+
+    async def release_claim(
+        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str]
+    ) -> None:
+        """Take a ResourceClaim from a pod (name and uid).
+
+        If no other pod uses it and it has the devices of ``allocation``, it has none any more, and may be deleted.
+
+        Raises:
+            ClusterError: final: not allowed.
         """
         ...
 

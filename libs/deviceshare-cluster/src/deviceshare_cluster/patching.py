@@ -8,7 +8,8 @@ from deviceshare.model import FENCE, with_fence
 from deviceshare.objects import SELECTED_NODE
 
 from deviceshare_cluster.changes import annotated, changed_status, pod_state, reservation, set_condition
-from deviceshare_cluster.interface import Object, PodState, StatusValue, VolumeRequest
+from deviceshare_cluster.device_claims import ClaimingPod, finalized, released, reserved, state_of, unfinalized
+from deviceshare_cluster.interface import DeviceClaimState, Object, PodState, StatusValue, VolumeRequest
 
 
 class Target(NamedTuple):
@@ -97,6 +98,29 @@ class Patching(ABC):
         bound = node if found["spec"].get("volumeName") else ""
         selected = (found["metadata"].get("annotations") or {}).get(SELECTED_NODE, "")
         return VolumeRequest(selected or bound, found["metadata"]["resourceVersion"])
+
+    async def allocate_claim(
+        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str]
+    ) -> DeviceClaimState | None:
+        """Allocate a ResourceClaim and reserve it for a pod. Raises ClusterError."""
+        user = ClaimingPod(*pod)
+        target = Target("ResourceClaim", namespace, name, f"finalizer of ResourceClaim {namespace}/{name}")
+        await self._patch_same(target, uid, lambda claim: finalized(claim, allocation))
+        target = target._replace(what=f"allocation of ResourceClaim {namespace}/{name}", status=True)
+        found = await self._patch_same(target, uid, lambda claim: reserved(claim, allocation, user))
+        return None if found is None else state_of(found, allocation, user)
+
+    async def release_claim(
+        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str]
+    ) -> None:
+        """Take a ResourceClaim from a pod. Raises ClusterError."""
+        user = ClaimingPod(*pod)
+        target = Target(
+            "ResourceClaim", namespace, name, f"allocation of ResourceClaim {namespace}/{name}", status=True
+        )
+        await self._patch_same(target, uid, lambda claim: released(claim, allocation, user))
+        target = target._replace(what=f"finalizer of ResourceClaim {namespace}/{name}", status=False)
+        await self._patch_same(target, uid, unfinalized)
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float

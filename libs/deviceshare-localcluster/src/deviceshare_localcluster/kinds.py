@@ -8,6 +8,7 @@ inserted on reading. An empty message is the tombstone of a deleted object.
 from typing import NamedTuple
 
 import msgspec
+from deviceshare.objects import DEVICE_KINDS
 from deviceshare.objects import KINDS as WATCHED
 from deviceshare_cluster.interface import ClusterError, Object
 from deviceshare_cluster.readable import readable
@@ -79,7 +80,9 @@ KINDS = {
     )
 }
 KINDS |= {
-    name: ResourceKind(name, kind.version, kind.namespaced, 0) for name, kind in WATCHED.items() if name not in KINDS
+    name: ResourceKind(name, kind.version, kind.namespaced, 0)
+    for name, kind in {**WATCHED, **DEVICE_KINDS}.items()
+    if name not in KINDS
 }
 _ORDERS = {kind.kind: kind.order for kind in KINDS.values()}
 _BY_VERSION = {(kind.api_version, kind.kind): kind for kind in KINDS.values()}
