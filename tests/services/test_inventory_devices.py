@@ -4,6 +4,7 @@ import pytest
 from deviceshare.objects import DEVICE_KINDS
 from deviceshare_cluster.interface import Change, Listed
 from deviceshare_inventory.core import InventoryCore, RestartWatch
+from support.devices import place_device_claims
 from support.inventory import OURS, Bus, Driver, change, execute, work_off
 
 CLAIM = change(
@@ -22,10 +23,10 @@ def pod(revision: int, *, scheduler: str = "volcano", claims: bool = True) -> Ch
     return change("Pod", f"p{revision}", revision, namespace="ml", spec=spec)
 
 
-def begun(bus: Bus, *, devices: bool = True) -> Driver:
+def begun(bus: Bus) -> Driver:
     """Return a driver that has read the bus and begins to list the cluster."""
     driver = Driver()
-    driver.core = InventoryCore(OURS, devices=devices)
+    driver.core = InventoryCore(OURS)
     driver.load_all(bus)
     return driver
 
@@ -51,21 +52,26 @@ def restarts(driver: Driver, bus: Bus) -> list[bool]:
         (pod(2, claims=False), True, []),
     ],
 )
-def test_devices_are_watched_once_a_served_pod_uses_a_claim(first: Change, devices: bool, expected: list[bool]) -> None:
-    bus = Bus()
-    driver = begun(bus, devices=devices)
-    assert restarts(driver, bus) == [False]
-    driver.deliver([first])
-    assert restarts(driver, bus) == expected
-    driver.deliver([pod(3), Listed(9)])
-    assert restarts(driver, bus) == ([True] if devices and not expected else [])
-
-
-def test_a_new_process_watches_devices_at_once_and_keeps_their_facts() -> None:
+def test_devices_are_watched_once_a_served_pod_uses_a_claim(
+    first: Change, devices: bool, expected: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if devices:
+        place_device_claims(monkeypatch)
     bus = Bus()
     driver = begun(bus)
     assert restarts(driver, bus) == [False]
-    driver.deliver([pod(2), CLAIM])
+    driver.deliver([first, Listed(9)])
+    assert restarts(driver, bus) == expected
+    driver.deliver([first, pod(10), Listed(20)] if expected else [pod(10)])
+    assert restarts(driver, bus) == ([True] if devices and not expected else [])
+
+
+def test_a_new_process_watches_devices_at_once_and_keeps_their_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    place_device_claims(monkeypatch)
+    bus = Bus()
+    driver = begun(bus)
+    assert restarts(driver, bus) == [False]
+    driver.deliver([pod(2), Listed(5)])
     assert restarts(driver, bus) == [True]
     driver.deliver([pod(2), CLAIM, Listed(9)])
     restarts(driver, bus)
@@ -74,14 +80,16 @@ def test_a_new_process_watches_devices_at_once_and_keeps_their_facts() -> None:
     assert restarts(driver, bus) == [True]
 
 
-def test_devices_are_compared_where_they_are_watched() -> None:
+def test_devices_are_compared_where_they_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    place_device_claims(monkeypatch)
     for claims in (False, True):
         bus = Bus()
         driver = begun(bus)
         restarts(driver, bus)
-        driver.deliver([pod(2, claims=claims)])
+        driver.deliver([pod(2, claims=claims), Listed(5)])
         restarts(driver, bus)
-        driver.deliver([pod(2, claims=claims), Listed(9)])
+        if claims:
+            driver.deliver([pod(2), Listed(9)])
         work_off(driver, bus)
         assert driver.core._comparison.devices is claims
         assert set(DEVICE_KINDS) == {"DeviceClass", "ResourceSlice", "ResourceClaim"}

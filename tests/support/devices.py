@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from deviceshare.conf import default_conf
 from deviceshare.model import (
     AnyFact,
@@ -93,3 +94,10 @@ def scheduler_with(*facts: AnyFact, dra: bool = True) -> Scheduler:
         scheduler.apply(key_of(fact), fact, NOW)
     scheduler.begin()
     return scheduler
+
+
+def place_device_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the default configuration say that pods with ResourceClaims are placed: none can say it yet."""
+    conf = replace(default_conf(), dra=True)
+    for module in ("conf.effective", "scheduler.cluster_state"):
+        monkeypatch.setattr(f"deviceshare.{module}.default_conf", lambda: conf)

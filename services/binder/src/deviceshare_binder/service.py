@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER
-from deviceshare.model import ConfigFact, object_uid
+from deviceshare.model import ConfigFact, DeviceClaimFact, DeviceClassFact, DeviceSliceFact, object_uid
 from deviceshare_bus.cores.core import Event
 from deviceshare_bus.cores.division import of_replicas
 from deviceshare_bus.messages.codec import Message, decode_explanation
@@ -26,9 +26,11 @@ from deviceshare_cluster.signing import OFF, signing_keys
 
 from deviceshare_binder.core import BinderCore, build_core
 from deviceshare_binder.core.commands import (
+    AllocateClaims,
     Annotate,
     BindPod,
     BindVolumes,
+    ClaimDevices,
     ClaimRequest,
     ClusterWrite,
     CreateQueue,
@@ -38,13 +40,17 @@ from deviceshare_binder.core.commands import (
     Nominate,
     ReadPod,
     RecordEvent,
+    ReleaseClaims,
     SetPodCondition,
     SetStatus,
 )
 from deviceshare_binder.core.events import (
     BindAnswered,
+    ClaimsAllocated,
+    ClaimsReleased,
     ClusterFailed,
     ClusterWritten,
+    DeviceObjectChanged,
     DevicesConfigured,
     EvictAnswered,
     Explained,
@@ -88,6 +94,9 @@ _DECODERS: Decoders = {
     "queue": msgspec.msgpack.Decoder(QueueView | GoneView).decode,
     "volumeclaim": msgspec.msgpack.Decoder(VolumeClaimView | GoneView).decode,
     "volume": msgspec.msgpack.Decoder(VolumeView | GoneView).decode,
+    "deviceclass": msgspec.msgpack.Decoder(DeviceClassFact | GoneView).decode,
+    "deviceslice": msgspec.msgpack.Decoder(DeviceSliceFact | GoneView).decode,
+    "deviceclaim": msgspec.msgpack.Decoder(DeviceClaimFact | GoneView).decode,
     "config": msgspec.msgpack.Decoder(ConfigFact | GoneView).decode,
     "ledger": LEDGERS,
     "outcome": OUTCOMES,
@@ -172,6 +181,8 @@ def _of_fact(where: Address, content: Any) -> Event | None:
             return VolumeClaimChanged(where.key, view)
         case "volume":
             return VolumeChanged(where.key, view)
+        case "deviceclass" | "deviceslice" | "deviceclaim":
+            return DeviceObjectChanged(f"{where.kind}.{where.key}", view)
         case "config" if where.key == SCHEDULER:
             return SchedulerConfigured(view)
         case "config" if where.key == DEVICES:
@@ -211,6 +222,10 @@ class ClusterSide:
                 return await self._lock(command)
             case BindVolumes():
                 return await self._bind_volumes(command)
+            case AllocateClaims():
+                return await self._allocate(command)
+            case ReleaseClaims():
+                return await self._release(command)
             case EvictPod(namespace=namespace, name=name, uid=uid, dry_run=dry_run):
                 answer = await self._cluster.evict(namespace, name, object_uid(uid), dry_run=dry_run)
                 return EvictAnswered(command, answer.state, answer.reason)
@@ -264,6 +279,29 @@ class ClusterSide:
             revisions[binding.claim] = claim.revision
         return VolumesRequested(command.claim, "", revisions)
 
+    async def _allocate(self, command: AllocateClaims) -> ClaimsAllocated:
+        for each in command.claims:
+            (namespace, _, name), wanted = each.key.partition("/"), _decoded(each)
+            pod = command.name, object_uid(command.uid)
+            found = await self._cluster.allocate_claim(namespace, name, each.uid, wanted, pod)
+            problem = ""
+            if found is None:
+                problem = "does not exist"
+            elif found.elsewhere:
+                problem = "was allocated elsewhere"
+            elif not found.reserved:
+                problem = "is being deleted" if found.terminating else "has no devices"
+            if problem:
+                return ClaimsAllocated(command.claim, f"ResourceClaim {each.key} {problem}")
+        return ClaimsAllocated(command.claim)
+
+    async def _release(self, command: ReleaseClaims) -> ClaimsReleased:
+        for each in command.claims:
+            namespace, _, name = each.key.partition("/")
+            pod = command.name, object_uid(command.uid)
+            await self._cluster.release_claim(namespace, name, each.uid, _decoded(each), pod)
+        return ClaimsReleased(command.claim)
+
     async def _write(self, command: ClusterWrite) -> PodState | None:
         """Execute a write; returns the pod after the write of a condition."""
         match command:
@@ -288,6 +326,11 @@ class ClusterSide:
             case _:
                 assert_never(command)
         return None
+
+
+def _decoded(claim: ClaimDevices) -> Object | None:
+    found: Object | None = msgspec.json.decode(claim.allocation) if claim.allocation else None
+    return found
 
 
 def _pod_read(claim: str, pod: PodState) -> PodRead:

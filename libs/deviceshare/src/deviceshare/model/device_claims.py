@@ -14,7 +14,7 @@ class PodDeviceClaim(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The ResourceClaimTemplate of which it is made, or ''."""
 
 
-class DeviceResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class DeviceResult(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """A device for a request of a ResourceClaim (``DeviceRequestAllocationResult`` of ``resource.k8s.io/v1``)."""
 
     request: str

@@ -6,11 +6,37 @@ from deviceshare_bus.cores.core import Now
 
 from deviceshare_binder.core.bind_steps import BindSteps
 from deviceshare_binder.core.bind_task import QUEUE, RETRY, UNANSWERED, BindTask, Move, State, Verdict
+from deviceshare_binder.core.commands import (
+    AllocateClaims,
+    BindPod,
+    BindVolumes,
+    ClaimRequest,
+    FencePod,
+    LockNode,
+    ReadPod,
+    ReleaseClaims,
+)
 from deviceshare_binder.core.delivery import outcome_of_bound
-from deviceshare_binder.core.events import BindAnswered, LockAnswered, PodRead, VolumesRequested
+from deviceshare_binder.core.events import (
+    BindAnswered,
+    ClaimsAllocated,
+    ClaimsReleased,
+    LockAnswered,
+    PodRead,
+    VolumesRequested,
+)
 from deviceshare_binder.core.locks import AGAIN
 
-Answer = BindAnswered | PodRead | LockAnswered | VolumesRequested
+Answer = BindAnswered | PodRead | LockAnswered | VolumesRequested | ClaimsAllocated | ClaimsReleased
+ANSWERED: dict[type[Answer], set[type[ClaimRequest]]] = {
+    BindAnswered: {BindPod},
+    PodRead: {ReadPod, FencePod},
+    LockAnswered: {LockNode},
+    VolumesRequested: {BindVolumes},
+    ClaimsAllocated: {AllocateClaims},
+    ClaimsReleased: {ReleaseClaims},
+}
+"""The requests that an event answers."""
 
 
 def bound(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswered) -> Move:
@@ -28,13 +54,13 @@ def bound_before(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswere
 
 def bound_elsewhere(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswered | PodRead) -> Move:
     """The pod is bound to another node."""
-    return steps.finish(task, REFUSED, f"the pod is bound to {answer.node}", now)
+    return steps.conclude(task, REFUSED, f"the pod is bound to {answer.node}", now)
 
 
 def gone(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswered | PodRead) -> Move:
     """The pod does not exist any more."""
     reason = answer.reason if isinstance(answer, BindAnswered) else ""
-    return steps.finish(task, REFUSED, reason or "the pod is gone", now)
+    return steps.conclude(task, REFUSED, reason or "the pod is gone", now)
 
 
 def changed(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswered) -> Move:
@@ -49,7 +75,7 @@ def changed(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswered) ->
 def refused(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswered) -> Move:
     """The API server does not bind the pod."""
     if task.dropped:
-        return steps.finish(task, REFUSED, answer.reason, now)
+        return steps.conclude(task, REFUSED, answer.reason, now)
     return steps.fence(task, Verdict(REFUSED, answer.reason, sure=False))
 
 
@@ -72,7 +98,7 @@ def fenced(steps: BindSteps, task: BindTask, now: Now, answer: PodRead) -> Move:
         steps.facts.read(task.claim.uid, answer.revision, answer.annotations)
     elif task.verdict.state != WITHDRAWN:
         return (gone if answer.node is None else bound_elsewhere)(steps, task, now, answer)
-    return steps.finish(task, task.verdict.state, task.verdict.reason, now)
+    return steps.conclude(task, task.verdict.state, task.verdict.reason, now)
 
 
 def locked(steps: BindSteps, task: BindTask, _: Now, __: LockAnswered) -> Move:
@@ -99,6 +125,23 @@ def volumes_refused(steps: BindSteps, task: BindTask, now: Now, answer: VolumesR
     if task.dropped:
         return volumes_requested(steps, task, now, answer)
     return steps.fence(task, Verdict(REFUSED, answer.problem, sure=False))
+
+
+def devices_allocated(_: BindSteps, task: BindTask, __: Now, ___: ClaimsAllocated) -> Move:
+    """The ResourceClaims are allocated."""
+    task.devices_written, task.deadline = True, None
+    return QUEUE
+
+
+def devices_refused(steps: BindSteps, task: BindTask, _: Now, answer: ClaimsAllocated) -> Move:
+    """The ResourceClaims cannot be allocated as it was decided."""
+    return steps.fence(task, Verdict(REFUSED, answer.problem, sure=False))
+
+
+def devices_released(steps: BindSteps, task: BindTask, now: Now, _: ClaimsReleased) -> Move:
+    """What was written to the ResourceClaims is taken back."""
+    assert task.concluded is not None
+    return steps.finish(task, task.concluded.state, task.concluded.reason, now)
 
 
 def unanswered(steps: BindSteps, task: BindTask, now: Now, jitter: float) -> Move:

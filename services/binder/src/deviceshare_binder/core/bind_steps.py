@@ -102,6 +102,8 @@ class BindSteps:
         claim, task.began_at = task.claim, now.wall
         if task.dropped:
             return self.end(task)
+        if task.concluded is not None:
+            return self.conclude(task, task.concluded.state, task.concluded.reason, now)
         if self.tasks.is_busy(claim.uid) or task.node.invalid:
             if reason := next(iter(task.node.invalid.values()), ""):
                 self._steps.append(Paused(claim, task.node.name, reason))
@@ -114,7 +116,7 @@ class BindSteps:
                 return self._wait(task, now)
             return self._prepare(task, now) if self._comparison is None else self._leave(task, self._comparison, now)
         if verdict.sure:
-            return self.finish(task, verdict.state, verdict.reason, now)
+            return self.conclude(task, verdict.state, verdict.reason, now)
         return self._read(task, verdict) if verdict.state == BOUND else self.fence(task, verdict)
 
     def _prepare(self, task: BindTask, now: Now) -> Move:
@@ -125,6 +127,8 @@ class BindSteps:
         if not self.facts.pods[claim.uid].revision:
             return self._read(task, None)
         if claim.bindings and (move := self._bind_volumes(task, now)) is not None:
+            return move
+        if claim.devices and (move := self._allocate_devices(task, now)) is not None:
             return move
         if self.handoffs.blocked(node, claim.uid, task.keys):
             task.deadline = None
@@ -184,6 +188,38 @@ class BindSteps:
             return Move(State.BINDING_VOLUMES, BindVolumes(claim.id, found.open))
         task.deadline = None
         return self._wait_until(task.volumes_until, task, now)
+
+    def _allocate_devices(self, task: BindTask, now: Now) -> Move | None:
+        """Allocate the ResourceClaims of a pod and wait until facts show it, or refuse the claim; None: it is done.
+
+        Of two claims with the same device the one whose pod is not bound is refused, whichever was first.
+        """
+        claim, node, devices = task.claim, task.node.name, self.facts.devices
+        found = devices.progress(claim)
+        if found.done:
+            if conflict := devices.conflict(claim):
+                return self.fence(task, Verdict(REFUSED, conflict, sure=False))
+            task.deadline = None
+            return None
+        if found.doubtful or found.unknown or (found.open and task.devices_written and not found.failed):
+            if (until := task.grace(now.monotonic, GRACE)) is not None:
+                return self._wait_until(until, task, now)
+            task.devices_written, task.deadline = False, None
+        if found.failed or found.unknown:
+            return self.fence(task, Verdict(REFUSED, found.failed or f"there is no {found.unknown}", sure=False))
+        if not found.open:
+            if task.devices_until is None:
+                task.devices_until = now.monotonic + self.facts.volume_timeout
+            if now.monotonic < task.devices_until:
+                return self._wait_until(task.devices_until, task, now)
+            reason = f"{found.waits} was not allocated within {self.facts.volume_timeout:g} s"
+            return self.fence(task, Verdict(REFUSED, reason, sure=False))
+        if objection := self.facts.objection(task) or devices.objection(claim, node):
+            return self._object(task, objection, now)
+        request = devices.request(claim, node, found.open, now.wall)
+        if isinstance(request, str):
+            return self._object(task, request, now)
+        return Move(State.ALLOCATING_DEVICES, request)
 
     def _lock(self, task: BindTask, now: Now) -> Move | None:
         """Request the node's lock, or wait for it; return None if the binding need not wait."""
@@ -247,6 +283,13 @@ class BindSteps:
         self.handoffs.unhold(task.node.name, task.claim.id, task.claim.uid)
         if not task.unsure and now.monotonic >= task.open_until:
             self.handoffs.not_begun(task.node.name, task.claim.uid)
+
+    def conclude(self, task: BindTask, state: str, reason: str, now: Now) -> Move:
+        """Record the outcome of a claim whose pod will not be bound for it; its devices are released before."""
+        if state == BOUND or not task.claim.devices:
+            return self.finish(task, state, reason, now)
+        task.concluded = Verdict(state, reason, sure=True)
+        return Move(State.RELEASING_DEVICES, self.facts.devices.release(task.claim))
 
     def finish(self, task: BindTask, state: str, reason: str, now: Now) -> Move:
         """Record the outcome of a task's claim."""

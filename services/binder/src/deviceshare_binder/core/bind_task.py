@@ -71,6 +71,9 @@ class State(StrEnum):
     BACKING_OFF = "backing off"
     """The cluster did not execute its request."""
     BINDING_VOLUMES = "binding volumes"
+    ALLOCATING_DEVICES = "allocating devices"
+    RELEASING_DEVICES = "releasing devices"
+    """Its outcome is known; what was written to the pod's ResourceClaims is taken back before."""
     LOCKING = "locking"
     BINDING = "binding"
     READING = "reading"
@@ -82,7 +85,17 @@ class State(StrEnum):
     """Its claim has its outcome, has left the ledger, or is another replica's."""
 
 
-IN_FLIGHT = frozenset({State.BINDING_VOLUMES, State.LOCKING, State.BINDING, State.READING, State.FENCING})
+IN_FLIGHT = frozenset(
+    {
+        State.BINDING_VOLUMES,
+        State.ALLOCATING_DEVICES,
+        State.RELEASING_DEVICES,
+        State.LOCKING,
+        State.BINDING,
+        State.READING,
+        State.FENCING,
+    }
+)
 """The states in which a request to the cluster is unanswered."""
 TIMED = frozenset({State.WAITING, State.BACKING_OFF})
 """The states with a timer."""
@@ -153,6 +166,12 @@ class BindTask(msgspec.Struct, eq=False):
     """The monotonic time until which its pod is left to another scheduler."""
     volume_revisions: dict[str, str] | None = None
     """The revisions of claims and volumes after they were requested; None: they were not."""
+    devices_until: float | None = None
+    """The monotonic time until which it waits for the devices of its ResourceClaims."""
+    devices_written: bool = False
+    """Whether its devices are allocated; facts do not show it yet."""
+    concluded: Verdict | None = None
+    """Its outcome, which is recorded when its devices are released."""
     open_until: float = float("-inf")
     """The monotonic time until which a request to bind the pod that was not answered may succeed."""
 

@@ -15,7 +15,7 @@ from deviceshare_binder.core import bind_answers
 from deviceshare_binder.core.bind_answers import Answer
 from deviceshare_binder.core.bind_steps import BindSteps
 from deviceshare_binder.core.bind_task import END, IN_FLIGHT, QUEUE, TIMED, BindTask, Move, State
-from deviceshare_binder.core.events import BindAnswered, LockAnswered, PodRead
+from deviceshare_binder.core.events import BindAnswered, ClaimsAllocated, ClaimsReleased, LockAnswered, PodRead
 
 
 class TaskEvent(StrEnum):
@@ -24,7 +24,7 @@ class TaskEvent(StrEnum):
     TURN = "it is its turn"
     POD_CHANGED = "its pod or its claim changed"
     NODE_CHANGED = "its node changed"
-    VOLUME_CHANGED = "one of its volumes changed"
+    USED_CHANGED = "a volume or ResourceClaim of it changed"
     TIMER = "its time has come"
     FREED = "the handoff that it waits for has ended"
     UNPARKED = "its pod's other claim was answered, or its node resumed"
@@ -40,6 +40,9 @@ class TaskEvent(StrEnum):
     LOCKED_BY_OTHERS = "others have the lock"
     VOLUMES_REQUESTED = "the volumes are requested"
     VOLUMES_REFUSED = "the volumes are refused"
+    DEVICES_ALLOCATED = "the devices are allocated"
+    DEVICES_REFUSED = "the devices are refused"
+    DEVICES_RELEASED = "the devices are released"
     UNANSWERED = "the request has no answer"
     FORBIDDEN = "the request is forbidden"
 
@@ -102,6 +105,7 @@ _S, _E, _A = State, TaskEvent, bind_answers
 _ALL = frozenset(State) - {_S.ENDED}
 _READS = frozenset({_S.READING, _S.FENCING})
 _AGAIN = {_S.BACKING_OFF, _S.ENDED}
+_OUTCOME = {_S.RELEASING_DEVICES, _S.ENDED}
 TRANSITIONS = (
     Transition(_E.TURN, {_S.QUEUED}, BindSteps.begin, {_S.PARKED, _S.WAITING, _S.HELD, *IN_FLIGHT, _S.ENDED}),
     Transition(_E.TURN, _ALL - {_S.QUEUED}, impossible),
@@ -112,10 +116,10 @@ TRANSITIONS = (
     Transition(_E.NODE_CHANGED, {_S.BACKING_OFF}, queue_unless_refused_or_judged, {_S.QUEUED}),
     Transition(_E.NODE_CHANGED, {_S.HELD}, queue_if_judged, {_S.QUEUED}),
     Transition(_E.NODE_CHANGED, {_S.QUEUED, _S.PARKED, *IN_FLIGHT}, stay),
-    Transition(_E.VOLUME_CHANGED, {_S.WAITING}, queue, {_S.QUEUED}),
-    Transition(_E.VOLUME_CHANGED, {_S.BACKING_OFF}, queue_unless_refused, {_S.QUEUED}),
-    Transition(_E.VOLUME_CHANGED, {_S.HELD}, queue_if_judged, {_S.QUEUED}),
-    Transition(_E.VOLUME_CHANGED, {_S.QUEUED, _S.PARKED, *IN_FLIGHT}, stay),
+    Transition(_E.USED_CHANGED, {_S.WAITING}, queue, {_S.QUEUED}),
+    Transition(_E.USED_CHANGED, {_S.BACKING_OFF}, queue_unless_refused, {_S.QUEUED}),
+    Transition(_E.USED_CHANGED, {_S.HELD}, queue_if_judged, {_S.QUEUED}),
+    Transition(_E.USED_CHANGED, {_S.QUEUED, _S.PARKED, *IN_FLIGHT}, stay),
     Transition(_E.TIMER, TIMED, queue, {_S.QUEUED}),
     Transition(_E.TIMER, _ALL - TIMED, impossible),
     Transition(_E.FREED, {_S.HELD}, resume, {_S.QUEUED}),
@@ -128,18 +132,18 @@ TRANSITIONS = (
     Transition(_E.BOUND, _ALL - {_S.BINDING}, impossible),
     Transition(_E.BOUND_BEFORE, {_S.BINDING, *_READS}, _A.bound_before, {_S.ENDED}),
     Transition(_E.BOUND_BEFORE, _ALL - {_S.BINDING, *_READS}, impossible),
-    Transition(_E.BOUND_ELSEWHERE, {_S.BINDING, _S.READING}, _A.bound_elsewhere, {_S.ENDED}),
-    Transition(_E.BOUND_ELSEWHERE, {_S.FENCING}, _A.fenced, {_S.ENDED}),
+    Transition(_E.BOUND_ELSEWHERE, {_S.BINDING, _S.READING}, _A.bound_elsewhere, _OUTCOME),
+    Transition(_E.BOUND_ELSEWHERE, {_S.FENCING}, _A.fenced, _OUTCOME),
     Transition(_E.BOUND_ELSEWHERE, _ALL - {_S.BINDING, *_READS}, impossible),
     Transition(_E.UNBOUND, {_S.READING}, _A.unbound, {_S.QUEUED, _S.BACKING_OFF}),
-    Transition(_E.UNBOUND, {_S.FENCING}, _A.fenced, {_S.ENDED}),
+    Transition(_E.UNBOUND, {_S.FENCING}, _A.fenced, _OUTCOME),
     Transition(_E.UNBOUND, _ALL - _READS, impossible),
-    Transition(_E.GONE, {_S.BINDING, _S.READING}, _A.gone, {_S.ENDED}),
-    Transition(_E.GONE, {_S.FENCING}, _A.fenced, {_S.ENDED}),
+    Transition(_E.GONE, {_S.BINDING, _S.READING}, _A.gone, _OUTCOME),
+    Transition(_E.GONE, {_S.FENCING}, _A.fenced, _OUTCOME),
     Transition(_E.GONE, _ALL - {_S.BINDING, *_READS}, impossible),
     Transition(_E.CHANGED, {_S.BINDING}, _A.changed, {_S.BACKING_OFF}),
     Transition(_E.CHANGED, _ALL - {_S.BINDING}, impossible),
-    Transition(_E.REFUSED, {_S.BINDING}, _A.refused, {_S.FENCING, _S.ENDED}),
+    Transition(_E.REFUSED, {_S.BINDING}, _A.refused, {_S.FENCING, *_OUTCOME}),
     Transition(_E.REFUSED, _ALL - {_S.BINDING}, impossible),
     Transition(_E.LOCKED, {_S.LOCKING}, _A.locked, {_S.QUEUED}),
     Transition(_E.LOCKED, _ALL - {_S.LOCKING}, impossible),
@@ -149,6 +153,12 @@ TRANSITIONS = (
     Transition(_E.VOLUMES_REQUESTED, _ALL - {_S.BINDING_VOLUMES}, impossible),
     Transition(_E.VOLUMES_REFUSED, {_S.BINDING_VOLUMES}, _A.volumes_refused, {_S.QUEUED, _S.FENCING}),
     Transition(_E.VOLUMES_REFUSED, _ALL - {_S.BINDING_VOLUMES}, impossible),
+    Transition(_E.DEVICES_ALLOCATED, {_S.ALLOCATING_DEVICES}, _A.devices_allocated, {_S.QUEUED}),
+    Transition(_E.DEVICES_ALLOCATED, _ALL - {_S.ALLOCATING_DEVICES}, impossible),
+    Transition(_E.DEVICES_REFUSED, {_S.ALLOCATING_DEVICES}, _A.devices_refused, {_S.FENCING}),
+    Transition(_E.DEVICES_REFUSED, _ALL - {_S.ALLOCATING_DEVICES}, impossible),
+    Transition(_E.DEVICES_RELEASED, {_S.RELEASING_DEVICES}, _A.devices_released, {_S.ENDED}),
+    Transition(_E.DEVICES_RELEASED, _ALL - {_S.RELEASING_DEVICES}, impossible),
     Transition(_E.UNANSWERED, {_S.BINDING}, _A.binding_unanswered, _AGAIN),
     Transition(_E.UNANSWERED, IN_FLIGHT - {_S.BINDING}, _A.unanswered, _AGAIN),
     Transition(_E.UNANSWERED, _ALL - IN_FLIGHT, impossible),
@@ -202,5 +212,9 @@ def event_of(answer: Answer, task: BindTask) -> TaskEvent:
         case LockAnswered(value=value):
             taken = task.lock is not None and value == task.lock.value
             return TaskEvent.LOCKED if taken else TaskEvent.LOCKED_BY_OTHERS
+        case ClaimsAllocated(problem=problem):
+            return TaskEvent.DEVICES_REFUSED if problem else TaskEvent.DEVICES_ALLOCATED
+        case ClaimsReleased():
+            return TaskEvent.DEVICES_RELEASED
         case _:
             return TaskEvent.VOLUMES_REFUSED if answer.problem else TaskEvent.VOLUMES_REQUESTED

@@ -25,26 +25,24 @@ from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cluster.interface import BindState
 
-from deviceshare_binder.core.bind_answers import Answer
+from deviceshare_binder.core.bind_answers import ANSWERED, Answer
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.cluster_writes import ClusterWrites
 from deviceshare_binder.core.commands import (
     Annotate,
-    BindPod,
-    BindVolumes,
     ClaimRequest,
     CreateQueue,
     EvictPod,
-    FencePod,
-    LockNode,
     Nominate,
-    ReadPod,
     SetPodCondition,
 )
 from deviceshare_binder.core.events import (
     BindAnswered,
+    ClaimsAllocated,
+    ClaimsReleased,
     ClusterFailed,
     ClusterWritten,
+    DeviceObjectChanged,
     DevicesConfigured,
     EvictAnswered,
     Explained,
@@ -73,13 +71,6 @@ from deviceshare_binder.core.system_queues import SystemQueues
 REQUESTS = 64
 """Bindings, reads and locks that may be in flight."""
 REPORTS_PER_SECOND = 200.0
-_ANSWERED: dict[type[Answer], set[type[ClaimRequest]]] = {
-    BindAnswered: {BindPod},
-    PodRead: {ReadPod, FencePod},
-    LockAnswered: {LockNode},
-    VolumesRequested: {BindVolumes},
-}
-"""The requests that an event answers."""
 
 
 class BinderCore:
@@ -206,26 +197,35 @@ class BinderCore:
                 self._claims.outcomes_changed(event)
             case Explained(explanation=explanation):
                 self._explained(explanation)
-            case VolumeClaimChanged(key=key, claim=claim):
-                self._claims.volume_claim(key, claim)
-            case VolumeChanged(name=name, volume=volume):
-                self._claims.volume(name, volume)
+            case VolumeClaimChanged() | VolumeChanged() | DeviceObjectChanged():
+                self._used(event)
             case ReadBack(subject=subject, sequence=sequence):
                 self._claims.read_back(subject, sequence)
             case Unreadable():
                 self._claims.invalid(event)
             case CaughtUp(stream=stream):
                 self._caught_up(stream)
-            case BindAnswered() | PodRead() | LockAnswered() | VolumesRequested():
+            case (
+                BindAnswered() | PodRead() | LockAnswered() | VolumesRequested() | ClaimsAllocated() | ClaimsReleased()
+            ):
                 return self._answered(event, now)
         return []
+
+    def _used(self, event: VolumeClaimChanged | VolumeChanged | DeviceObjectChanged) -> None:
+        match event:
+            case VolumeClaimChanged(key=key, claim=claim):
+                self._claims.volume_claim(key, claim)
+            case VolumeChanged(name=name, volume=volume):
+                self._claims.volume(name, volume)
+            case DeviceObjectChanged(subject=subject, fact=fact):
+                self._claims.device_object(subject, fact)
 
     def _answered(self, event: Answer, now: Now) -> list[Command]:
         """Apply the answer to a request for a claim; continue at once with the claims that waited for this binding.
 
         Nodes that have come from another replica are taken over first, with the next tick.
         """
-        self._refused -= _ANSWERED[type(event)]
+        self._refused -= ANSWERED[type(event)]
         self._claims.answered(event)
         if not isinstance(event, BindAnswered):
             return []
@@ -340,7 +340,7 @@ class BinderCore:
             match step:
                 case Annotate() | Nominate():
                     self._writes.add(step)
-                case BindPod() | ReadPod() | FencePod() | LockNode() | BindVolumes() | EvictPod():
+                case _ if isinstance(step, ClaimRequest | EvictPod):
                     requests.append(step)
                 case _:
                     records += self._records.of(step, now)

@@ -7,7 +7,7 @@ messages that were on the bus have been read.
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from deviceshare.families import FamilyError
-from deviceshare.model import Claim, Eviction
+from deviceshare.model import Claim, DeviceFact, Eviction
 from deviceshare_bus.cores.core import Now, Unreadable
 from deviceshare_bus.messages.subjects import PARTITIONS, address, ledger, partition
 
@@ -72,6 +72,8 @@ class ClaimBinder:
         self._nominated_nodes = NominatedNodes(self.facts, self._owns)
         self.others: dict[str, OtherPodView] = {}
         """The waiting pods of other schedulers that device plugins may select, by uid."""
+        self._device_objects: dict[str, DeviceFact] = {}
+        """The facts of devices by subject."""
         self.started = False
         """Whether the messages that were on the bus have been read."""
         self.now = Now(0.0, 0.0)
@@ -168,6 +170,7 @@ class ClaimBinder:
     def node(self, name: str, view: NodeView | None) -> None:
         """Apply a node's state, None if it is gone."""
         self.facts.nodes.put(name, view)
+        self.facts.devices.put_node(name, view)
         if view is None:
             self.outcomes.forget(name)
         if name in self.outcomes.nodes:
@@ -176,11 +179,18 @@ class ClaimBinder:
 
     def volume_claim(self, key: str, view: VolumeClaimView | None) -> None:
         """Apply the state of a PersistentVolumeClaim, None if it is gone."""
-        self._volumes_changed(self.facts.volumes.put_claim(key, view))
+        self._used_changed(self.facts.volumes.put_claim(key, view))
 
     def volume(self, name: str, view: VolumeView | None) -> None:
         """Apply the state of a PersistentVolume, None if it is gone."""
-        self._volumes_changed(self.facts.volumes.put_volume(name, view))
+        self._used_changed(self.facts.volumes.put_volume(name, view))
+
+    def device_object(self, subject: str, fact: DeviceFact | None) -> None:
+        """Apply a DeviceClass, ResourceSlice or ResourceClaim, None if it is gone."""
+        before = self._device_objects.pop(subject, None)
+        if fact is not None:
+            self._device_objects[subject] = fact
+        self._used_changed(self.facts.devices.put(before, fact))
 
     def ledger(self, name: str, claims: Iterable[Claim], evictions: Iterable[Eviction] = ()) -> None:
         """Apply all claims on a node, and all evictions.
@@ -195,6 +205,7 @@ class ClaimBinder:
         self.facts.shares.set_claims(name, opened_before, opened)
         if self._comparison is not None:
             self._comparison.claims(name, opened.values())
+        self.facts.devices.set_claims(opened_before, opened)
         self._claimed({claim.uid for claim in opened_before.values()}, {claim.uid for claim in opened.values()})
         uids = {claim.uid for claim in node.ledger.values()}
         for identity, claim in before.items():
@@ -311,9 +322,9 @@ class ClaimBinder:
     def _advance(self, task: BindTask, event: TaskEvent, answer: Answer | float | None = None) -> None:
         advance(self._steps, task, event, self.now, answer)
 
-    def _volumes_changed(self, claims: Iterable[str]) -> None:
+    def _used_changed(self, claims: Iterable[str]) -> None:
         for task in filter(None, map(self._tasks.get, claims)):
-            self._advance(task, TaskEvent.VOLUME_CHANGED)
+            self._advance(task, TaskEvent.USED_CHANGED)
 
     def _resume_freed(self) -> None:
         """Resume the held claims on nodes where a handoff has ended, in their order and before all others."""

@@ -51,6 +51,38 @@ class BindVolumes(Command, frozen=True):
     bindings: tuple[VolumeBinding, ...]
 
 
+class ClaimDevices(msgspec.Struct, frozen=True, array_like=True):
+    """A ResourceClaim with its ``status.allocation`` in JSON, '' if it has devices already."""
+
+    key: str
+    """``namespace/name``."""
+    uid: str
+    allocation: str
+
+
+class AllocateClaims(Command, frozen=True):
+    """Allocate the ResourceClaims of a pod and reserve them for it; answered by ``ClaimsAllocated``.
+
+    ``name`` and ``uid`` are those of the pod.
+    """
+
+    claim: str
+    name: str
+    uid: str
+    claims: tuple[ClaimDevices, ...]
+
+
+class ReleaseClaims(Command, frozen=True):
+    """Take ResourceClaims from a pod, and their devices if they were allocated for it alone; answered by
+    ``ClaimsReleased``.
+    """
+
+    claim: str
+    name: str
+    uid: str
+    claims: tuple[ClaimDevices, ...]
+
+
 class LockNode(Command, frozen=True):
     """Write an annotation of a node if its value is ``expected`` (None: absent); answered by ``LockAnswered``."""
 
@@ -150,7 +182,7 @@ class CreateQueue(Command, frozen=True):
     reclaimable: bool
 
 
-ClaimRequest = BindPod | ReadPod | FencePod | LockNode | BindVolumes
+ClaimRequest = BindPod | ReadPod | FencePod | LockNode | BindVolumes | AllocateClaims | ReleaseClaims
 """Requests for one claim; the answer decides the next state of its bind task."""
 ClusterWrite = Annotate | SetPodCondition | Nominate | RecordEvent | SetStatus | CreateQueue
 """Writes that no claim depends on. ``token`` is the same for all attempts of one write."""

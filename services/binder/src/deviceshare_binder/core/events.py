@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
-from deviceshare.model import Claim, ConfigFact, Eviction, Explanation, Outcome
+from deviceshare.model import Claim, ConfigFact, DeviceFact, Eviction, Explanation, Outcome
 from deviceshare_bus.cores.core import CommonEvent, Event
 from deviceshare_bus.cores.division import FenceReceived, LeaseReceived
 from deviceshare_cluster.interface import BindState, EvictState, PodState
@@ -73,6 +73,13 @@ class VolumeChanged(Event, frozen=True):
 
     name: str
     volume: VolumeView | None
+
+
+class DeviceObjectChanged(Event, frozen=True):
+    """A DeviceClass, ResourceSlice or ResourceClaim, None if it is gone; ``subject`` is that of its fact."""
+
+    subject: str
+    fact: DeviceFact | None
 
 
 class SchedulerConfigured(Event, frozen=True):
@@ -172,6 +179,19 @@ class VolumesRequested(Event, frozen=True):
     revisions: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+class ClaimsAllocated(Event, frozen=True):
+    """The answer to ``AllocateClaims``; ``problem``: why it is not possible, '' if all was written."""
+
+    claim: str
+    problem: str = ""
+
+
+class ClaimsReleased(Event, frozen=True):
+    """The answer to ``ReleaseClaims``."""
+
+    claim: str
+
+
 class EvictAnswered(Event, frozen=True):
     """The answer to ``EvictPod``; ``reason``: why the pod is not evicted, else ''."""
 
@@ -216,6 +236,7 @@ decode_event = msgspec.msgpack.Decoder(
     | QueueChanged
     | VolumeClaimChanged
     | VolumeChanged
+    | DeviceObjectChanged
     | SchedulerConfigured
     | DevicesConfigured
     | LedgerChanged
@@ -225,6 +246,8 @@ decode_event = msgspec.msgpack.Decoder(
     | PodRead
     | LockAnswered
     | VolumesRequested
+    | ClaimsAllocated
+    | ClaimsReleased
     | EvictAnswered
     | ClusterWritten
     | ClusterFailed

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from deviceshare_binder.core.bind_task import BindTask, Verdict, judge
 from deviceshare_binder.core.card_shares import CardShares
+from deviceshare_binder.core.devices import Devices
 from deviceshare_binder.core.nodes import Nodes
 from deviceshare_binder.core.views import PodView
 from deviceshare_binder.core.volumes import Volumes
@@ -23,6 +24,7 @@ class Facts:
         self.nodes = Nodes()
         self.shares = CardShares()
         self.volumes = Volumes()
+        self.devices = Devices()
         self.volume_timeout = default_conf().predicates.bind_timeout
         self.preemption_timeout = default_conf().preemption_timeout
         """Seconds for which a pod waits until its volumes are bound."""
@@ -80,6 +82,8 @@ class Facts:
             return ""
         if (pod.namespace, pod.name) != (claim.namespace, claim.name):
             return f"the claim is for {claim.namespace}/{claim.name}, its uid is of {pod.namespace}/{pod.name}"
+        if claim.devices and not {each.key for each in claim.devices} <= {each.claim for each in pod.device_claims}:
+            return "the claim has devices for ResourceClaims that the pod does not use"
         if claim.bindings:
             used = {each.claim for each in uses_of(pod.ask.volumes, pod.namespace, pod.name, pod.uid)}
             for binding in claim.bindings:

@@ -9,6 +9,7 @@ from deviceshare.model import (
     Card,
     ContainerGrant,
     NodeTerms,
+    PodDeviceClaim,
     PodRequest,
     fence_entry,
     fenced_claims,
@@ -39,6 +40,7 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     fenced: tuple[str, ...] = ()
     group: str = ""
     ask: PodRequest = PodRequest()
+    device_claims: tuple[PodDeviceClaim, ...] = ()
     held: tuple[ContainerGrant, ...] = ()
     unserved: tuple[tuple[str, str], ...] = ()
     until_running: tuple[str, ...] = ()

@@ -92,8 +92,10 @@ class FactBuilder:
         """How many lists have begun."""
         self.listing = True
         """Whether a list is being delivered, or none has begun."""
-        self.uses_devices = False
+        self._has_device_claims = False
         """Whether a pod that deviceshare places uses a ResourceClaim, or did since the start."""
+        self._places_device_claims = False
+        """Whether the configuration says that such pods are placed."""
 
     def load(self, fact: Fact) -> None:
         """Apply a fact that was on CLUSTER at start."""
@@ -103,11 +105,14 @@ class FactBuilder:
                 self._note_devices(fact)
         elif isinstance(fact, ConfigFact):
             problem = self._configs.load(fact)
+            loaded = EffectiveConfiguration()
+            loaded.take(fact)
+            self._places_device_claims |= loaded.conf.dra
             if problem is not None:
                 self._reports.report(f"the configuration {fact.name} on CLUSTER", None, (problem,))
 
     def _note_devices(self, pod: PodFact) -> None:
-        self.uses_devices |= bool(pod.device_claims) and pod.scheduler in self._schedulers
+        self._has_device_claims |= bool(pod.device_claims) and pod.scheduler in self._schedulers
 
     def begin_list(self) -> None:
         """Forget what the list will deliver again."""
@@ -157,6 +162,11 @@ class FactBuilder:
     def uses_storage(self) -> bool:
         """Whether the objects of storage concern pods that deviceshare places."""
         return self._storage.active
+
+    @property
+    def uses_devices(self) -> bool:
+        """Whether the objects of devices concern pods that deviceshare places, or did since the start."""
+        return self._has_device_claims and self._places_device_claims
 
     def apply(self, change: Change) -> None:
         """Apply a change of an object."""
@@ -348,6 +358,7 @@ class FactBuilder:
         self._want(fact_subject("config", SCHEDULER), resolved.scheduler, revision)
         conf = _effective(resolved)
         self._problems.configure(conf)
+        self._places_device_claims |= conf.dra
         if self._adoption.configure(conf) and not self.listing:
             for pod in self._adoption.pods():
                 self._want_pod(pod, revision)

@@ -59,7 +59,6 @@ class InventoryCore:
         limit: writes in flight, at most.
         jitter: lengthens pauses; a fraction from 0 to 1, different in each process.
         division: whether this replica writes CLUSTER, or stands by; None: it is the only one.
-        devices: whether the objects of devices are watched once a pod uses a ResourceClaim.
     """
 
     def __init__(
@@ -71,11 +70,9 @@ class InventoryCore:
         limit: int = WRITES,
         jitter: float = 0.0,
         division: Division | None = None,
-        devices: bool = False,
     ) -> None:
         self._division = division or Division(Stream.CLUSTER, "inventory", "", "")
         self._jitter = jitter
-        self._devices = devices
         self._watches_devices = False
         self._desired = DesiredState(limit)
         self._reports = Reports(jitter)
@@ -190,7 +187,7 @@ class InventoryCore:
         if self._watch_due is not None and self._watch_due <= now.monotonic:
             self._watch_due = None
             commands.append(self._restart_watch())
-        if self._needs_devices and not self._watches_devices:
+        if self._builder.uses_devices and not self._watches_devices:
             commands += [Log("info", "a pod uses a ResourceClaim: devices are watched"), self._restart_watch()]
         self._comparison.storage = self._builder.uses_storage
         commands += self._comparison.act(now)
@@ -222,12 +219,8 @@ class InventoryCore:
         """
         return not self._desired.open_before(ticket) and not self._desired.lacking
 
-    @property
-    def _needs_devices(self) -> bool:
-        return self._devices and self._builder.uses_devices
-
     def _restart_watch(self) -> RestartWatch:
-        self._watches_devices = self._comparison.devices = self._needs_devices
+        self._watches_devices = self._comparison.devices = self._builder.uses_devices
         return RestartWatch(self._watches_devices)
 
     def _load(self, subject: str, sequence: int, fact: AnyFact) -> None:

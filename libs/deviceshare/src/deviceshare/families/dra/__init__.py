@@ -11,6 +11,6 @@
 from deviceshare.families.dra.cluster_devices import ClusterDevices
 from deviceshare.families.dra.diagnosis import DeviceReason, why_not
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.results import local
+from deviceshare.families.dra.results import allocation, local
 
-__all__ = ["AllocationError", "ClusterDevices", "DeviceReason", "local", "why_not"]
+__all__ = ["AllocationError", "ClusterDevices", "DeviceReason", "allocation", "local", "why_not"]

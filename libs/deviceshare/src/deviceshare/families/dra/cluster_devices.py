@@ -1,14 +1,14 @@
 """The devices of a cluster: what drivers publish, and what claims use, as facts say and as was decided."""
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from msgspec.json import encode
 from msgspec.structs import replace
 
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.in_use import DeviceUse
-from deviceshare.families.dra.pools import Features, Place, sees, selects
+from deviceshare.families.dra.pools import DeviceId, Features, Place, sees, selects
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.slice_kinds import SliceKinds
 from deviceshare.families.dra.solver import Solver
@@ -23,8 +23,9 @@ from deviceshare.model import (
     DeviceSliceFact,
     NodeFact,
     PodFact,
+    object_uid,
 )
-from deviceshare.model.device_objects import AllocationStatus, DeviceClass, Metadata, ResourceSlice, Result
+from deviceshare.model.device_objects import AllocationStatus, Device, DeviceClass, Metadata, ResourceSlice, Result
 
 FEATURES = Features(
     frozenset(
@@ -158,14 +159,14 @@ class ClusterDevices:
         fact = self.claims.get(key)
         if fact is None:
             return ClaimRequest(obstacle=f"ResourceClaim {name} does not exist")
-        if template and fact.owner != pod.uid:
+        if template and fact.owner != object_uid(pod.uid):
             return ClaimRequest(obstacle=f"ResourceClaim {name} is not owned by the pod")
         if fact.terminating:
             return ClaimRequest(obstacle=f"ResourceClaim {name} is being deleted")
         if fact.problems:
             return ClaimRequest(obstacle=str(fact.problems[0]))
         if fact.allocation is not None:
-            if len(fact.reserved_for) >= MAX_RESERVED and pod.uid not in fact.reserved_for:
+            if len(fact.reserved_for) >= MAX_RESERVED and object_uid(pod.uid) not in fact.reserved_for:
                 return ClaimRequest(obstacle=f"ResourceClaim {name} is in use by {MAX_RESERVED} pods")
             return ClaimRequest(claim=key)
         return ClaimRequest(encode(fact.devices).decode(), "" if template else key)
@@ -249,13 +250,34 @@ class ClusterDevices:
 
     # Answers
 
-    def solver(self, row: int) -> Solver:
-        """Return the solver for a node."""
+    def device(self, result: DeviceResult) -> tuple[Device, ResourceSlice]:
+        """Return a device with its slice, of the newest generation. Raises LookupError: there is none."""
+        found = [
+            (each.spec.pool.generation, device, each)
+            for each in self._of_pool.get((result.driver, result.pool), {}).values()
+            for device in each.spec.devices
+            if device.name == result.device
+        ]
+        if not found:
+            raise LookupError(f"there is no device {'/'.join(result.id)}")
+        _, device, of_slice = max(found, key=lambda each: each[0])
+        return device, of_slice
+
+    def is_overused(self, result: DeviceResult) -> bool:
+        """Return whether claims have more of a device than there is: one that is not shared, more than once."""
+        try:
+            device, _ = self.device(result)
+        except LookupError:
+            return False
+        return self._use.is_overused(result.id, device)
+
+    def solver(self, row: int, only: Collection[DeviceId] | None = None) -> Solver:
+        """Return the solver for a node; ``only``: the devices that may be chosen, None: all."""
         node = self._nodes[row]
         assert node is not None
         pools = {**self._pools_of.get(node.name, _NO_POOLS), **self._pools_of.get("", _NO_POOLS)}
         slices = [each for pool in pools for each in self._of_pool[pool].values()]
-        return Solver(place_of(node), slices, self.classes, self._use.now, FEATURES, self.selectors)
+        return Solver(place_of(node), slices, self.classes, self._use.now, FEATURES, self.selectors, only)
 
     def state(self, row: int) -> Hashable:
         """Return what decides which claims fit on a node: equal for nodes on which the same claims fit."""

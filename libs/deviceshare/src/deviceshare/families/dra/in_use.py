@@ -5,10 +5,10 @@ from collections.abc import Hashable, Iterable, Mapping, Set
 from fractions import Fraction
 from typing import NamedTuple
 
-from deviceshare.families.dra.capacity import Amounts
+from deviceshare.families.dra.capacity import Amounts, fits
 from deviceshare.families.dra.pools import DeviceId
 from deviceshare.model import DeviceResult, parse_quantity
-from deviceshare.model.device_objects import ResourceClaim, ResourceSlice
+from deviceshare.model.device_objects import Device, ResourceClaim, ResourceSlice
 
 
 class InUse(NamedTuple):
@@ -75,3 +75,8 @@ class DeviceUse:
             elif key in self._shares:
                 found.append((index, *sorted(self._shares[key].items())))
         return tuple(found)
+
+    def is_overused(self, key: DeviceId, device: Device) -> bool:
+        """Return whether claims have more of a device than there is."""
+        claims = self._dedicated.get(key, 0) + (key in self._shares)
+        return claims > 1 or not fits(device, self._shares.get(key, {}), {})

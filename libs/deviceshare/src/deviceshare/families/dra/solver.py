@@ -3,7 +3,7 @@
 Source: the experimental allocator of k8s.io/dynamic-resource-allocation 0.37.2.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from typing import NamedTuple
@@ -64,14 +64,22 @@ class Solver:
         used: InUse,
         features: Features,
         selectors: Selectors,
+        only: Collection[DeviceId] | None = None,
     ) -> None:
+        """``only``: the devices that may be chosen, None: all."""
         self._place, self._features = place, features
         self._pools = gather(slices, place, features)
         self.matching = Matching(features, selectors)
         """Which devices match the requests."""
         self._reader = RequestReader(self._pools, classes, features, self.matching)
         self._used = used
-        self._order = [each for pool in self._pools if not (pool.invalid or pool.incomplete) for each in pool.devices]
+        self._order = [
+            each
+            for pool in self._pools
+            if not (pool.invalid or pool.incomplete)
+            for each in pool.devices
+            if only is None or each.id in only
+        ]
         self._pool_of = {(pool.driver, pool.name): pool for pool in self._pools}
         self._chosen: list[list[Given]] = []
         self._marked: dict[DeviceId, int] = {}

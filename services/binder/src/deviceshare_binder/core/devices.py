@@ -1,0 +1,205 @@
+"""The devices of a pod's ResourceClaims before the pod: what is to be allocated for a claim, and why it fails.
+
+Placement decides which devices a ResourceClaim gets. The binder checks that against today's facts, writes it to the
+ResourceClaims (:class:`.AllocateClaims`), and waits until facts show it: then all that others wrote before is known as
+well. A claim that is refused or withdrawn frees what was written for it (:class:`.ReleaseClaims`).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from hashlib import blake2s
+from typing import Any, NamedTuple
+
+import msgspec
+from deviceshare.families.dra import AllocationError, ClusterDevices, allocation
+from deviceshare.kernels import Changes
+from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, NodeFact, object_uid
+from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, Metadata, ResourceClaim
+
+from deviceshare_binder.core.commands import AllocateClaims, ClaimDevices, ReleaseClaims
+from deviceshare_binder.core.views import NodeView
+
+
+class DeviceProgress(NamedTuple):
+    """How far the ResourceClaims of a claim are.
+
+    ``failed``: why they cannot be used, '' if they can; ``doubtful``: placement may have newer facts than those by
+    which they cannot; ``unknown``: the ResourceClaim that is not known (yet); ``open``: those that are not reserved for
+    the pod; ``waits``: the one whose devices another pod's claim allocates.
+    """
+
+    failed: str = ""
+    doubtful: bool = False
+    unknown: str = ""
+    open: tuple[DeviceClaim, ...] = ()
+    waits: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether all of them have devices and are reserved for the pod."""
+        return not (self.failed or self.unknown or self.open or self.waits)
+
+
+class Devices:
+    """The objects of devices of CLUSTER, and what the claims of all ledgers have."""
+
+    def __init__(self) -> None:
+        self._facts = Changes()
+        self._nodes: list[NodeFact | None] = []
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = []
+        self._known = ClusterDevices(self._facts, self._nodes, self._rows)
+        self._users: defaultdict[str, set[str]] = defaultdict(set)
+        """By ResourceClaim the claims of ledgers that use it."""
+
+    # What is known
+
+    def put(self, before: DeviceFact | None, fact: DeviceFact | None) -> list[str]:
+        """Apply an object as it was and as it is now; return the claims of ledgers that may have waited for it."""
+        if fact is not None:
+            self._known.put(fact)
+        elif before is not None:
+            self._known.drop(before)
+        keys = {each.key for each in (before, fact) if isinstance(each, DeviceClaimFact)}
+        return sorted({user for key in keys for user in self._users.get(key, ())})
+
+    def put_node(self, name: str, view: NodeView | None) -> None:
+        """Apply a node, None if it is gone."""
+        row = self._rows.get(name)
+        if view is None:
+            if row is not None:
+                self._nodes[row] = None
+                self._free.append(self._rows.pop(name))
+            return
+        if row is None:
+            row = self._rows[name] = self._free.pop() if self._free else len(self._nodes)
+            if row == len(self._nodes):
+                self._nodes.append(None)
+                self._facts.grow(len(self._nodes))
+        self._nodes[row] = NodeFact(name=name, labels=view.labels)
+        self._known.set_node(row)
+
+    def set_claims(self, before: Mapping[str, Claim], after: Mapping[str, Claim]) -> None:
+        """Apply the claims in the ledger of a node, by id."""
+        for claims, others, sign in ((before, after, -1), (after, before, 1)):
+            for claim in claims.values():
+                if claim.devices and claim is not others.get(claim.id):
+                    self._known.charge(claim.devices, sign)
+                    for each in claim.devices:
+                        self._use(each.key, claim.id, add=sign > 0)
+
+    def _use(self, key: str, claim: str, *, add: bool) -> None:
+        if add:
+            self._users[key].add(claim)
+            return
+        self._users[key].discard(claim)
+        if not self._users[key]:
+            del self._users[key]
+
+    # What is to be done
+
+    def progress(self, claim: Claim) -> DeviceProgress:
+        """Return how far the ResourceClaims of a claim are."""
+        unknown, waits, found = "", "", list[DeviceClaim]()
+        for each in claim.devices:
+            fact, name = self._known.claims.get(each.key), f"ResourceClaim {each.key}"
+            if fact is None:
+                unknown = unknown or name
+            elif fact.uid != each.uid:
+                return DeviceProgress(f"{name} is another one than at the time of the decision", doubtful=True)
+            elif fact.terminating:
+                return DeviceProgress(f"{name} is being deleted")
+            elif fact.allocation is None:
+                if each.results:
+                    found.append(each)
+                else:
+                    waits = waits or name
+            elif each.results and _ids(fact.allocation) != sorted(result.id for result in each.results):
+                return DeviceProgress(f"{name} was allocated elsewhere")
+            elif object_uid(claim.uid) not in fact.reserved_for:
+                found.append(each)
+        return DeviceProgress(unknown=unknown, open=tuple(found), waits=waits)
+
+    def objection(self, claim: Claim, node: str) -> str:
+        """Return why the devices cannot be allocated on a node as it was decided, '' if they can."""
+        row = self._rows.get(node)
+        if row is None:
+            return f"there is no node {node}"
+        wanted = [each for each in claim.devices if each.results and self._fact(each).allocation is None]
+        self._known.charge(claim.devices, -1)
+        try:
+            only = {result.id for each in wanted for result in each.results}
+            solved = self._known.solver(row, only).solve([_object(self._fact(each)) for each in wanted]).claims
+        except AllocationError as error:
+            return error.text
+        finally:
+            self._known.charge(claim.devices, 1)
+        for each, given in zip(wanted, solved or [()] * len(wanted), strict=True):
+            if sorted(one.result for one in given) != sorted(each.results):
+                names = ", ".join(result.device for result in each.results)
+                return f"ResourceClaim {each.key} cannot have the devices {names} of node {node}"
+        return ""
+
+    def conflict(self, claim: Claim) -> str:
+        """Return why the devices that a claim has are not its own alone, '' if they are."""
+        for each in claim.devices:
+            for result in each.results:
+                if self._known.is_overused(result):
+                    return f"device {'/'.join(result.id)} of ResourceClaim {each.key} has another one as well"
+        return ""
+
+    def request(self, claim: Claim, node: str, claims: tuple[DeviceClaim, ...], now: float) -> AllocateClaims | str:
+        """Return the request that allocates ResourceClaims, or why there is none; ``now``: unix seconds."""
+        at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        found = []
+        for each in claims:
+            status: dict[str, Any] | None = None
+            if each.results:
+                devices = {result.id: self._known.device(result) for result in each.results}
+                shares, of_claim = _shares(claim, each), _object(self._fact(each))
+                try:
+                    status = allocation(of_claim, each.results, shares, self._known.classes, devices, node)
+                except LookupError as error:
+                    return f"ResourceClaim {each.key} cannot be allocated: {error}"
+                status["allocationTimestamp"] = at
+            found.append(ClaimDevices(each.key, each.uid, "" if status is None else _encoded(status)))
+        return AllocateClaims(claim.id, claim.name, claim.uid, tuple(found))
+
+    def release(self, claim: Claim) -> ReleaseClaims:
+        """Return the request that frees what was written for a claim."""
+        found = []
+        for each in claim.devices:
+            results = [
+                {"request": one.request, "driver": one.driver, "pool": one.pool, "device": one.device}
+                | ({"shareID": share} if one.shared else {})
+                for one, share in zip(each.results, _shares(claim, each), strict=True)
+            ]
+            status = {"devices": {"results": results}} if results else None
+            found.append(ClaimDevices(each.key, each.uid, "" if status is None else _encoded(status)))
+        return ReleaseClaims(claim.id, claim.name, claim.uid, tuple(found))
+
+    def _fact(self, each: DeviceClaim) -> DeviceClaimFact:
+        return self._known.claims[each.key]
+
+
+def _shares(claim: Claim, each: DeviceClaim) -> list[str]:
+    """Return ids of shares, in the form of a UUID, the same whenever the claim is written."""
+    digests = (
+        blake2s(f"{claim.id}/{each.key}/{at}".encode(), digest_size=16).hexdigest() for at in range(len(each.results))
+    )
+    return [f"{text[:8]}-{text[8:12]}-8{text[13:16]}-8{text[17:20]}-{text[20:]}" for text in digests]
+
+
+def _ids(status: AllocationStatus) -> list[tuple[str, str, str]]:
+    return sorted((each.driver, each.pool, each.device) for each in status.devices.results)
+
+
+def _object(fact: DeviceClaimFact) -> ResourceClaim:
+    namespace, _, name = fact.key.partition("/")
+    metadata = Metadata(name=name, namespace=namespace, uid=fact.uid)
+    return ResourceClaim(metadata=metadata, spec=ClaimSpec(devices=fact.devices))
+
+
+def _encoded(status: dict[str, Any]) -> str:
+    return msgspec.json.encode(status).decode()

@@ -1,0 +1,202 @@
+"""The binder allocates the ResourceClaims of a pod before it binds the pod, and frees them if it does not bind it."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, DeviceResult, PodDeviceClaim
+from deviceshare_binder.core.commands import AllocateClaims, BindPod, FencePod, ReleaseClaims
+from deviceshare_binder.core.events import ClaimsAllocated, ClaimsReleased, DeviceObjectChanged
+from deviceshare_binder.core.views import NodeView, PodView
+from deviceshare_cluster.interface import BindState
+from msgspec.structs import replace
+from support.binder import BinderDriver, messages
+from support.devices import DRIVER, allocated, claim, gpu_class, gpus, key_of
+
+POD = PodView(uid="u1", namespace="ns", name="a", revision="1", device_claims=(PodDeviceClaim("gpu", "ns/one"),))
+GPU = DeviceResult("r", DRIVER, "n1", "gpu-0")
+ONE = DeviceClaim("ns/one", "uid-one", (GPU,), "n1")
+CLAIM = Claim(id="c1", uid="u1", namespace="ns", name="a", devices=(ONE,))
+FACT = claim("one")
+MINE = allocated(FACT, [("n1", "gpu-0")], "u1")
+
+
+class Scene(BinderDriver):
+    """A binder with one claim on node n1, which has two GPUs."""
+
+    def __init__(self, *facts: DeviceFact, made: Claim = CLAIM) -> None:
+        super().__init__(check=True)
+        self.node("n1", NodeView(name="n1"))
+        self.pod("u1", POD)
+        for fact in (gpu_class(), gpus("n1", 2), *(facts or (FACT,))):
+            self.fact(fact)
+        self.start()
+        self.ledger("n1", [made])
+
+    def fact(self, fact: DeviceFact, now: float | None = None) -> None:
+        self.handle(DeviceObjectChanged(key_of(fact), fact), now)
+
+    def gone(self, fact: DeviceFact) -> None:
+        self.handle(DeviceObjectChanged(key_of(fact), None))
+
+    def refusal(self, at: float) -> str:
+        """Return why the claim is refused at a time: after its fence, and after its devices are released."""
+        (fence,) = self.take(at)
+        assert isinstance(fence, FencePod)
+        self.read_answered("c1", "", at, {}, "2")
+        (release,) = self.take(at)
+        assert isinstance(release, ReleaseClaims)
+        assert not messages([release]), "the outcome is not written before"
+        self.handle(ClaimsReleased("c1"), at)
+        (message,) = messages(self.take(at))
+        (outcome,) = message.outcomes
+        assert outcome.state == "refused"
+        return str(outcome.reason)
+
+
+def status_of(request: Any) -> dict[str, Any]:
+    (of_claim,) = request.claims
+    found: dict[str, Any] = json.loads(of_claim.allocation)
+    return found
+
+
+def test_devices_are_allocated_then_the_pod_is_bound() -> None:
+    core = Scene()
+    (request,) = core.take(0.0)
+    assert isinstance(request, AllocateClaims)
+    assert (request.name, request.uid, request.claims[0].key, request.claims[0].uid) == ("a", "u1", "ns/one", "uid-one")
+    status = status_of(request)
+    assert status.pop("allocationTimestamp").endswith("Z")
+    fields = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    assert status == {
+        "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [fields]}]},
+    }
+    core.handle(ClaimsAllocated("c1"), 0.1)
+    assert core.take(0.2) == [], "facts do not show it yet"
+    core.fact(MINE, 0.3)
+    (bind,) = core.take(0.3)
+    assert isinstance(bind, BindPod)
+
+
+def test_a_successor_goes_on_with_what_is_written() -> None:
+    (bind,) = Scene(MINE).take(0.0)
+    assert isinstance(bind, BindPod)
+    (request,) = Scene(replace(MINE, reserved_for=())).take(0.0)
+    assert isinstance(request, AllocateClaims), "the reservation is missing"
+
+
+def test_a_claim_that_has_devices_is_reserved() -> None:
+    core = Scene(replace(MINE, reserved_for=("other",)), made=replace(CLAIM, devices=(replace(ONE, results=()),)))
+    (request,) = core.take(0.0)
+    assert isinstance(request, AllocateClaims)
+    assert request.claims[0].allocation == ""
+
+
+def test_a_claim_waits_for_the_pod_that_allocates_it() -> None:
+    core = Scene(made=replace(CLAIM, devices=(replace(ONE, results=()),)))
+    assert core.take(0.0) == []
+    core.fact(replace(MINE, reserved_for=("other",)), 5.0)
+    (request,) = core.take(5.0)
+    assert isinstance(request, AllocateClaims)
+
+
+@pytest.mark.parametrize(
+    ("fact", "reason"),
+    [
+        (replace(FACT, terminating=True), "is being deleted"),
+        (allocated(FACT, [("n1", "gpu-1")], "u1"), "was allocated elsewhere"),
+    ],
+)
+def test_a_claim_that_cannot_be_used_is_refused(fact: DeviceClaimFact, reason: str) -> None:
+    assert reason in Scene(fact).refusal(0.0)
+
+
+def test_a_claim_of_another_uid_is_refused_unless_newer_facts_arrive() -> None:
+    core = Scene(replace(FACT, uid="another"))
+    assert core.take(0.0) == []
+    core.fact(FACT, 1.0)
+    assert isinstance(core.take(1.0)[0], AllocateClaims)
+    core = Scene(replace(FACT, uid="another"))
+    assert core.take(0.0) == []
+    assert "another one than at the time of the decision" in core.refusal(10.1)
+
+
+def test_devices_that_others_have_are_not_allocated() -> None:
+    other = claim("two")
+    core = Scene(FACT, allocated(other, [("n1", "gpu-0")], "other"))
+    assert core.take(0.0) == []
+    core.fact(other, 1.0)
+    assert isinstance(core.take(1.0)[0], AllocateClaims), "it was freed"
+    core = Scene(FACT, allocated(other, [("n1", "gpu-0")], "other"))
+    core.take(0.0)
+    assert "cannot have the devices gpu-0 of node n1" in core.refusal(10.1)
+
+
+def test_devices_that_are_gone_are_not_allocated() -> None:
+    core = Scene()
+    core.fact(gpus("n1", 0))
+    core.take(0.0)
+    assert "cannot have the devices" in core.refusal(10.1)
+
+
+def test_of_two_claims_with_one_device_the_one_without_a_bound_pod_is_refused() -> None:
+    core = Scene()
+    core.take(0.0)
+    core.fact(allocated(claim("two"), [("n1", "gpu-0")], "other"), 0.1)
+    core.handle(ClaimsAllocated("c1"), 0.1)
+    core.fact(MINE, 0.2)
+    assert "has another one as well" in core.refusal(0.2)
+
+
+def test_a_refused_allocation_is_the_reason() -> None:
+    core = Scene()
+    core.take(0.0)
+    core.handle(ClaimsAllocated("c1", "ResourceClaim ns/one was allocated elsewhere"), 0.1)
+    assert core.refusal(0.1) == "ResourceClaim ns/one was allocated elsewhere"
+
+
+def test_what_was_written_is_released_when_the_claim_is_withdrawn() -> None:
+    core = Scene(MINE)
+    core.take(0.0)
+    core.ledger("n1", [replace(CLAIM, withdraw=True)])
+    core.bind_answered("c1", BindState.CHANGED, "", "", 0.1)
+    (fence,) = core.take(0.2)
+    assert isinstance(fence, FencePod)
+    core.read_answered("c1", "", 0.3, {}, "2")
+    (release,) = core.take(0.3)
+    assert isinstance(release, ReleaseClaims)
+    assert status_of(release) == {
+        "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}]}
+    }
+    core.failed("c1", 0.4, 0.0)
+    assert core.take(0.4) == []
+    (again,) = core.take(20.0)
+    assert again == release, "it is tried again until it is done"
+    core.handle(ClaimsReleased("c1"), 20.1)
+    (message,) = messages(core.take(20.1))
+    assert [each.state for each in message.outcomes] == ["withdrawn"]
+
+
+def test_shares_have_the_same_ids_whenever_they_are_written() -> None:
+    shared = replace(GPU, shared=True, consumed=(("memory", "1Gi"),))
+    made = replace(CLAIM, devices=(replace(ONE, results=(shared, replace(shared, device="gpu-1"))),))
+    first = Scene(made=made).core._claims.facts.devices.release(made)
+    second = Scene(made=made).core._claims.facts.devices.release(made)
+    assert first == second
+    ids = [each["shareID"] for each in json.loads(first.claims[0].allocation)["devices"]["results"]]
+    assert len(set(ids)) == 2
+
+
+def test_a_claim_for_other_resource_claims_than_the_pods_is_refused() -> None:
+    foreign = replace(ONE, key="ns/two", uid="uid-two")
+    core = Scene(FACT, claim("two"), made=replace(CLAIM, devices=(foreign,)))
+    first = core.take(0.0)
+    assert first == [], "no ResourceClaim of others is allocated"
+    assert "that the pod does not use" in core.refusal(10.1)
+
+
+def test_commands_are_written_to_the_core_log() -> None:
+    (request,) = Scene().take(0.0)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=AllocateClaims) == request
