@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, DeviceResult, PodDeviceClaim
+from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, DeviceResult, PodDeviceClaim, PodRequest
 from deviceshare_binder.core.commands import AllocateClaims, BindPod, FencePod, ReleaseClaims
 from deviceshare_binder.core.events import ClaimsAllocated, ClaimsReleased, DeviceObjectChanged
 from deviceshare_binder.core.views import NodeView, PodView
@@ -14,7 +14,14 @@ from msgspec.structs import replace
 from support.binder import BinderDriver, messages
 from support.devices import DRIVER, allocated, claim, gpu_class, gpus, key_of
 
-POD = PodView(uid="u1", namespace="ns", name="a", revision="1", device_claims=(PodDeviceClaim("gpu", "ns/one"),))
+POD = PodView(
+    uid="u1",
+    namespace="ns",
+    name="a",
+    revision="1",
+    ask=PodRequest(unsupported=("spec.resourceClaims",)),
+    device_claims=(PodDeviceClaim("gpu", "ns/one"),),
+)
 GPU = DeviceResult("r", DRIVER, "n1", "gpu-0")
 ONE = DeviceClaim("ns/one", "uid-one", (GPU,), "n1")
 CLAIM = Claim(id="c1", uid="u1", namespace="ns", name="a", devices=(ONE,))
@@ -194,7 +201,7 @@ def test_a_claim_for_other_resource_claims_than_the_pods_is_refused() -> None:
     core = Scene(FACT, claim("two"), made=replace(CLAIM, devices=(foreign,)))
     first = core.take(0.0)
     assert first == [], "no ResourceClaim of others is allocated"
-    assert "that the pod does not use" in core.refusal(10.1)
+    assert "other ResourceClaims than those of the pod" in core.refusal(10.1)
 
 
 def test_commands_are_written_to_the_core_log() -> None:

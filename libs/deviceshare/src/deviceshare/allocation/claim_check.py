@@ -3,6 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from deviceshare.allocation.card_request import CardRequest
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.conf import SchedulerConf
@@ -16,12 +18,14 @@ from deviceshare.families import (
     calling,
     family_named,
 )
-from deviceshare.model import Card, Claim, ContainerGrant, PodRequest
+from deviceshare.model import Card, Claim, ClaimRequest, ContainerGrant, PodRequest
 from deviceshare.state import CardShare, shares_by_card
 
 MAX_REQUESTS = 4096
 """Requests that are kept as they were read; the least recently used one is read again."""
 _NOTHING_EXPECTED = ExpectedDemand()
+_DEVICES = (ClaimRequest(),)
+"""In a request whose ResourceClaims the claim serves: which they are is not checked here."""
 
 
 class ClaimCheck:
@@ -46,6 +50,8 @@ class ClaimCheck:
         Raises:
             FamilyError: a family has a bug.
         """
+        if claim.devices:
+            request = replace(request, devices=_DEVICES)
         pod_class = self._read(request)
         if pod_class.unschedulable:
             return "no claim: the pod's request cannot be placed"

@@ -82,8 +82,8 @@ class Facts:
             return ""
         if (pod.namespace, pod.name) != (claim.namespace, claim.name):
             return f"the claim is for {claim.namespace}/{claim.name}, its uid is of {pod.namespace}/{pod.name}"
-        if claim.devices and not {each.key for each in claim.devices} <= {each.claim for each in pod.device_claims}:
-            return "the claim has devices for ResourceClaims that the pod does not use"
+        if claim.devices and {each.key for each in claim.devices} != {each.claim for each in pod.device_claims}:
+            return "the claim has devices for other ResourceClaims than those of the pod"
         if claim.bindings:
             used = {each.claim for each in uses_of(pod.ask.volumes, pod.namespace, pod.name, pod.uid)}
             for binding in claim.bindings:
