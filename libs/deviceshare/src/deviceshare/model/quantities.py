@@ -45,9 +45,16 @@ def parse_quantity(value: Quantity) -> Fraction:
         ValueError: not a quantity.
     """
     text = _as_text(value)
-    match = _GRAMMAR.fullmatch(text) if len(text) <= _TEXT_LENGTH else None
-    if match is None:
+    if len(text) > _TEXT_LENGTH:  # also a key of the cache
         raise ValueError(f"not a quantity: {text[:_TEXT_LENGTH]!r}")
+    return _exact(text)
+
+
+@lru_cache(maxsize=8192)
+def _exact(text: str) -> Fraction:
+    match = _GRAMMAR.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a quantity: {text!r}")
     sign, number, suffix, exponent = match.groups()
     amount = Fraction(number)
     if suffix:

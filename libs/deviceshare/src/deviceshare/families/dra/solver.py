@@ -14,7 +14,7 @@ from deviceshare.families.dra.constraints import Values, allowed, applies, value
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.in_use import InUse
 from deviceshare.families.dra.matching import DeviceRequest, Matching
-from deviceshare.families.dra.pools import Candidate, DeviceId, Features, Place, gather
+from deviceshare.families.dra.pools import Candidate, CounterKey, DeviceId, Features, Place, gather
 from deviceshare.families.dra.requests import MAX_DEVICES, RequestReader
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.taints import tolerated
@@ -81,6 +81,8 @@ class Solver:
             if only is None or each.id in only
         ]
         self._pool_of = {(pool.driver, pool.name): pool for pool in self._pools}
+        self._left_of: dict[tuple[str, str], tuple[dict[CounterKey, Fraction] | None, Groups]] = {}
+        """By pool, what devices in use leave of it."""
         self._chosen: list[list[Given]] = []
         self._marked: dict[DeviceId, int] = {}
         self._steps = 0
@@ -267,26 +269,46 @@ class Solver:
             return True
         if self._shared(candidate.device) and self._is_shared_already(candidate):
             return True  # its first share consumed the counters
-        pool = self._pool_of[candidate.id[:2]]
-        left = dict(pool.counters)
-        groups: Groups = {}
-        users = [each for each in pool.all_devices if each.id in self._used.devices or each.id in self._used.shares]
+        left, groups = self._left(candidate.id[:2])
         # Access of an administrator to a dedicated device in use consumes its counters again (allocateDevice:
         # skipCounterCheck is for shared devices only).
-        first = set(self._used.shares)
+        users, first = list[Candidate](), set(self._used.shares)
         for given in (given for of_claim in self._chosen for given in of_claim):
             if given.candidate.id[:2] == candidate.id[:2] and not (given.shared and given.candidate.id in first):
                 users.append(given.candidate)
             first.add(given.candidate.id)
-        for each in users:
-            join(groups, each.device)
-        if "CompatibilityGroups" in self._features and not go_together(groups, candidate.device):
+        if "CompatibilityGroups" in self._features:
+            groups = dict(groups)
+            for each in users:
+                join(groups, each.device)
+            if not go_together(groups, candidate.device):
+                return False
+        if left is None:
             return False
+        needed: dict[CounterKey, Fraction] = {}
         for each in [*users, candidate]:
             for use in each.device.consumes_counters:
                 for name, counter in use.counters.items():
-                    left[use.counter_set, name] -= parse_quantity(counter.value)
-        return all(amount >= 0 for amount in left.values())
+                    key = use.counter_set, name
+                    needed[key] = needed.get(key, Fraction(0)) + parse_quantity(counter.value)
+        return all(amount <= left[key] for key, amount in needed.items())
+
+    def _left(self, key: tuple[str, str]) -> tuple[dict[CounterKey, Fraction] | None, Groups]:
+        """Return what the devices in use leave of the counters of a pool, and the groups that they have in common.
+
+        None: some counter is negative, and no device that counts can be given.
+        """
+        if key not in self._left_of:
+            pool = self._pool_of[key]
+            left, groups = dict(pool.counters), Groups()
+            for each in pool.all_devices:
+                if each.id in self._used.devices or each.id in self._used.shares:
+                    join(groups, each.device)
+                    for use in each.device.consumes_counters:
+                        for name, counter in use.counters.items():
+                            left[use.counter_set, name] -= parse_quantity(counter.value)
+            self._left_of[key] = (None if any(amount < 0 for amount in left.values()) else left), groups
+        return self._left_of[key]
 
     def _is_shared_already(self, candidate: Candidate) -> bool:
         return candidate.id in self._used.shares or any(
