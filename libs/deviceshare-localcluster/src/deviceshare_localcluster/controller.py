@@ -15,6 +15,8 @@ from deviceshare_cluster.readable import MALFORMED, readable
 from deviceshare_localcluster.admission import SYSTEM_PRIORITIES
 from deviceshare_localcluster.budgets import BUDGET
 from deviceshare_localcluster.cluster import LocalCluster
+from deviceshare_localcluster.device_claims import KINDS as DEVICE_CLAIM_KINDS
+from deviceshare_localcluster.device_claims import DeviceClaims
 from deviceshare_localcluster.disruption_controller import DisruptionController
 from deviceshare_localcluster.ephemeral_volumes import EphemeralVolumes
 from deviceshare_localcluster.job_phases import is_finished, job_state, next_phase
@@ -42,6 +44,7 @@ _OWNERS = (VOLCANO_JOB, "PodGroup", "Pod", "Queue", "Node")
 """Kinds of owners whose dependents are deleted even if they were never here."""
 _WATCHED = (
     *VOLUME_KINDS,
+    *(kind for kind in DEVICE_CLAIM_KINDS if kind != "Pod"),
     BUDGET,
     "PodGroup",
     "Pod",
@@ -76,6 +79,7 @@ class Controller:
         self._kubelets = Kubelets(cluster)
         self._volumes = VolumeController(cluster)
         self._ephemeral = EphemeralVolumes(cluster)
+        self._device_claims = DeviceClaims(cluster)
         self._disruptions = DisruptionController(cluster)
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         """Values of PriorityClasses by name."""
@@ -92,12 +96,13 @@ class Controller:
         self.observers: list[Callable[[list[Change | Listed]], None]] = []
         """Called with each batch of changes that the controllers receive."""
         self.observers += [self._kubelets.take, self._volumes.take, self._ephemeral.take, self._disruptions.take]
+        self.observers.append(self._device_claims.take)
 
     @property
     def open(self) -> int:
         """The amount of pending work; 0 if all observed workloads are reconciled."""
         mine = len(self._to_check) + len(self._dirty) + len(self._to_judge) + self._acting
-        others = self._volumes.open + self._ephemeral.open + self._disruptions.open
+        others = self._volumes.open + self._ephemeral.open + self._device_claims.open + self._disruptions.open
         return (not self._listed) + self._changes.qsize() + mine + others
 
     async def run(self) -> None:
@@ -115,6 +120,7 @@ class Controller:
             tasks.create_task(self._kubelets.run())
             tasks.create_task(self._volumes.run())
             tasks.create_task(self._ephemeral.run())
+            tasks.create_task(self._device_claims.run())
             tasks.create_task(self._disruptions.run())
             while True:
                 if not self._listed or not (self._to_check or self._dirty or self._to_judge):

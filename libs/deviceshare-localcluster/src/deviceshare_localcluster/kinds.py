@@ -53,6 +53,7 @@ KINDS = {
         ResourceKind("StorageClass", "storage.k8s.io/v1", False, 2),
         ResourceKind("PersistentVolume", "v1", False, 2),
         ResourceKind("PersistentVolumeClaim", "v1", True, 2),
+        ResourceKind("ResourceClaimTemplate", "resource.k8s.io/v1", True, 2),
         ResourceKind("PodDisruptionBudget", "policy/v1", True, 2),
         ResourceKind("Node", "v1", False, 3),
         ResourceKind("CSINode", "storage.k8s.io/v1", False, 3),
