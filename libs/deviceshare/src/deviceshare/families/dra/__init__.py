@@ -1,4 +1,4 @@
-"""Dynamic Resource Allocation (``resource.k8s.io/v1``): the devices of ResourceClaims. No service uses it yet.
+"""Dynamic Resource Allocation (``resource.k8s.io/v1``): the devices of ResourceClaims.
 
 :mod:`deviceshare.model.device_objects` are the objects, :mod:`.codec` reads them, :mod:`.validation` checks them,
 :mod:`.pools` are what a node sees, :mod:`.selectors` and :mod:`.cel` evaluate CEL, :mod:`.capacity`,
