@@ -11,6 +11,7 @@ from deviceshare.conf import (
     DEVICES,
     DEVICES_NAME,
     SCHEDULER,
+    EffectiveConfiguration,
     SchedulerConf,
     devices,
     parse_devices,
@@ -40,6 +41,14 @@ class Resolved(NamedTuple):
     scheduler: ConfigFact
     devices: ConfigFact | None
     remarks: dict[Place, list[Remark]]
+
+
+def effective(*facts: ConfigFact) -> SchedulerConf:
+    """Return the configuration that facts describe together."""
+    configuration = EffectiveConfiguration()
+    for fact in facts:
+        configuration.take(fact)
+    return configuration.conf
 
 
 class Configs:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 import msgspec
-from deviceshare.conf import DEVICES, SCHEDULER, EffectiveConfiguration, SchedulerConf
+from deviceshare.conf import DEVICES, SCHEDULER
 from deviceshare.model import (
     ConfigFact,
     Fact,
@@ -37,8 +37,9 @@ from deviceshare_bus.messages.subjects import kind_of
 from deviceshare_cluster.interface import Change, ChangeType
 
 from deviceshare_inventory.core.adoption import Adoption
-from deviceshare_inventory.core.configs import Configs, Resolved
+from deviceshare_inventory.core.configs import Configs, effective
 from deviceshare_inventory.core.desired_state import DesiredState
+from deviceshare_inventory.core.device_claim_use import DeviceClaimUse
 from deviceshare_inventory.core.device_problems import DeviceProblems
 from deviceshare_inventory.core.node_devices import NodeDevices
 from deviceshare_inventory.core.pod_identities import PodIdentities
@@ -85,6 +86,7 @@ class FactBuilder:
         """The last change of each node whose fact depends on ConfigMaps that describe its devices."""
         self._identities = PodIdentities()
         self._storage = Storage(schedulers)
+        self._device_claims = DeviceClaimUse(schedulers)
         self._using_claims: dict[str, PodFact] = {}
         """Pods of an incomplete list that are published after their claims."""
         self._steps: list[RecordStep] = []
@@ -92,27 +94,18 @@ class FactBuilder:
         """How many lists have begun."""
         self.listing = True
         """Whether a list is being delivered, or none has begun."""
-        self._has_device_claims = False
-        """Whether a pod that deviceshare places uses a ResourceClaim, or did since the start."""
-        self._places_device_claims = False
-        """Whether the configuration says that such pods are placed."""
 
     def load(self, fact: Fact) -> None:
         """Apply a fact that was on CLUSTER at start."""
         if isinstance(fact, PodFact | OtherPodFact):
             self._identities.load(fact)
             if isinstance(fact, PodFact):
-                self._note_devices(fact)
+                self._device_claims.note(fact)
         elif isinstance(fact, ConfigFact):
             problem = self._configs.load(fact)
-            loaded = EffectiveConfiguration()
-            loaded.take(fact)
-            self._places_device_claims |= loaded.conf.dra
+            self._device_claims.configure(effective(fact))
             if problem is not None:
                 self._reports.report(f"the configuration {fact.name} on CLUSTER", None, (problem,))
-
-    def _note_devices(self, pod: PodFact) -> None:
-        self._has_device_claims |= bool(pod.device_claims) and pod.scheduler in self._schedulers
 
     def begin_list(self) -> None:
         """Forget what the list will deliver again."""
@@ -166,7 +159,7 @@ class FactBuilder:
     @property
     def uses_devices(self) -> bool:
         """Whether the objects of devices concern pods that deviceshare places, or did since the start."""
-        return self._has_device_claims and self._places_device_claims
+        return self._device_claims.active
 
     def apply(self, change: Change) -> None:
         """Apply a change of an object."""
@@ -266,7 +259,7 @@ class FactBuilder:
             if known or pod.uid in self._using_claims:
                 self._delete_pod(pod.uid, ref, change.revision)
             return
-        self._note_devices(pod)
+        self._device_claims.note(pod)
         if pod.ask.volumes:
             self._storage.use(pod)
             self._using_claims.pop(pod.uid, None)
@@ -356,9 +349,9 @@ class FactBuilder:
     def _want_configs(self, revision: int) -> None:
         resolved = self._configs.resolve()
         self._want(fact_subject("config", SCHEDULER), resolved.scheduler, revision)
-        conf = _effective(resolved)
+        conf = effective(*filter(None, (resolved.scheduler, resolved.devices)))
         self._problems.configure(conf)
-        self._places_device_claims |= conf.dra
+        self._device_claims.configure(conf)
         if self._adoption.configure(conf) and not self.listing:
             for pod in self._adoption.pods():
                 self._want_pod(pod, revision)
@@ -403,11 +396,3 @@ def _about(fact: StorageFact) -> Reference:
         namespace, _, name = fact.key.partition("/")
         return Reference(kind, namespace, name, fact.uid)
     return Reference(kind, "", fact.name)
-
-
-def _effective(resolved: Resolved) -> SchedulerConf:
-    configuration = EffectiveConfiguration()
-    configuration.take(resolved.scheduler)
-    if resolved.devices is not None:
-        configuration.take(resolved.devices)
-    return configuration.conf
