@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from deviceshare_cluster.interface import EvictAnswer, EvictState
+from deviceshare_cluster.eviction import EvictAnswer, EvictState
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.kube.client import ApiRefusal
 from deviceshare_lab.world.apiserver import ApiServer

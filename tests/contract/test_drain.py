@@ -8,7 +8,8 @@ import pytest
 from deviceshare_cli import drain
 from deviceshare_cli.card_holders import CardHolders, SystemView
 from deviceshare_cli.errors import CommandError
-from deviceshare_cluster.interface import ClusterError, EvictAnswer, EvictState
+from deviceshare_cluster.eviction import EvictAnswer, EvictState
+from deviceshare_cluster.interface import ClusterError
 from support.draining import budget, cordoned, names, pod, run, run_until, unread
 
 pytestmark = pytest.mark.usefixtures("drained_nodes")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from deviceshare_cluster.interface import EvictState
+from deviceshare_cluster.eviction import EvictState
 from support.apiserver import ApiServer
 from support.contract import created, pod, revision_of
 from support.kube_cluster import CleanCluster

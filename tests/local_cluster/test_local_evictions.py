@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from deviceshare_cluster.interface import EvictState
+from deviceshare_cluster.eviction import EvictState
 from deviceshare_localcluster import LocalCluster
 from deviceshare_localcluster.writer import Action
 from support.controlled import controlled, until

@@ -9,7 +9,8 @@ from deviceshare_binder.core.events import PodGroupChanged, SchedulerConfigured
 from deviceshare_binder.core.evictions import AGAIN, IN_FLIGHT
 from deviceshare_binder.core.views import PodGroupView
 from deviceshare_bus.cores.core import Count, Log
-from deviceshare_cluster.interface import BindState, EventRecord, EvictState
+from deviceshare_cluster.eviction import EvictState
+from deviceshare_cluster.interface import BindState, EventRecord
 from msgspec.structs import replace
 from support.binder import BinderDriver, messages
 from support.binder_scene import READY, claim, of, pod, started

@@ -5,7 +5,7 @@ from deviceshare.model import BLOCKED, FORBIDDEN, MAY_GO, Eviction
 from deviceshare_binder.core.commands import EvictPod
 from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.cores.core import Write
-from deviceshare_cluster.interface import EvictState
+from deviceshare_cluster.eviction import EvictState
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace

@@ -54,7 +54,8 @@ from deviceshare_bus.cores.core import (
 )
 from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.subjects import Stream, outcome
-from deviceshare_cluster.interface import BindState, EvictState
+from deviceshare_cluster.eviction import EvictState
+from deviceshare_cluster.interface import BindState
 from msgspec.structs import replace
 
 REPORTS = SetPodCondition | Nominate | RecordEvent | SetStatus | CreateQueue

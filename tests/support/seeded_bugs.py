@@ -24,7 +24,7 @@ from deviceshare_binder.core.outcomes import NodeClaims
 from deviceshare_bus.cores.conditional_writer import ConditionalWriter
 from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.streams.publisher import Publisher, PublishError, Unknown
-from deviceshare_cluster.interface import EvictAnswer, EvictState
+from deviceshare_cluster.eviction import EvictAnswer, EvictState
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_inventory.core.fact_builder import FactBuilder
 from deviceshare_lab.chaos.scenario import Scenario, Step

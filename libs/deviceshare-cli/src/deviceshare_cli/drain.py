@@ -17,7 +17,8 @@ import msgspec
 from deviceshare.model import Backoff, InputError, PodFact, PodUid
 from deviceshare.objects import decode_disruption_budget
 from deviceshare_bus.runtime.plugins import load_families
-from deviceshare_cluster.interface import SEVERAL_BUDGETS, Cluster, ClusterError, EvictState, Object
+from deviceshare_cluster.eviction import SEVERAL_BUDGETS, EvictState
+from deviceshare_cluster.interface import Cluster, ClusterError, Object
 from deviceshare_metrics.api import is_whole
 
 from deviceshare_cli.card_holders import CardHolders, CardName, PodOnCard, SystemView, card_holders, system_view

@@ -11,7 +11,8 @@ import msgspec
 from deviceshare.model import DisruptionLimit, PodDisruptionBudgetFact, matches_labels
 from deviceshare.objects import decode_disruption_budget
 from deviceshare_cluster.changes import timestamp
-from deviceshare_cluster.interface import SEVERAL_BUDGETS, Object
+from deviceshare_cluster.eviction import SEVERAL_BUDGETS
+from deviceshare_cluster.interface import Object
 
 from deviceshare_localcluster.stages import seconds_at
 from deviceshare_localcluster.termination import ENDED, is_terminating

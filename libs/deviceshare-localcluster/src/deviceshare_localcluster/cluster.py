@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from deviceshare.model import DEFAULT_QUEUE
 from deviceshare_cluster.changes import bind, merged, timestamp, why_not_bound
 from deviceshare_cluster.conflicts import VersionConflict
+from deviceshare_cluster.eviction import EvictAnswer
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
     Change,
     ClusterError,
     EventRecord,
-    EvictAnswer,
     Listed,
     Object,
     Revisions,

@@ -8,7 +8,8 @@ import time
 import msgspec
 from deviceshare.model import InputError
 from deviceshare.objects import decode_disruption_budget
-from deviceshare_cluster.interface import ClusterError, EvictAnswer, EvictState, Object
+from deviceshare_cluster.eviction import EvictAnswer, EvictState
+from deviceshare_cluster.interface import ClusterError, Object
 
 from deviceshare_localcluster.budgets import BUDGET, SEVERAL, needs_no_budget, refusal, selects, spends_nothing, spent
 from deviceshare_localcluster.kinds import Key, key_of

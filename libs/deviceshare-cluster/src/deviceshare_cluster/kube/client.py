@@ -18,7 +18,8 @@ import yaml
 from kubernetes.aio import client, config
 from kubernetes.aio.config.config_exception import ConfigException
 
-from deviceshare_cluster.interface import SEVERAL_BUDGETS, ClusterError
+from deviceshare_cluster.eviction import SEVERAL_BUDGETS
+from deviceshare_cluster.interface import ClusterError
 
 REQUEST_SECONDS = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_SECONDS)

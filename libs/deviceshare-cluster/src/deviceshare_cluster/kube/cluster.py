@@ -10,14 +10,13 @@ import msgspec
 
 from deviceshare_cluster.changes import merged, newest, why_not_bound
 from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
+from deviceshare_cluster.eviction import EvictAnswer, EvictState
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
     Change,
     ClusterError,
     EventRecord,
-    EvictAnswer,
-    EvictState,
     Listed,
     Object,
     Revisions,

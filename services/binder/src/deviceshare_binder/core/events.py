@@ -6,7 +6,8 @@ import msgspec
 from deviceshare.model import Claim, ConfigFact, DeviceFact, Eviction, Explanation, Outcome
 from deviceshare_bus.cores.core import CommonEvent, Event
 from deviceshare_bus.cores.division import FenceReceived, LeaseReceived
-from deviceshare_cluster.interface import BindState, EvictState, PodState
+from deviceshare_cluster.eviction import EvictState
+from deviceshare_cluster.interface import BindState, PodState
 
 from deviceshare_binder.core.commands import ClaimRequest, ClusterWrite, EvictPod
 from deviceshare_binder.core.views import (

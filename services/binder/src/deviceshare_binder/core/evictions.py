@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 from deviceshare.model import BLOCKED, FORBIDDEN, MAY_GO, Backoff, Eviction, Outcome
 from deviceshare_bus.cores.core import Now
-from deviceshare_cluster.interface import EvictState
+from deviceshare_cluster.eviction import EvictState
 
 from deviceshare_binder.core.commands import EvictPod
 from deviceshare_binder.core.facts import Facts
