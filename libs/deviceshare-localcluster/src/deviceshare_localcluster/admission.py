@@ -14,6 +14,7 @@ from deviceshare.model import DEFAULT_QUEUE, FieldWarning
 from deviceshare_cluster.interface import Object
 
 from deviceshare_localcluster.checks import ManifestField, manifest_root
+from deviceshare_localcluster.device_admission import admit_claim, admit_claim_template
 from deviceshare_localcluster.job_admission import admit_job
 from deviceshare_localcluster.kinds import DEFAULT_NAMESPACE, KINDS, VOLCANO_JOB, Key, ResourceKind, known_kind
 from deviceshare_localcluster.known_fields import warn_of_fields
@@ -301,4 +302,6 @@ _BY_KIND = {
     "ConfigMap": _admit_config_map,
     "PodDisruptionBudget": _admit_budget,
     "Namespace": _admit_namespace,
+    "ResourceClaim": admit_claim,
+    "ResourceClaimTemplate": admit_claim_template,
 }

@@ -26,6 +26,7 @@ from deviceshare_cluster.interface import (
 from deviceshare_cluster.patching import Patching, Target
 from deviceshare_cluster.readable import reduced
 
+from deviceshare_localcluster.claim_deletion import CLAIM, end_claim, is_released
 from deviceshare_localcluster.kinds import KINDS, Key, key_of, named_key
 from deviceshare_localcluster.local_objects import LocalObjects
 from deviceshare_localcluster.plugins import served
@@ -123,13 +124,20 @@ class LocalCluster(Patching, Writer, LocalObjects):
 
         Raises ClusterError.
         """
+        ends = False
 
         def change(found: Object | None) -> Object | None:
+            nonlocal ends
             if found is None or found["metadata"]["resourceVersion"] != revision:
                 return None
-            return merged(found, patch)
+            changed = merged(found, patch)
+            ends = key.kind == CLAIM and is_released(changed)
+            return changed
 
-        return await self._store.update(key, change) > 0
+        written = await self._store.update(key, change) > 0
+        if written and ends:
+            await end_claim(self._store, key)
+        return written
 
     async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
         current: Object | None = None
@@ -143,9 +151,12 @@ class LocalCluster(Patching, Writer, LocalObjects):
             current = reduced(changed)
             return changed
 
-        if revision := await self._store.update(named_key(target.kind, target.namespace, target.name), change):
+        key = named_key(target.kind, target.namespace, target.name)
+        if revision := await self._store.update(key, change):
             assert current is not None
             current["metadata"]["resourceVersion"] = str(revision)
+            if key.kind == CLAIM and is_released(current):
+                await end_claim(self._store, key)
         return current
 
     async def record_event(self, event_record: EventRecord) -> None:

@@ -2,36 +2,64 @@
 
 A claim of a template has the pod as its controlling owner, with which garbage collection deletes it, and the pod's
 status has its name. A reservation of a pod that is gone or has ended is removed; with the last one the devices of the
-claim are free, and its finalizer goes. Source: kubernetes pkg/controller/resourceclaim/controller.go.
+claim are free, its finalizer goes, and the claim of a pod that has ended is deleted. Source: kubernetes
+pkg/controller/resourceclaim/controller.go.
 """
 
 import asyncio
 import hashlib
 import logging
+from collections import defaultdict
 from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 from deviceshare_cluster.device_claims import FINALIZER
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
 from deviceshare_cluster.readable import readable
 
+from deviceshare_localcluster.claim_deletion import CLAIM
 from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
+from deviceshare_localcluster.termination import ENDED, is_terminating
 from deviceshare_localcluster.warn_once import WarnOnce
 from deviceshare_localcluster.workloads.model import child
+from deviceshare_localcluster.writer import Action
 
 log = logging.getLogger("deviceshare.local_cluster")
+Of = TypeVar("Of")
 
-CLAIM, TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
+TEMPLATE = "ResourceClaimTemplate"
 KINDS = ("Pod", CLAIM, TEMPLATE)
 """The kinds that it follows."""
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """The annotation of a claim with its name within the pod."""
 _MARK = b'"resourceClaims"'
 """In the bytes of each pod that uses claims."""
-_ENDED = ("Succeeded", "Failed")
 _RETRY_SECONDS = 0.5
-_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, ClusterError)
+_BASE_LENGTH = 58
+"""Characters of a name before those that are generated, as with ``generateName``."""
+_MAX_NAMES = 10
+"""Names that are tried for the claim of a pod, if other objects have them."""
+_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError)
 """Raised for an object of an unexpected form: the cluster may have been loaded by an earlier version."""
+
+
+class _Index(Generic[Of]):
+    """Objects by what they concern."""
+
+    def __init__(self) -> None:
+        self._keys: defaultdict[Of, dict[Key, None]] = defaultdict(dict)
+
+    def of(self, item: Of) -> dict[Key, None]:
+        """Return the objects that concern an item."""
+        return self._keys.get(item, {})
+
+    def note(self, item: Of, key: Key, sign: int) -> None:
+        """Add (``sign`` 1) or remove (-1) an object."""
+        if sign > 0:
+            self._keys[item][key] = None
+        elif self._keys.get(item, {}).pop(key, key) is None and not self._keys[item]:
+            del self._keys[item]
 
 
 class DeviceClaims:
@@ -44,9 +72,13 @@ class DeviceClaims:
         self._cluster = cluster
         self._pods: dict[Key, Object] = {}
         """The pods that use claims."""
-        self._running: dict[str, Key] = {}
-        """The uids of pods that have not ended."""
+        self._by_uid: dict[str, Key] = {}
+        """These pods by uid."""
+        self._by_template = _Index[Key]()
+        """These pods by the templates that they name."""
         self._claims: dict[Key, Object] = {}
+        self._claims_of = _Index[str]()
+        """By uid of a pod the claims that it owns, or that are reserved for it."""
         self._templates: dict[Key, Object] = {}
         self._dirty: dict[Key, None] = {}
         """Pods whose claims may have to be made, and claims that may have to be freed."""
@@ -66,33 +98,53 @@ class DeviceClaims:
             if isinstance(change, Listed):
                 self._listed = True
             elif change.kind in KINDS:
-                self._apply(Key(change.kind, change.namespace, change.name), change)
+                key = Key(change.kind, change.namespace, change.name)
+                obj = self._read(key, change)
+                {"Pod": self._put_pod, CLAIM: self._put_claim, TEMPLATE: self._put_template}[key.kind](key, obj)
         if self._listed and self._dirty:
             self._changed.set()
 
-    def _apply(self, key: Key, change: Change) -> None:
-        of_kind = {"Pod": self._pods, CLAIM: self._claims, TEMPLATE: self._templates}[key.kind]
-        before = of_kind.pop(key, None)
+    def _read(self, key: Key, change: Change) -> Object | None:
+        """Return a changed object, None if it is gone, cannot be read, or is a pod without claims."""
+        if change.type is ChangeType.DELETED or (key.kind == "Pod" and _MARK not in change.raw):
+            return None
+        try:
+            return readable(key.kind, change.raw)
+        except ClusterError as error:
+            self._warnings.warn(f"{key}: is not read: {error}")
+            return None
+
+    def _put_pod(self, key: Key, pod: Object | None) -> None:
+        before = self._pods.pop(key, None)
         self._dirty.pop(key, None)
-        if key.kind == "Pod" and before is not None:
-            self._running.pop(before["metadata"]["uid"], None)
-        uses = key.kind != "Pod" or _MARK in change.raw
-        if change.type is not ChangeType.DELETED and uses:
-            try:
-                found = readable(key.kind, change.raw)
-            except _UNEXPECTED as error:
-                self._warnings.warn(f"{key}: is not read: {error}")
-                return
-            of_kind[key] = found
-            if key.kind == "Pod" and (found.get("status") or {}).get("phase") not in _ENDED:
-                self._running[found["metadata"]["uid"]] = key
-        if key.kind == "Pod":
-            self._dirty |= {key: None} if key in self._pods else {}
-            self._dirty |= {claim: None for claim, obj in self._claims.items() if _reserved(obj)}
-        elif key.kind == CLAIM:
-            self._dirty |= {key: None} if key in self._claims else {}
-        else:
-            self._dirty |= dict.fromkeys(pod for pod in self._pods if pod.namespace == key.namespace)
+        for each, sign in ((before, -1), (pod, 1)):
+            if each is None:
+                continue
+            uid = each["metadata"]["uid"]
+            for template in _templates(key, each):
+                self._by_template.note(template, key, sign)
+            if sign > 0:
+                self._pods[key], self._by_uid[uid], self._dirty[key] = each, key, None
+            elif self._by_uid.get(uid) == key:
+                del self._by_uid[uid]
+            self._dirty |= self._claims_of.of(uid)
+
+    def _put_claim(self, key: Key, claim: Object | None) -> None:
+        before = self._claims.pop(key, None)
+        self._dirty.pop(key, None)
+        for each, sign in ((before, -1), (claim, 1)):
+            for uid in _pods_of(each) if each is not None else ():
+                self._claims_of.note(uid, key, sign)
+        if claim is not None:
+            self._claims[key], self._dirty[key] = claim, None
+        elif before is not None and (pod := self._by_uid.get(_owner(before))) is not None:
+            self._dirty[pod] = None  # it needs another one
+
+    def _put_template(self, key: Key, template: Object | None) -> None:
+        self._templates.pop(key, None)
+        if template is not None:
+            self._templates[key] = template
+            self._dirty |= self._by_template.of(key)
 
     async def run(self) -> None:
         """Make and free claims without end."""
@@ -102,66 +154,155 @@ class DeviceClaims:
             dirty, self._dirty = self._dirty, {}
             self._acting = True
             try:
-                for key in dirty:
-                    if (pod := self._pods.get(key)) is not None:
-                        await self._make(key, pod)
-                    elif (claim := self._claims.get(key)) is not None:
-                        await self._free(key, claim)
-            except ClusterError as error:
-                log.warning("%s", error)
-                await asyncio.sleep(_RETRY_SECONDS)
-                self._dirty = dirty | self._dirty
-                self._changed.set()
-            except _UNEXPECTED as error:
-                self._warnings.warn(f"claims of devices: {type(error).__name__}: {error}")
+                failed = {key: None for key in dirty if not await self._act(key)}
+                if failed:
+                    await asyncio.sleep(_RETRY_SECONDS)
+                    self._dirty = failed | self._dirty
+                    self._changed.set()
             finally:
                 self._acting = False
 
+    async def _act(self, key: Key) -> bool:
+        """Do what a pod or a claim needs; return whether nothing is left to do as far as it is known."""
+        try:
+            if (pod := self._pods.get(key)) is not None:
+                await self._make(key, pod)
+            elif (claim := self._claims.get(key)) is not None:
+                await self._free(key, claim)
+        except ClusterError as error:
+            if not error.final:
+                log.warning("%s", error)
+                return False
+            self._warnings.warn(f"{key}: {error}")
+        except _UNEXPECTED as error:
+            self._warnings.warn(f"{key}: its devices are not managed: {type(error).__name__}: {error}")
+        return True
+
     async def _make(self, key: Key, pod: Object) -> None:
         """Make the claims of a pod that are missing, and write their names into its status."""
-        metadata, status = pod["metadata"], pod.get("status") or {}
-        if metadata.get("deletionTimestamp") or metadata["uid"] not in self._running:
+        if is_terminating(pod) or not _runs(pod):
             return
-        known = {each["name"]: each for each in status.get("resourceClaimStatuses") or ()}
-        made: dict[str, Object] = {}
+        known = {each["name"]: each for each in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+        names = dict[str, str]()
         for each in pod["spec"].get("resourceClaims") or ():
-            template = self._templates.get(Key(TEMPLATE, key.namespace, each.get("resourceClaimTemplateName") or ""))
-            if template is None or each["name"] in known:
-                continue
-            suffix = hashlib.sha256(f"{metadata['uid']}/{each['name']}".encode()).hexdigest()[:5]
-            spec = template["spec"]
-            of_template = spec.get("metadata") or {}
-            annotations = {**(of_template.get("annotations") or {}), POD_CLAIM_NAME: each["name"]}
-            name = f"{metadata['name']}-{each['name']}-{suffix}"
-            labels = of_template.get("labels")
-            made[each["name"]] = child(pod, CLAIM, name, spec["spec"], annotations=annotations, labels=labels)
-        if not made:
-            return
-        for result in await self._cluster.make(made.values()):
+            if (name := await self._claim_for(key, pod, each, known.get(each["name"]))) is not None:
+                names[each["name"]] = name
+        if names:
+            statuses = known | {name: {"name": name, "resourceClaimName": claim} for name, claim in names.items()}
+            patch = {"status": {"resourceClaimStatuses": list(statuses.values())}}
+            await self._cluster.merge(key, pod["metadata"]["resourceVersion"], patch)
+
+    async def _claim_for(self, key: Key, pod: Object, use: Object, status: Object | None) -> str | None:
+        """Return the name of the claim of a template that the pod's status has to name, None if it does or cannot."""
+        template_name = use.get("resourceClaimTemplateName")
+        given = status.get("resourceClaimName") if status is not None else ""
+        if not template_name or given is None:  # none is needed
+            return None
+        known = self._claims.get(Key(CLAIM, key.namespace, given))
+        if known is not None:
+            if not _is_for(known, pod, use["name"]):
+                self._warnings.warn(f"{key}: ResourceClaim {given} exists, and belongs to another owner or to none")
+            return None
+        template = self._templates.get(Key(TEMPLATE, key.namespace, template_name))
+        if template is None:
+            return None
+        for number in range(_MAX_NAMES):
+            made = _of_template(pod, use["name"], template, number)
+            name = made["metadata"]["name"]
+            (result,) = await self._cluster.make([made])
             if result.problem is not None:
-                self._warnings.warn(str(result.problem))
-                return
-        statuses = [
-            *known.values(),
-            *({"name": name, "resourceClaimName": obj["metadata"]["name"]} for name, obj in made.items()),
-        ]
-        await self._cluster.merge(key, metadata["resourceVersion"], {"status": {"resourceClaimStatuses": statuses}})
+                self._warnings.warn(f"{key}: {result.problem}")
+                return None
+            if result.action is not Action.CREATED:
+                found = await self._cluster.get(CLAIM, key.namespace, name)
+                if found is None or not _is_for(found, pod, use["name"]):
+                    continue
+            return name if name != given else None
+        self._warnings.warn(f"{key}: no ResourceClaim is made for {use['name']}: other objects have its names")
+        return None
 
     async def _free(self, key: Key, claim: Object) -> None:
         """Remove the reservations of pods that are gone or have ended; with the last one the claim is free."""
         reserved = _reserved(claim)
-        left = [each for each in reserved if each.get("uid") in self._running]
-        if len(left) == len(reserved):
-            return
-        patch: Object = {"status": {"reservedFor": left or None}}
-        if not left:
-            patch["status"] |= {"allocation": None, "devices": None}
-            others = [each for each in claim["metadata"].get("finalizers") or () if each != FINALIZER]
-            patch["metadata"] = {"finalizers": others or None}
-        await self._cluster.merge(key, claim["metadata"]["resourceVersion"], patch)
+        left = [each for each in reserved if await self._needs(key.namespace, each)]
+        removed, metadata = len(left) < len(reserved), claim["metadata"]
+        patch: Object = {"status": {"reservedFor": left or None}} if removed else {}
+        finalizers = metadata.get("finalizers") or []
+        if not left and FINALIZER in finalizers and (removed or is_terminating(claim)):
+            patch = {
+                "status": {"reservedFor": None, "allocation": None, "devices": None},
+                "metadata": {"finalizers": [each for each in finalizers if each != FINALIZER] or None},
+            }
+        if patch:
+            await self._cluster.merge(key, metadata["resourceVersion"], patch)
+        elif not left and not is_terminating(claim):
+            owner = self._pods.get(self._by_uid.get(_owner(claim), key))
+            if owner is not None and not _runs(owner):
+                await self._cluster.delete(*key)
+
+    async def _needs(self, namespace: str, user: Object) -> bool:
+        """Return whether a claim stays reserved: for a pod that exists and has not ended, or for anything else."""
+        if user.get("resource", "pods") != "pods" or user.get("apiGroup"):
+            return True
+        key = self._by_uid.get(user["uid"])
+        if key is not None:
+            return _runs(self._pods[key])
+        # It may be newer than what was received.
+        found = await self._cluster.get("Pod", namespace, user["name"])
+        return found is not None and found["metadata"]["uid"] == user["uid"] and _runs(found)
+
+
+def _of_template(pod: Object, name: str, template: Object, number: int) -> Object:
+    """Return the claim of a template for a pod; ``number`` tells its names apart if others have them."""
+    metadata, spec = pod["metadata"], template["spec"]
+    of_template = spec.get("metadata") or {}
+    again = f"/{number}" if number else ""
+    suffix = hashlib.sha256(f"{metadata['uid']}/{name}{again}".encode()).hexdigest()[:5]
+    full_name = f"{metadata['name']}-{name}-"[:_BASE_LENGTH] + suffix
+    annotations = {**(of_template.get("annotations") or {}), POD_CLAIM_NAME: name}
+    return child(pod, CLAIM, full_name, spec["spec"], annotations=annotations, labels=of_template.get("labels"))
+
+
+def _templates(key: Key, pod: Object) -> Iterable[Key]:
+    """Return the templates that a pod names, as far as it can be read."""
+    uses = pod["spec"].get("resourceClaims")
+    names = [each.get("resourceClaimTemplateName") for each in _mappings(uses)]
+    return [Key(TEMPLATE, key.namespace, name) for name in names if isinstance(name, str)]
+
+
+def _pods_of(claim: Object) -> list[str]:
+    """Return the uids of the pods that own a claim, or for which it is reserved, as far as it can be read."""
+    status = claim.get("status")
+    users = _mappings(status.get("reservedFor") if isinstance(status, dict) else None)
+    uids = [_owner(claim), *(each.get("uid") for each in users)]
+    return [uid for uid in uids if isinstance(uid, str) and uid]
+
+
+def _mappings(items: object) -> list[Object]:
+    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
 
 
 def _reserved(claim: Object) -> list[Object]:
-    """Return the pods for which a claim is reserved."""
-    found = (claim.get("status") or {}).get("reservedFor") or ()
-    return [each for each in found if each.get("resource", "pods") == "pods"]
+    """Return for what a claim is reserved. Raises ValueError: it cannot be read."""
+    found = (claim.get("status") or {}).get("reservedFor") or []
+    if not isinstance(found, list) or len(_mappings(found)) < len(found):
+        raise ValueError("status.reservedFor is no list of mappings")
+    return found
+
+
+def _owner(claim: Object) -> str:
+    """Return the uid of the pod that controls a claim, '' if none does."""
+    owners = claim["metadata"].get("ownerReferences") or ()
+    found = [each for each in owners if each.get("kind") == "Pod" and each.get("controller") is True]
+    return str(found[0].get("uid") or "") if found else ""
+
+
+def _is_for(claim: Object, pod: Object, name: str) -> bool:
+    """Return whether a claim was made for a pod, and for this use of it."""
+    annotations = claim["metadata"].get("annotations") or {}
+    return _owner(claim) == pod["metadata"]["uid"] and annotations.get(POD_CLAIM_NAME) == name
+
+
+def _runs(pod: Object) -> bool:
+    """Return whether a pod has not ended."""
+    return (pod.get("status") or {}).get("phase") not in ENDED

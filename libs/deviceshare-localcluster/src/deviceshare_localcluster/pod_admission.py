@@ -8,6 +8,7 @@ published examples contain such pods.
 from deviceshare.model import RequestError, is_native, mebibytes_hint, to_amount
 
 from deviceshare_localcluster.checks import ManifestField
+from deviceshare_localcluster.device_admission import admit_claims_of_pod
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -54,6 +55,7 @@ def _admit_ephemeral(volume: ManifestField) -> None:
 def admit_pod(pod: ManifestField) -> None:
     """Check a pod and fill in its defaults, in place. Raises RequestError."""
     admit_pod_spec(pod["spec"])
+    admit_claims_of_pod(pod)
     spec = pod.value["spec"]
     if not spec.get("schedulerName"):
         spec["schedulerName"] = DEFAULT_SCHEDULER

@@ -14,6 +14,7 @@ from deviceshare_cluster.interface import ClusterError, Object
 
 from deviceshare_localcluster.admission import Admitted, Priorities, admit, identify, priorities_of
 from deviceshare_localcluster.checks import manifest_root
+from deviceshare_localcluster.claim_deletion import CLAIM, delete_claim
 from deviceshare_localcluster.kinds import KINDS, VOLCANO_JOB, Key, key_of, kind_of, named_key, order_of
 from deviceshare_localcluster.names import generated_name
 from deviceshare_localcluster.pod_deletion import PodDeletion
@@ -141,7 +142,10 @@ class Writer:
     async def delete(self, kind: str, namespace: str, name: str, *, grace: int | None = None) -> Applied:
         """Delete an object; a pod within ``grace`` seconds (None: its own grace period). Raises ClusterError."""
         key = named_key(kind, namespace, name)
-        deleted = await (self.pods.delete(key, grace=grace) if kind == "Pod" else self._store.delete(key))
+        if kind == "Pod":
+            deleted = await self.pods.delete(key, grace=grace)
+        else:
+            deleted = await (delete_claim(self._store, key) if kind == CLAIM else self._store.delete(key))
         if deleted:
             self._queues.discard(name)
         return Applied(Action.DELETED if deleted else Action.ABSENT, *key)

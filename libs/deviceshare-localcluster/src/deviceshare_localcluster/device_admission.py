@@ -1,0 +1,54 @@
+"""The checks of ResourceClaims and their templates: of the fields that controllers and this package read.
+
+What drivers and schedulers read of them is checked where it is read (:mod:`deviceshare.families.dra.codec`).
+"""
+
+from deviceshare_localcluster.checks import ManifestField
+
+
+def admit_claim(claim: ManifestField) -> None:
+    """Check a ResourceClaim. Raises RequestError."""
+    claim["spec"].optional_mapping()
+    _check_finalizers(claim["metadata"])
+    status = claim["status"]
+    for user in status["reservedFor"].items():
+        user.mapping("a mapping with resource, name and uid")
+        user["apiGroup"].optional_text()
+        for field in ("resource", "name", "uid"):
+            user[field].text()
+    status["allocation"].optional_mapping()
+    status["allocation"]["devices"].optional_mapping()
+    for result in status["allocation"]["devices"]["results"].items():
+        result.mapping()
+    for device in status["devices"].items():
+        device.mapping()
+
+
+def admit_claim_template(template: ManifestField) -> None:
+    """Check the template of ResourceClaims. Raises RequestError."""
+    spec = template["spec"]
+    spec.mapping("a mapping with the spec of a ResourceClaim")
+    spec["spec"].mapping("the spec of a ResourceClaim")
+    spec["metadata"].optional_mapping()
+    spec["metadata"]["labels"].check_labels()
+    spec["metadata"]["annotations"].texts().check_keys()
+
+
+def admit_claims_of_pod(pod: ManifestField) -> None:
+    """Check the ResourceClaims of a pod, and those that its status names. Raises RequestError."""
+    for claim in pod["spec"]["resourceClaims"].items():
+        claim.mapping()
+        claim["name"].label()
+        given = [each for each in ("resourceClaimName", "resourceClaimTemplateName") if claim[each].value is not None]
+        if len(given) != 1:
+            raise claim.error("either resourceClaimName or resourceClaimTemplateName")
+        claim[given[0]].name()
+    for status in pod["status"]["resourceClaimStatuses"].items():
+        status.mapping("a mapping with a name")
+        status["name"].text()
+        status["resourceClaimName"].optional_text()
+
+
+def _check_finalizers(metadata: ManifestField) -> None:
+    for finalizer in metadata["finalizers"].items():
+        finalizer.text()
