@@ -1,14 +1,10 @@
-import json
-
 import pytest
 from deviceshare.model import (
     ContainerRequest,
     HostPort,
-    PodDeviceClaim,
     Tenant,
     Toleration,
 )
-from deviceshare.objects import decode_pod
 from support.pod_objects import container, pod
 
 
@@ -282,27 +278,3 @@ def test_unreadable_holdings_are_a_problem():
     assert fact.held == ()
     assert [problem.field for problem in fact.problems] == ["metadata.annotations[volcano.sh/vgpu-ids-new]"]
     assert fact.node == "n1"
-
-
-def test_resource_claims_of_a_pod() -> None:
-    """Its own claims, those that were made of templates, one that is not made yet, and one that is not needed."""
-    claims = [
-        {"name": "own", "resourceClaimName": "shared"},
-        {"name": "made", "resourceClaimTemplateName": "t"},
-        {"name": "waits", "resourceClaimTemplateName": "t"},
-        {"name": "unneeded", "resourceClaimTemplateName": "t"},
-    ]
-    statuses = [{"name": "made", "resourceClaimName": "p-made-x"}, {"name": "unneeded"}]
-    obj = {
-        "metadata": {"name": "p", "namespace": "ml", "uid": "u"},
-        "spec": {"containers": [{"name": "c"}], "resourceClaims": claims},
-        "status": {"resourceClaimStatuses": statuses},
-    }
-    expected = (
-        PodDeviceClaim("own", "ml/shared"),
-        PodDeviceClaim("made", "ml/p-made-x", "t"),
-        PodDeviceClaim("waits", "", "t"),
-    )
-    assert decode_pod(json.dumps(obj).encode()).device_claims == expected
-    obj["spec"]["priority"] = "high"  # a pod with a problem is decoded in another way
-    assert decode_pod(json.dumps(obj).encode()).device_claims == expected

@@ -282,9 +282,7 @@ async def test_a_pod_concerns_only_its_own_claims(local: LocalCluster) -> None:
         )
         for at in range(100)
     ]
-    changes = [
-        Change(ChangeType.APPLIED, "ResourceClaim", "default", f"c{at}", 1, each) for at, each in enumerate(raw)
-    ]
+    changes = [Change(ChangeType.APPLIED, "ResourceClaim", "default", f"c{at}", 1, each) for at, each in enumerate(raw)]
     found.take(changes)
     found._dirty.clear()
     of_pod = {**pod("p7", gpu="t"), "metadata": {"name": "p7", "uid": "u7"}}

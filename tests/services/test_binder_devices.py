@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, DeviceResult, PodDeviceClaim, PodRequest
 from deviceshare_binder.core.commands import AllocateClaims, BindPod, FencePod, ReleaseClaims
+from deviceshare_binder.core.devices import Devices
 from deviceshare_binder.core.events import ClaimsAllocated, ClaimsReleased, DeviceObjectChanged
 from deviceshare_binder.core.views import NodeView, PodView
 from deviceshare_cluster.interface import BindState
@@ -207,3 +208,28 @@ def test_a_claim_for_other_resource_claims_than_the_pods_is_refused() -> None:
 def test_commands_are_written_to_the_core_log() -> None:
     (request,) = Scene().take(0.0)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=AllocateClaims) == request
+
+
+def test_rows_of_nodes_grow_by_doubling() -> None:
+    """Each growth copies all rows: one at a time they took minutes with the nodes of a large cluster."""
+    views = {f"n{at}": NodeView(name=f"n{at}") for at in range(2_000)}
+    devices = Devices(views)
+    devices.put(None, gpu_class())
+    sizes = set()
+    for at in range(2_000, 3_000):
+        devices.put_node(f"n{at}", NodeView(name=f"n{at}"))
+        sizes.add((devices._facts.rows, devices._known.changes.rows))
+    assert len(sizes) <= 2
+    assert max(sizes)[0] < 2 * 3_000
+
+
+def test_without_objects_of_devices_nothing_is_kept_of_nodes() -> None:
+    views: dict[str, NodeView | None] = {}
+    devices = Devices(views)
+    for at in range(100):
+        views[f"n{at}"] = view = NodeView(name=f"n{at}")
+        devices.put_node(f"n{at}", view)
+    assert not devices._nodes
+    assert devices._facts.rows == 0
+    devices.put(None, gpu_class())
+    assert len(devices._nodes) == 100

@@ -93,3 +93,45 @@ def test_devices_are_compared_where_they_are_watched(monkeypatch: pytest.MonkeyP
         work_off(driver, bus)
         assert driver.core._comparison.devices is claims
         assert set(DEVICE_KINDS) == {"DeviceClass", "ResourceSlice", "ResourceClaim"}
+
+
+def test_where_such_pods_are_not_placed_their_facts_have_no_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would take as much memory as the rest of the fact."""
+    for placed, expected in ((False, 0), (True, 1)):
+        if placed:
+            place_device_claims(monkeypatch)
+        bus = Bus()
+        driver = begun(bus)
+        restarts(driver, bus)
+        driver.deliver([pod(2), pod(3, scheduler="other"), Listed(5)])
+        restarts(driver, bus)
+        if placed:
+            driver.deliver([pod(2), Listed(9)])
+            restarts(driver, bus)
+        work_off(driver, bus)
+        assert len(bus.fact("cluster.pod.uid-p2").device_claims) == expected
+
+
+def test_the_devices_of_an_incomplete_list_follow_all_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that knew a device, and not yet the claim that has it, would give the device to another claim."""
+    place_device_claims(monkeypatch)
+    bus = Bus()
+    driver = begun(bus)
+    restarts(driver, bus)
+    driver.deliver([pod(2), Listed(5)])
+    restarts(driver, bus)
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "nodeName": "n1", "pool": pool, "devices": [{"name": "gpu-0"}]}
+    driver.deliver([change("ResourceSlice", "s", 3, spec=spec), pod(2)])
+    work_off(driver, bus)
+    assert "cluster.deviceslice.s" not in bus.messages
+    driver.deliver([CLAIM])
+    work_off(driver, bus)
+    assert "cluster.deviceslice.s" not in bus.messages
+    driver.deliver([Listed(9)])
+    work_off(driver, bus)
+    assert bus.messages["cluster.deviceslice.s"][0] > bus.messages["cluster.deviceclaim.ml.gpu"][0]
+    later = change("ResourceSlice", "t", 12, spec=spec)
+    driver.deliver([later])
+    work_off(driver, bus)
+    assert "cluster.deviceslice.t" in bus.messages

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from deviceshare.objects.lenient import decode_view, repair
     from deviceshare.objects.node import decode_node
     from deviceshare.objects.pod import decode_pod
+    from deviceshare.objects.pod_devices import decode_device_claims
     from deviceshare.objects.pod_request import requests_devices
     from deviceshare.objects.podgroup import decode_podgroup
     from deviceshare.objects.queue import decode_queue
@@ -41,6 +42,7 @@ else:
             "lenient": "decode_view repair",
             "node": "decode_node",
             "pod": "decode_pod",
+            "pod_devices": "decode_device_claims",
             "pod_request": "requests_devices",
             "podgroup": "decode_podgroup",
             "queue": "decode_queue",
@@ -61,6 +63,7 @@ __all__ = [
     "ConfigMapObject",
     "Kind",
     "as_counted",
+    "decode_device_claims",
     "decode_device_info",
     "decode_disruption_budget",
     "decode_namespace",

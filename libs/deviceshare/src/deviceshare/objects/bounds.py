@@ -29,8 +29,6 @@ MAX_TOLERATIONS = 128
 MAX_GATES = 64
 """Scheduling gates of a pod."""
 MAX_VOLUMES = 256
-MAX_DEVICE_CLAIMS = 32
-"""ResourceClaims of a pod."""
 MAX_NODE_TERMS = 128
 """Terms of required, and of preferred, node affinity."""
 MAX_POD_TERMS = 32
@@ -50,7 +48,6 @@ _LISTS = (
     ("tolerations", "spec.tolerations", MAX_TOLERATIONS),
     ("topology_spread_constraints", "spec.topologySpreadConstraints", MAX_SPREADS),
     ("volumes", "spec.volumes", MAX_VOLUMES),
-    ("resource_claims", "spec.resourceClaims", MAX_DEVICE_CLAIMS),
 )
 """Fields of :class:`PodSpec` that are part of the request of a pod, with their bounds."""
 

@@ -21,7 +21,6 @@ from deviceshare.objects.eviction import read_eviction
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
 from deviceshare.objects.metadata import bounded_annotations, bounded_labels
-from deviceshare.objects.pod_devices import device_claims
 from deviceshare.objects.pod_request import pod_request
 from deviceshare.objects.pod_template import shared_request
 from deviceshare.objects.pod_views import PodObject, PodSpec, TemplateObject, TemplateSpec
@@ -136,9 +135,6 @@ def _fact(
         task=annotations.get(TASK_NAME) or labels.get(TASK_NAME) or "",
         labels=tuple(sorted(labels.items())) if labels else (),
         ask=request,
-        device_claims=device_claims(
-            spec, (view.status.resource_claim_statuses if view.status is not None else None) or (), namespace
-        ),
         held=held,
         signed=ours,
         unserved=unserved(annotations, held, node, view.status, problems) if node else (),

@@ -144,14 +144,6 @@ class Rbd(View):
     read_only: bool | None = None
 
 
-class PodClaim(View):
-    """``spec.resourceClaims[]`` of a Pod."""
-
-    name: str | None = None
-    resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
-
-
 class Volume(View):
     """``spec.volumes[]``: the volume types that may bind a pod to a node."""
 
@@ -188,7 +180,7 @@ class PodSpec(View):
     termination_grace_period_seconds: int | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
     volumes: list[Volume] | None = None
-    resource_claims: list[PodClaim] | None = None
+    resource_claims: list[Present] | None = None
     host_network: bool | None = None
 
 
@@ -213,13 +205,6 @@ class ContainerStatus(View):
     allocated_resources: Quantities | None = None
 
 
-class PodClaimStatus(View):
-    """``status.resourceClaimStatuses[]`` of a Pod."""
-
-    name: str | None = None
-    resource_claim_name: str | None = None
-
-
 class PodStatus(View):
     """``status`` of a Pod."""
 
@@ -227,7 +212,6 @@ class PodStatus(View):
     start_time: str | None = None
     resize: str | None = None
     conditions: list[PodCondition] | None = None
-    resource_claim_statuses: list[PodClaimStatus] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
@@ -252,7 +236,6 @@ class TemplateStatus(View):
     phase: str | None = None
     start_time: str | None = None
     resize: str | None = None
-    resource_claim_statuses: list[PodClaimStatus] | None = None
     conditions: msgspec.Raw = ABSENT
     container_statuses: msgspec.Raw = ABSENT
     init_container_statuses: msgspec.Raw = ABSENT

@@ -27,7 +27,8 @@ class NodeSearch:
         self.version = version
         self.found: tuple[str, ...] = ()
         """The names of the nodes that serve the job, sorted; none if the search failed."""
-        self.done = not nodes
+        # Of pods with ResourceClaims no nodes are found: their devices are not known here.
+        self.done = not nodes or any(pod.ask.devices for pod in job.group.pods)
         self._nodes = nodes
         self._empty = Allocator(conf)
         self._added = 0

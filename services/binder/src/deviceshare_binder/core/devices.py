@@ -20,6 +20,9 @@ from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, Metada
 from deviceshare_binder.core.commands import AllocateClaims, ClaimDevices, ReleaseClaims
 from deviceshare_binder.core.views import NodeView
 
+_FEW_ROWS = 64
+"""Rows of nodes to begin with; they double, since each growth copies all."""
+
 
 class DeviceProgress(NamedTuple):
     """How far the ResourceClaims of a claim are.
@@ -42,9 +45,14 @@ class DeviceProgress(NamedTuple):
 
 
 class Devices:
-    """The objects of devices of CLUSTER, and what the claims of all ledgers have."""
+    """The objects of devices of CLUSTER, and what the claims of all ledgers have.
 
-    def __init__(self) -> None:
+    ``views``: the nodes by name, which the caller changes in place. Nothing is kept of them before there are objects.
+    """
+
+    def __init__(self, views: Mapping[str, NodeView | None]) -> None:
+        self._views = views
+        self._active = False
         self._facts = Changes()
         self._nodes: list[NodeFact | None] = []
         self._rows: dict[str, int] = {}
@@ -58,6 +66,10 @@ class Devices:
     def put(self, before: DeviceFact | None, fact: DeviceFact | None) -> list[str]:
         """Apply an object as it was and as it is now; return the claims of ledgers that may have waited for it."""
         if fact is not None:
+            if not self._active:
+                self._active = True
+                for name, view in self._views.items():
+                    self.put_node(name, view)
             self._known.put(fact)
         elif before is not None:
             self._known.drop(before)
@@ -66,6 +78,8 @@ class Devices:
 
     def put_node(self, name: str, view: NodeView | None) -> None:
         """Apply a node, None if it is gone."""
+        if not self._active:
+            return
         row = self._rows.get(name)
         if view is None:
             if row is not None:
@@ -76,7 +90,8 @@ class Devices:
             row = self._rows[name] = self._free.pop() if self._free else len(self._nodes)
             if row == len(self._nodes):
                 self._nodes.append(None)
-                self._facts.grow(len(self._nodes))
+                if row >= self._facts.rows:
+                    self._facts.grow(max(_FEW_ROWS, 2 * row))
         self._nodes[row] = NodeFact(name=name, labels=view.labels)
         self._known.set_node(row)
 

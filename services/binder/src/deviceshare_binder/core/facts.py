@@ -24,7 +24,7 @@ class Facts:
         self.nodes = Nodes()
         self.shares = CardShares()
         self.volumes = Volumes()
-        self.devices = Devices()
+        self.devices = Devices(self.nodes.views)
         self.volume_timeout = default_conf().predicates.bind_timeout
         self.preemption_timeout = default_conf().preemption_timeout
         """Seconds for which a pod waits until its volumes are bound."""

@@ -119,10 +119,13 @@ class FactBuilder:
         self._identities.begin_list()
         self._storage.begin_list()
         self._using_claims.clear()
+        self._device_claims.begin_list()
 
     def end_list(self, revision: int) -> None:
         """Build what had to wait for the whole list, and delete the facts of objects that were not in it."""
         self.listing = False
+        for change in self._device_claims.take_held():
+            self._apply_alone(change)
         self._storage.end_list()
         self._want_storage(revision)
         self._identities.end_list()
@@ -175,7 +178,7 @@ class FactBuilder:
                 self._apply_pod(change)
             case "Node":
                 self._apply_node(change)
-            case kind if kind in DECODERS:
+            case kind if kind in DECODERS and not (self.listing and self._device_claims.hold(change)):
                 self._apply_alone(change)
 
     def _apply_alone(self, change: Change) -> None:
@@ -244,6 +247,7 @@ class FactBuilder:
         ref = f"{change.namespace}/{change.name}"
         pod = self._decode(change, f"pod {ref}", lambda raw: decode_pod(raw, self._keys))
         if pod is not None:
+            pod = self._device_claims.read(pod, change.raw)
             pod = self._identities.identify(pod, change, listing=self.listing)
         before = self._identities.publish(ref, None if pod is None else pod.uid)
         if before is not None:
@@ -259,7 +263,6 @@ class FactBuilder:
             if known or pod.uid in self._using_claims:
                 self._delete_pod(pod.uid, ref, change.revision)
             return
-        self._device_claims.note(pod)
         if pod.ask.volumes:
             self._storage.use(pod)
             self._using_claims.pop(pod.uid, None)
@@ -377,9 +380,8 @@ class FactBuilder:
             self._reports.report(subject, about, (error.problem,))
         except Exception as error:  # a defect: it concerns one object, and the process would meet it again
             name = "/".join(filter(None, (change.namespace, change.name)))
-            problem = Problem(
-                f"{change.kind} {name}", "$", f"{type(error).__name__}: {error}", "an object that is read"
-            )
+            what = f"{type(error).__name__}: {error}"
+            problem = Problem(f"{change.kind} {name}", "$", what, "an object that is read")
             self._reports.report_defect(subject, about, problem, traceback.format_exc())
         return None
 

@@ -63,6 +63,8 @@ class ClusterDevices:
         self._facts = facts
         self._nodes = nodes
         self._rows = rows
+        self._active = False
+        """Whether an object of devices was ever known: before, nothing is kept of nodes."""
         self.changes = Changes()
         """The rows in which devices, or their use, have changed."""
         self.classes: dict[str, DeviceClass] = {}
@@ -88,6 +90,11 @@ class ClusterDevices:
 
     def put(self, fact: DeviceFact) -> bool:
         """Add or update an object; return whether pods may fit that did not."""
+        if not self._active:
+            self._active = True
+            for row, node in enumerate(self._nodes):
+                if node is not None:
+                    self._touch(row)
         match fact:
             case DeviceClassFact():
                 self.classes[fact.name] = DeviceClass(metadata=Metadata(name=fact.name), spec=fact.spec)
@@ -308,8 +315,11 @@ class ClusterDevices:
     # Changes
 
     def _touch(self, row: int) -> None:
-        if self.changes.rows < self._facts.rows:
-            self.changes.grow(self._facts.rows)
+        if not self._active:
+            return
+        # What is charged to a new node is charged before its fact has changed.
+        if self.changes.rows < (rows := max(self._facts.rows, row + 1)):
+            self.changes.grow(rows)
         self.changes.touch(row)
         self._states.pop(row, None)
 
