@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.selectors import Evaluator, Outcome
+from deviceshare.families.dra.selectors import UNAVAILABLE, Evaluator, Outcome
 from deviceshare.model import InputError, parse_quantity
 
 MAX_LENGTH = 10 * 1024
@@ -37,12 +37,33 @@ _LARGEST = 2**63 - 1
 Small = dict[str, str]
 
 
-def evaluator() -> Evaluator | None:
-    """Return an evaluator, None if the optional library is not installed."""
-    try:
-        return _Cel(import_module("cel_expr_python.cel"))
-    except ImportError:
-        return None
+def evaluator() -> Evaluator:
+    """Return an evaluator, which loads the optional library with the first expression."""
+    return _Lazy()
+
+
+class _Lazy:
+    def __init__(self) -> None:
+        self._loaded: Evaluator | None = None
+        self._problem = ""
+
+    def compile(self, expression: str) -> Any:
+        """Return a compiled expression; raises :class:`AllocationError`."""
+        return self._load().compile(expression)
+
+    def evaluate(self, compiled: Any, device: dict[str, Any]) -> Outcome:
+        """Return whether a device matches, or why this is not known."""
+        return self._load().evaluate(compiled, device)
+
+    def _load(self) -> Evaluator:
+        if self._loaded is None and not self._problem:
+            try:
+                self._loaded = _Cel(import_module("cel_expr_python.cel"))
+            except Exception as error:  # a library that does not fit, or a broken one, raises anything
+                self._problem = f"{UNAVAILABLE}: {type(error).__name__}: {error}"
+        if self._loaded is None:
+            raise AllocationError("cel-unavailable", self._problem)
+        return self._loaded
 
 
 class _Cel:

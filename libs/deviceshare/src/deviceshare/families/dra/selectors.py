@@ -12,6 +12,8 @@ MAX_RESULTS = 200_000
 """Results that are kept; beyond, all are forgotten."""
 MAX_COMPILED = 4_096
 """Compiled expressions that are kept; beyond, all are forgotten."""
+UNAVAILABLE = "claims with selectors need the optional package deviceshare[dra]"
+"""Why they are refused without it."""
 
 Outcome = bool | tuple[str, str]
 """True, false, or the kind of an error and its text."""
@@ -108,8 +110,7 @@ class Selectors:
             self._results.clear()
         compiled: tuple[Any, frozenset[str], bool] | AllocationError
         if self._evaluator is None:
-            text = "claims with selectors need the optional package deviceshare[dra]"
-            compiled = AllocationError("cel-unavailable", text)
+            compiled = AllocationError("cel-unavailable", UNAVAILABLE)
         else:
             try:
                 compiled = (self._evaluator.compile(expression), *named(expression))
