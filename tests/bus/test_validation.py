@@ -5,6 +5,7 @@ import pytest
 from deviceshare.model import (
     WAITING_VERSION,
     Claim,
+    DeviceClaim,
     Eviction,
     Gone,
     NodeFact,
@@ -97,9 +98,10 @@ WAITING = NodeLedger(node="n1", claims=(structs.replace(CLAIM, waits_for=("u2",)
 EVICTING = NodeLedger(
     node="n1", evictions=(Eviction(uid="u2", namespace="a", name="c", claim="c1", preemptor="a/b", action="preempt"),)
 )
+WITH_DEVICES = NodeLedger(node="n1", claims=(structs.replace(CLAIM, devices=(DeviceClaim("a/gpu"),)),))
 
 
-@pytest.mark.parametrize("content", [WAITING, EVICTING])
+@pytest.mark.parametrize("content", [WAITING, EVICTING, WITH_DEVICES])
 def test_a_service_that_knows_no_waiting_claims_pauses_the_node_and_replaces_nothing(content, monkeypatch):
     """The rule of the earlier version: a message of another version than 1 is invalid, and newer if it is later."""
     data = message(ledger("n1"), encode(content.sent(5.0)))
@@ -112,7 +114,7 @@ def test_a_service_that_knows_no_waiting_claims_pauses_the_node_and_replaces_not
         assert error.value.newer
 
 
-@pytest.mark.parametrize("content", [WAITING, EVICTING])
+@pytest.mark.parametrize("content", [WAITING, EVICTING, WITH_DEVICES])
 def test_a_ledger_without_waiting_claims_and_evictions_is_of_the_earlier_version(content, monkeypatch):
     assert msgspec.msgpack.decode(encode(content))["v"] == WAITING_VERSION == 2
     ended = structs.replace(content, claims=(CLAIM,), evictions=())

@@ -227,3 +227,17 @@ def test_nodes_with_equal_devices_are_asked_once(monkeypatch: pytest.MonkeyPatch
     assert len(asked) <= 30 + 5 + 1, "once for the devices of each pod, and once for each number of devices in use"
     taken = [each.id for _, devices in found.values() for of_claim in devices for each in of_claim.results]
     assert len(set(taken)) == 30
+
+
+def test_what_was_chosen_belongs_to_the_claims_in_their_order() -> None:
+    devices = scheduler_with(claim("one"), claim("two")).cluster.allocator.devices
+    claims = [DeviceClaim("ns/one"), DeviceClaim("ns/two")]
+    chosen = [DeviceClaim("", node="a"), DeviceClaim("", node="b")]
+    found = devices.decided(claims, chosen)
+    assert [(each.key, each.uid, each.node) for each in found] == [
+        ("ns/one", "uid-one", "a"),
+        ("ns/two", "uid-two", "b"),
+    ]
+    assert devices.decided(claims, ()) == ()
+    with pytest.raises(ValueError, match="zip"):
+        devices.decided(claims, chosen[:1])

@@ -212,15 +212,16 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
 
 WAITING_VERSION = 2
-"""The version of a ledger with evictions or with claims that wait. A service that knows none would bind such a claim at
-once, or drop what it does not know when it rewrites the ledger; a message of a later version pauses the node."""
+"""The version of a ledger with evictions, or with claims that wait or have devices of ResourceClaims. A service that
+knows none would bind such a claim at once, or drop what it does not know when it rewrites the ledger; a message of a
+later version pauses the node."""
 
 
 class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """All claims on one node: the message under the node's subject in LEDGER."""
 
     v: int = 1
-    """Always :data:`WAITING_VERSION` with evictions or claims that wait, else 1, whatever it is given of these two."""
+    """Always :data:`WAITING_VERSION` with what that is for, else 1, whatever it is given of these two."""
     node: str
     claims: tuple[Claim, ...] = ()
     evictions: tuple[Eviction, ...] = ()
@@ -230,7 +231,7 @@ class NodeLedger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     def __post_init__(self) -> None:
         if self.v in (1, WAITING_VERSION):
-            waiting = self.evictions or any(claim.waits_for for claim in self.claims)
+            waiting = self.evictions or any(claim.waits_for or claim.devices for claim in self.claims)
             force_setattr(self, "v", WAITING_VERSION if waiting else 1)
 
     def sent(self, at: float) -> "NodeLedger":

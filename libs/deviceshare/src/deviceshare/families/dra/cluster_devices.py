@@ -178,9 +178,14 @@ class ClusterDevices:
             return ClaimRequest(claim=key)
         return ClaimRequest(encode(fact.devices).decode(), "" if template else key)
 
-    def decided(self, claims: Iterable[DeviceClaim], chosen: Iterable[DeviceClaim]) -> tuple[DeviceClaim, ...]:
-        """Return the claims of a pod with the devices that were chosen for them, both in the pod's order."""
+    def decided(self, claims: Sequence[DeviceClaim], chosen: Sequence[DeviceClaim]) -> tuple[DeviceClaim, ...]:
+        """Return the claims of a pod with the devices that were chosen for them, both in the pod's order.
+
+        Nothing is chosen where claims are not served.
+        """
         found = []
+        if not chosen:
+            return ()
         for each, choice in zip(claims, chosen, strict=True):
             fact = self.claims.get(each.key)
             found.append(replace(choice, key=each.key, uid=fact.uid if fact is not None else ""))
