@@ -20,7 +20,7 @@ CONFIGURATIONS = "configurationNamespaces={volcano-system,mindx-dl}"
 EVERYTHING = (
     "bus.servers=3,placement.autoscaling.enabled=true,tracing.endpoint=http://collector.monitoring:4318,"
     "monitoring.serviceMonitor=true,monitoring.prometheusRule=true,monitoring.dashboards=true,"
-    f"monitoring.labels.release=prometheus,{CONFIGURATIONS},preemption=true,"
+    f"monitoring.labels.release=prometheus,{CONFIGURATIONS},preemption=true,resourceClaims=true,"
     "trusted.volcano=true,trusted.volcanoDevicePlugin=true,trusted.hami=true,trusted.hamiAscend=true,trusted.mindcluster=true,"
     "metrics.ingress.enabled=true,metrics.ingress.host=gpus.example.com,metrics.ingress.tlsSecret=page,"
     "metrics.ingress.className=nginx,metrics.service.type=LoadBalancer"
@@ -60,6 +60,7 @@ def in_words(value: Any) -> Any:
             "configurationNamespaces={volcano-system,mindx-dl},trusted.volcano=true,trusted.volcanoDevicePlugin=true",
         ),
         (("without-volcano", "preemption"), "trusted.volcanoDevicePlugin=true,preemption=true"),
+        (("without-volcano", "resource-claims"), "trusted.volcanoDevicePlugin=true,resourceClaims=true"),
         (("without-volcano",), "trusted.volcanoDevicePlugin=true"),
     ],
 )
@@ -208,7 +209,9 @@ def test_an_api_server_accepts_the_chart(apiserver: ApiServer, name: str) -> Non
             pass
 
 
-@pytest.mark.parametrize("directory", ["with-volcano", "without-volcano", "mindcluster", "preemption"])
+@pytest.mark.parametrize(
+    "directory", ["with-volcano", "without-volcano", "mindcluster", "preemption", "resource-claims"]
+)
 def test_an_api_server_accepts_what_kustomize_builds(apiserver: ApiServer, directory: str) -> None:
     objects = charts.kustomized(charts.KUBERNETES / directory)
     others = [obj for obj in objects if not is_definition(obj)]
@@ -256,6 +259,14 @@ def test_an_ingress_leads_to_the_page() -> None:
     assert service["type"] == "LoadBalancer"
     (container,) = objects["Deployment", "metrics"]["template"]["spec"]["containers"]
     assert {"name": "DEVICESHARE_HTTP_HOSTS", "value": "gpus.example.com"} in container["env"]
+
+
+def test_resource_claims_are_read_and_allocated_only_where_the_values_say_so() -> None:
+    def groups(objects: list[charts.Object]) -> set[str]:
+        return {group for obj in objects for rule in obj.get("rules", ()) for group in rule.get("apiGroups", ())}
+
+    assert "resource.k8s.io" not in groups(variant("default"))
+    assert "resource.k8s.io" in groups(charts.rendered("--set", "resourceClaims=true"))
 
 
 def test_three_servers_are_a_cluster() -> None:

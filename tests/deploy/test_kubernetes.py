@@ -66,7 +66,8 @@ def test_named_ports_exist():
 
 
 def test_every_object_is_in_one_of_the_directories():
-    objects = (*OBJECTS, *deploy.read(deploy.KUBERNETES / "preemption"))
+    more = ("preemption", "resource-claims")
+    objects = (*OBJECTS, *(obj for name in more for obj in deploy.read(deploy.KUBERNETES / name)))
     listed = {(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace")) for obj in objects}
     for path in deploy.KUBERNETES.rglob("*.yaml"):
         for obj in yaml.safe_load_all(path.read_text()):

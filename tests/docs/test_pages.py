@@ -15,7 +15,7 @@ from deviceshare.allocation.resource_names import device_names
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, pod_keys
 from deviceshare.families.vgpu.wire import PODGROUP_POLICY
-from deviceshare.model import claims, cluster_facts, facts, pod_topology, storage_facts, volumes
+from deviceshare.model import claims, cluster_facts, device_claims, facts, pod_topology, storage_facts, volumes
 from deviceshare.model import explanations as explain
 from deviceshare.objects.pod import GROUP_ANNOTATIONS, QUEUE_ANNOTATIONS, TASK_NAME, TASK_PRIORITY
 from deviceshare_bus.messages.subjects import Stream
@@ -215,7 +215,15 @@ def test_structs_without_field_names_are_arrays():
     for name in names:
         struct = next(
             getattr(m, name)
-            for m in (facts, cluster_facts, claims, pod_topology, volumes, deviceshare_bus.messages.codec)
+            for m in (
+                facts,
+                cluster_facts,
+                claims,
+                device_claims,
+                pod_topology,
+                volumes,
+                deviceshare_bus.messages.codec,
+            )
             if hasattr(m, name)
         )
         assert struct.__struct_config__.array_like, name

@@ -2,7 +2,7 @@
 
 import re
 
-from deviceshare.objects import KINDS
+from deviceshare.objects import DEVICE_KINDS, KINDS
 from support import deploy
 
 OPERATORS = (deploy.ROOT / "docs" / "operators.md").read_text()
@@ -10,7 +10,8 @@ OPERATORS = (deploy.ROOT / "docs" / "operators.md").read_text()
 
 def granted() -> dict[tuple[str, str], set[str]]:
     """Return the verbs that each account has on each resource, anywhere."""
-    objects = [*deploy.everything(), *deploy.read(deploy.KUBERNETES / "preemption")]
+    more = ("preemption", "resource-claims")
+    objects = [*deploy.everything(), *(obj for name in more for obj in deploy.read(deploy.KUBERNETES / name))]
     rules = {
         (obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"]): obj["rules"]
         for obj in objects
@@ -41,7 +42,9 @@ def test_each_permission_is_explained_and_granted():
 
 def test_inventory_may_read_what_it_watches_and_nothing_else():
     watched = {
-        f"{kind.plural}.{group}".rstrip(".") for kind in KINDS.values() for group in [kind.version.rpartition("/")[0]]
+        f"{kind.plural}.{group}".rstrip(".")
+        for kind in {**KINDS, **DEVICE_KINDS}.values()
+        for group in [kind.version.rpartition("/")[0]]
     }
     read = {resource for (account, resource), verbs in granted().items() if account == "inventory" and "list" in verbs}
     assert read == watched

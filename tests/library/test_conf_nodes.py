@@ -32,6 +32,17 @@ def test_predicates_are_turned_off_one_by_one() -> None:
     assert one.warnings == ()
 
 
+def test_pods_with_resource_claims_are_placed_only_where_it_is_asked_for() -> None:
+    argument = "arguments: {predicate.DynamicResourceAllocationEnable: true}"
+    assert not conf("name: predicates").dra
+    assert not conf("name: binpack").dra
+    assert conf(f"{{name: predicates, {argument}}}").dra
+    assert not conf(f"{{name: predicates, {argument.replace('true', 'false')}}}").dra
+    off = conf(f"{{name: predicates, enablePredicate: false, {argument}}}")
+    assert not off.dra
+    assert "predicate.DynamicResourceAllocationEnable" in off.warnings[0]
+
+
 def test_a_predicate_that_is_off_refuses_nothing() -> None:
     some = Predicates(volume_binding=False)
     off = Predicates(volume_binding=False, volume_zone=False, volume_limits=False)

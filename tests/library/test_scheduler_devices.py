@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare.families.dra import ClusterDevices
+from deviceshare.families.dra import ClusterDevices, cluster_devices
 from deviceshare.families.dra.cluster_devices import FEATURES
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.model import DeviceClaim, Gone, NodeFact, Now, PodDeviceClaim, PodGroupFact
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from support.builders import node
 from support.devices import NOW, allocated, claim, gpu_class, gpus, key_of, scheduler_with, using
 
+ALL = FEATURES | {"DeviceBindingAndStatus"}
 DATA = Path(__file__).parents[1] / "data" / "dra"
 Json = dict[str, Any]
 
@@ -40,12 +41,12 @@ def names(claims: tuple[DeviceClaim, ...]) -> list[list[str]]:
 
 
 def recorded() -> Iterator[tuple[Json, Json]]:
-    """Yield the recorded cases in which exactly those features are on that are supported."""
+    """Yield the recorded cases in which exactly those features are on that are supported, and binding conditions."""
     for name in ("random", "changed"):
         with gzip.open(DATA / f"dra-{name}.jsonl.gz", "rt") as file:
             for line in file:
                 entry = json.loads(line)
-                if frozenset(entry["case"]["features"]) == FEATURES:
+                if frozenset(entry["case"]["features"]) == ALL:
                     yield without_nulls(entry["case"]), entry["answer"]
 
 
@@ -64,7 +65,8 @@ def cluster_of(case: Json) -> Scheduler:
     return scheduler_with(*nodes, *objects, *claims, pod)
 
 
-def test_nodes_and_devices_are_those_of_kubernetes() -> None:
+def test_nodes_and_devices_are_those_of_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_devices, "FEATURES", ALL)
     compared = fitting = 0
     for case, answer in recorded():
         scheduler = cluster_of(case)
@@ -241,3 +243,14 @@ def test_what_was_chosen_belongs_to_the_claims_in_their_order() -> None:
     assert devices.decided(claims, ()) == ()
     with pytest.raises(ValueError, match="zip"):
         devices.decided(claims, chosen[:1])
+
+
+def test_devices_with_binding_conditions_are_not_used() -> None:
+    slice_of = gpus("a", 2)
+    first, second = slice_of.spec.devices
+    waits = replace(first, binding_conditions=("ready",))
+    some = replace(slice_of, spec=replace(slice_of.spec, devices=(waits, second)))
+    scheduler = scheduler_with(node("a"), gpu_class(), some, claim("one"), claim("two"), using("p", "one"))
+    assert names(decided(scheduler)["p"][1]) == [["gpu-1"]]
+    scheduler.apply("q", using("q", "two"), NOW)
+    assert decided(scheduler, Now(20.0, 1e9)) == {}

@@ -38,7 +38,7 @@ _MARK = b'"resourceClaims"'
 _RETRY_SECONDS = 0.5
 _BASE_LENGTH = 58
 """Characters of a name before those that are generated, as with ``generateName``."""
-_MAX_NAMES = 10
+_ATTEMPTS = 10
 """Names that are tried for the claim of a pod, if other objects have them."""
 _UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError)
 """Raised for an object of an unexpected form: the cluster may have been loaded by an earlier version."""
@@ -206,7 +206,7 @@ class DeviceClaims:
         template = self._templates.get(Key(TEMPLATE, key.namespace, template_name))
         if template is None:
             return None
-        for number in range(_MAX_NAMES):
+        for number in range(_ATTEMPTS):
             made = _of_template(pod, use["name"], template, number)
             name = made["metadata"]["name"]
             (result,) = await self._cluster.make([made])

@@ -34,7 +34,6 @@ FEATURES = Features(
             "PrioritizedList",
             "PartitionableDevices",
             "DeviceTaints",
-            "DeviceBindingAndStatus",
             "ConsumableCapacity",
             "FractionalCapacityRange",
             "ListTypeAttributes",
@@ -42,7 +41,8 @@ FEATURES = Features(
         ]
     )
 )
-"""All that are supported: an API server drops what belongs to features that are off."""
+"""All that are served: an API server drops what belongs to features that are off. Without ``DeviceBindingAndStatus``
+devices with binding conditions match no request: the binder does not wait for conditions."""
 MAX_RESERVED = 256
 """Pods for which a claim is reserved, as in the API."""
 
