@@ -8,7 +8,7 @@ import pytest
 from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, DeviceResult, PodDeviceClaim, PodRequest
 from deviceshare_binder.core.commands import AllocateClaims, BindPod, FencePod, ReleaseClaims
 from deviceshare_binder.core.devices import Devices
-from deviceshare_binder.core.events import ClaimsAllocated, ClaimsReleased, DeviceObjectChanged
+from deviceshare_binder.core.events import ClaimsAllocated, ClaimsReleased, ClusterFailed, DeviceObjectChanged
 from deviceshare_binder.core.views import NodeView, PodView
 from deviceshare_cluster.interface import BindState
 from msgspec.structs import replace
@@ -233,3 +233,44 @@ def test_without_objects_of_devices_nothing_is_kept_of_nodes() -> None:
     assert devices._facts.rows == 0
     devices.put(None, gpu_class())
     assert len(devices._nodes) == 100
+
+
+# What is taken back when a step fails
+
+
+@pytest.mark.parametrize("withdrawn", [True, False])
+def test_the_devices_of_a_pod_that_is_bound_elsewhere_are_left_to_it(withdrawn: bool) -> None:
+    core = Scene(MINE)
+    core.take(0.0)
+    if withdrawn:
+        core.ledger("n1", [replace(CLAIM, withdraw=True)])
+        core.bind_answered("c1", BindState.CHANGED, "", "", 0.1)
+        core.take(0.2)
+        core.read_answered("c1", "n2", 0.3, {}, "2")
+    else:
+        core.bind_answered("c1", BindState.ALREADY, "n2", "", 0.1)
+    taken = core.take(0.3)
+    assert not [each for each in taken if isinstance(each, ReleaseClaims)]
+    (message,) = messages(taken)
+    assert [each.state for each in message.outcomes] == ["withdrawn" if withdrawn else "refused"]
+
+
+def test_an_allocation_without_an_answer_is_taken_back_when_the_claim_is_withdrawn() -> None:
+    """It may have been written, by a part."""
+    core = Scene()
+    (request,) = core.take(0.0)
+    assert isinstance(request, AllocateClaims)
+    core.handle(ClusterFailed(request, "no answer", False, 0.0), 0.1)
+    core.ledger("n1", [replace(CLAIM, withdraw=True)])
+    core.take(20.0)
+    core.read_answered("c1", "", 20.1, {}, "2")
+    (release,) = core.take(20.1)
+    assert isinstance(release, ReleaseClaims)
+
+
+def test_the_devices_of_a_pod_that_is_gone_are_taken_back() -> None:
+    core = Scene(MINE)
+    core.take(0.0)
+    core.bind_answered("c1", BindState.GONE, "", "", 0.1)
+    (release,) = core.take(0.2)
+    assert isinstance(release, ReleaseClaims)

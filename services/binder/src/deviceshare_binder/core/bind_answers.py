@@ -53,8 +53,8 @@ def bound_before(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswere
 
 
 def bound_elsewhere(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswered | PodRead) -> Move:
-    """The pod is bound to another node."""
-    return steps.conclude(task, REFUSED, f"the pod is bound to {answer.node}", now)
+    """The pod is bound to another node, where it may use the same ResourceClaims: they are left to it."""
+    return steps.finish(task, REFUSED, f"the pod is bound to {answer.node}", now)
 
 
 def gone(steps: BindSteps, task: BindTask, now: Now, answer: BindAnswered | PodRead) -> Move:
@@ -98,7 +98,8 @@ def fenced(steps: BindSteps, task: BindTask, now: Now, answer: PodRead) -> Move:
         steps.facts.read(task.claim.uid, answer.revision, answer.annotations)
     elif task.verdict.state != WITHDRAWN:
         return (gone if answer.node is None else bound_elsewhere)(steps, task, now, answer)
-    return steps.conclude(task, task.verdict.state, task.verdict.reason, now)
+    end = steps.finish if answer.node else steps.conclude
+    return end(task, task.verdict.state, task.verdict.reason, now)
 
 
 def locked(steps: BindSteps, task: BindTask, _: Now, __: LockAnswered) -> Move:

@@ -285,8 +285,12 @@ class BindSteps:
             self.handoffs.not_begun(task.node.name, task.claim.uid)
 
     def conclude(self, task: BindTask, state: str, reason: str, now: Now) -> Move:
-        """Record the outcome of a claim whose pod will not be bound for it; its devices are released before."""
-        if state == BOUND or not task.claim.devices:
+        """Record the outcome of a claim whose pod will not be bound for it; its devices are released before.
+
+        A pod that is bound to another node may use the same ResourceClaims there: they are left to it.
+        """
+        pod = self.facts.pods.get(task.claim.uid)
+        if state == BOUND or not task.claim.devices or (pod is not None and pod.node):
             return self.finish(task, state, reason, now)
         task.concluded = Verdict(state, reason, sure=True)
         return Move(State.RELEASING_DEVICES, self.facts.devices.release(task.claim))
