@@ -1,4 +1,4 @@
-"""ResourceClaims on a real API server while services are killed: no device twice, and nothing left of pods that are gone.
+"""ResourceClaims on a real API server while services are killed: no device twice, nothing left of pods that are gone.
 
 Each service is a process with the manifests' permissions and nothing else. The judge reads what the API server says.
 The number of pods can be raised by the environment: DEVICESHARE_DEVICE_PODS=2000.
@@ -222,7 +222,7 @@ async def test_claims_survive_kills_of_all_services(tmp_path: Path) -> None:
         began = time.monotonic()
         await found.arrive(PODS)
         await found.until(found.all_bound, "the first pods are not bound")
-        print(f"{PODS} pods with claims in {time.monotonic() - began:.1f} s")
+        print(f"{PODS} pods with claims in {time.monotonic() - began:.1f} s")  # noqa: T201
         for fault in FAULTS:
             await found.leave(PODS // 2)
             before = await found.bound()
@@ -238,7 +238,7 @@ async def test_claims_survive_kills_of_all_services(tmp_path: Path) -> None:
             # Some go whose claims are being written.
             await found.leave(PODS // 8)
             await found.until(found.all_bound, f"after {fault} was killed")
-            print(f"{fault} killed: all pods bound after {time.monotonic() - began:.1f} s")
+            print(f"{fault} killed: all pods bound after {time.monotonic() - began:.1f} s")  # noqa: T201
             await found.arrive(PODS // 8)
         await found.until(found.all_bound, "at the end")
         claims = {claim["metadata"]["name"]: claim for claim in await found.items(CLAIMS_AT)}
