@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from deviceshare_cluster.dry_run import DryRunCluster
-from deviceshare_cluster.interface import BindState, Change, Cluster, EventRecord, EvictState
+from deviceshare_cluster.eviction import EvictState
+from deviceshare_cluster.interface import BindState, Change, Cluster, EventRecord
 from deviceshare_lab.clusters import objects
 
 READS = {"__aenter__", "__aexit__", "watch", "list", "revisions", "get"}
@@ -17,6 +18,8 @@ WRITES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "nominate": (("default", "a", "UID", "n1"), {}),
     "annotate": (("Pod", "default", "a", {"x": "y"}), {}),
     "reserve_volume": (("pv", "default", "pvc", "UID"), {}),
+    "allocate_claim": (("default", "gpu", "UID", {"devices": {}}, ("a", "UID")), {}),
+    "release_claim": (("default", "gpu", "UID", None, ("a", "UID")), {}),
     "select_node": (("default", "pvc", "UID", "n1"), {}),
     "set_pod_condition": (("default", "a", "UID"), {"status": False, "reason": "R", "message": "m", "at": 1.0}),
     "set_status": (("Pod", "default", "a", "UID", {"phase": "Failed"}), {"condition": None, "at": 1.0}),

@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Self
 
 from deviceshare_cluster.changes import pod_state
+from deviceshare_cluster.eviction import EvictAnswer, EvictState
 from deviceshare_cluster.interface import (
     Binding,
     BindState,
     Change,
     Cluster,
+    DeviceClaimState,
     EventRecord,
-    EvictAnswer,
-    EvictState,
     Listed,
     Object,
     PodState,
@@ -101,6 +101,17 @@ class DryRunCluster(Cluster):
     async def select_node(self, namespace: str, claim: str, uid: str, node: str) -> VolumeRequest | None:
         """Do nothing, as if there were no such claim."""
         return None
+
+    async def allocate_claim(
+        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str]
+    ) -> DeviceClaimState | None:
+        """Do nothing, as if there were no such claim."""
+        return None
+
+    async def release_claim(
+        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str]
+    ) -> None:
+        """Do nothing."""
 
     async def set_pod_condition(
         self, namespace: str, name: str, uid: str, *, status: bool, reason: str, message: str, at: float
