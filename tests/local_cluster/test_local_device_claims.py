@@ -222,7 +222,7 @@ async def test_a_claim_stays_when_its_template_goes(local: LocalCluster) -> None
         assert await claim_of(local, "b", "gpu") is None
 
 
-async def test_a_claim_that_belongs_to_somebody_else_is_not_taken(local: LocalCluster) -> None:
+async def test_a_claim_that_belongs_to_another_owner_is_not_taken(local: LocalCluster) -> None:
     """It has the name that the controller would give the claim of the pod."""
     await local.make([pod("a", gpu="t"), pod("b")])
     owner = await local.get("Pod", "default", "a")
