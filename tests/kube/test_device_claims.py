@@ -14,7 +14,7 @@ from support.kube_cluster import CleanCluster
 from support.kube_scene import Scene, following, node, pod
 from support.service import at_work
 
-OPTIONS = {"plugin_patience": 60.0, "reports_per_second": 200.0}
+OPTIONS = {"plugin_patience": 60.0, "reports_per_second": 200.0, "dry_run": False}
 FINALIZER = "resource.kubernetes.io/delete-protection"
 API = {"apiVersion": "resource.k8s.io/v1"}
 Json = dict[str, Any]
