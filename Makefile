@@ -97,9 +97,9 @@ soak: $(READY) kube  ## the whole system on a real kube-apiserver, at full size,
 		DEVICESHARE_SYSTEM_MORE=$${DEVICESHARE_SYSTEM_MORE:-600} DEVICESHARE_SYSTEM_DELAY=$${DEVICESHARE_SYSTEM_DELAY:-3} \
 		DEVICESHARE_PACKED_PODS=$${DEVICESHARE_PACKED_PODS:-60} DEVICESHARE_CONTAINER_PODS=$${DEVICESHARE_CONTAINER_PODS:-100} \
 		DEVICESHARE_BURST_PODS=$${DEVICESHARE_BURST_PODS:-100000} DEVICESHARE_UPGRADE_PODS=$${DEVICESHARE_UPGRADE_PODS:-200} \
-		DEVICESHARE_PREEMPTIONS=$${DEVICESHARE_PREEMPTIONS:-500} \
+		DEVICESHARE_PREEMPTIONS=$${DEVICESHARE_PREEMPTIONS:-500} DEVICESHARE_DEVICE_PODS=$${DEVICESHARE_DEVICE_PODS:-2000} \
 		$(BIN)/pytest --capture=no tests/kube/test_system.py tests/kube/test_handoff.py tests/kube/test_containers.py \
-		tests/kube/test_preemption.py tests/system/test_burst.py tests/system/test_upgrade.py tests/cli/test_simulate_trace.py
+		tests/kube/test_preemption.py tests/kube/test_device_claims_killed.py tests/system/test_burst.py tests/system/test_upgrade.py tests/cli/test_simulate_trace.py
 
 lint: $(READY)  ## ruff, mypy, import-linter, words
 	@$(BIN)/ruff format --check .

@@ -97,7 +97,7 @@ def scheduler_with(*facts: AnyFact, dra: bool = True) -> Scheduler:
 
 
 def place_device_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the default configuration say that pods with ResourceClaims are placed: none can say it yet."""
+    """Let the default configuration say that pods with ResourceClaims are placed, for tests without one."""
     conf = replace(default_conf(), dra=True)
     for module in ("conf.effective", "scheduler.cluster_state"):
         monkeypatch.setattr(f"deviceshare.{module}.default_conf", lambda: conf)
