@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from deviceshare.model import Backoff
+from deviceshare.objects import DEVICE_KINDS
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed
 from deviceshare_cluster.kube import KubeCluster, follow
 from deviceshare_cluster.kube import client as kube_client
@@ -242,6 +243,16 @@ async def test_a_namespace_that_we_may_not_read_holds_nothing_up(apiserver, clus
     patience = Patience(absent=0.3)
     async with through(proxy, tmp_path, patience) as ours, watching(ours, "ConfigMap", "Node") as seen:
         await seen.until("ours", kind="ConfigMap", seconds=30)
+
+
+async def test_devices_that_we_may_not_read_hold_nothing_up(cluster, proxy, tmp_path, caplog):
+    proxy.meddle = lambda path, query: 403 if "/resource.k8s.io/" in path else None
+    await cluster.create(node("a"))
+    patience = Patience(absent=0.3)
+    async with through(proxy, tmp_path, patience) as ours, watching(ours, "Node", *DEVICE_KINDS) as seen:
+        await seen.until("a", seconds=30)
+    told = [each for each in caplog.messages if "value resourceClaims" in each]
+    assert len(told) == len(DEVICE_KINDS), "once for each kind"
 
 
 async def test_a_kind_that_we_may_not_read_is_waited_for(cluster, proxy, tmp_path):

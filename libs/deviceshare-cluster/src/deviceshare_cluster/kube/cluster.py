@@ -7,6 +7,7 @@ from functools import partial
 from typing import Self
 
 import msgspec
+from deviceshare.objects import DEVICE_KINDS
 
 from deviceshare_cluster.changes import merged, newest, why_not_bound
 from deviceshare_cluster.conflicts import VersionConflict, update_with_retry
@@ -49,6 +50,8 @@ CONFIG_NAMESPACES = ("volcano-system", "kube-system", "mindx-dl")
 """The namespaces whose ConfigMaps are read beside ours: Volcano's, the device plugins', ClusterD's."""
 UPDATES = 1000
 """The most updates that wait for the reader of a watch."""
+DEVICE_PERMISSION = "the chart's value resourceClaims gives it"
+"""What gives the permission to read the objects of devices. Without it all other kinds are followed nevertheless."""
 NOT_CONFIGURATION: Query = [("fieldSelector", "metadata.name!=kube-root-ca.crt")]
 """Excludes a ConfigMap that every namespace has."""
 
@@ -94,10 +97,11 @@ class KubeCluster(Patching):
         if kind == "ConfigMap":
             namespaces = dict.fromkeys((self._api.own_namespace() or OWN_NAMESPACE, *CONFIG_NAMESPACES))
             return [
-                ObjectWatch(self._api, kind, namespace, NOT_CONFIGURATION, self._patience, spared=True)
+                ObjectWatch(self._api, kind, namespace, NOT_CONFIGURATION, self._patience, spared="")
                 for namespace in namespaces
             ]
-        return [ObjectWatch(self._api, kind, patience=self._patience)]
+        spared = DEVICE_PERMISSION if kind in DEVICE_KINDS else None
+        return [ObjectWatch(self._api, kind, patience=self._patience, spared=spared)]
 
     async def list(self, kind: str) -> list[Object]:
         """Return all objects of a kind. Raises ClusterError."""

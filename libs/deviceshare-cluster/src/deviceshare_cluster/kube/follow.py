@@ -118,7 +118,8 @@ async def pages(api: KubeClient, path: str, query: Query = ()) -> AsyncIterator[
 class ObjectWatch:
     """Follows the objects of one kind that the selectors match, in one namespace or ('') all.
 
-    ``spared``: if permission to read is missing, there are no objects.
+    ``spared``: if permission to read is missing, there are no objects; it says what gives the permission, for the log.
+    None: the objects are needed.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class ObjectWatch:
         selectors: Query = (),
         patience: Patience = PATIENCE,
         *,
-        spared: bool = False,
+        spared: str | None = None,
     ) -> None:
         self._api = api
         self._kind = kind
@@ -138,6 +139,8 @@ class ObjectWatch:
         self._selectors = tuple(selectors)
         self._patience = patience
         self._spared = spared
+        self._told = False
+        """Whether it was logged that the permission is missing."""
         self._known: dict[tuple[str, str], int] = {}
         self._revision: int | None = None
         """The revision from which to watch, None to list first."""
@@ -168,6 +171,7 @@ class ObjectWatch:
                     log.info("no watch-list of %s: %s", self._path, refusal)
                     self._has_watch_list = False
                 elif self._is_absent(refusal):
+                    self._tell(refusal)
                     yield self._vanished({})
                     self._revision = None
                     await asyncio.sleep(self._patience.absent)
@@ -182,8 +186,14 @@ class ObjectWatch:
 
     def _is_absent(self, refusal: ApiRefusal) -> bool:
         if refusal.status == 403:
-            return self._spared and not self._read_once and self._failures >= FORBIDDEN_TRIES
+            return self._spared is not None and not self._read_once and self._failures >= FORBIDDEN_TRIES
         return refusal.status == 404 and self._where.optional
+
+    def _tell(self, refusal: ApiRefusal) -> None:
+        """Log once that permission is missing, where something gives it."""
+        if refusal.status == 403 and self._spared and not self._told:
+            self._told = True
+            log.warning("no permission to read %s, which counts as empty: %s; %s", self._path, refusal, self._spared)
 
     async def _pause(self) -> None:
         pause = RETRY.delay(self._failures, random.random())  # noqa: S311 - jitter
