@@ -15,7 +15,7 @@ from deviceshare.objects.devices import decode_device_claim, decode_device_class
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
 from support.builders import node
-from support.devices import NOW, allocated, claim, gpu_class, gpus, key_of, scheduler_with, using
+from support.devices import NOW, allocated, claim, gpu_class, gpus, key_of, scheduler_with, sharing, using
 
 ALL = FEATURES | {"DeviceBindingAndStatus"}
 DATA = Path(__file__).parents[1] / "data" / "dra"
@@ -254,3 +254,14 @@ def test_devices_with_binding_conditions_are_not_used() -> None:
     assert names(decided(scheduler)["p"][1]) == [["gpu-1"]]
     scheduler.apply("q", using("q", "two"), NOW)
     assert decided(scheduler, Now(20.0, 1e9)) == {}
+
+
+@pytest.mark.parametrize("amount", ["bogus", "", "1e99999", "9" * 65])
+def test_a_device_of_which_a_share_cannot_be_read_is_wholly_in_use(amount: str) -> None:
+    other = sharing(claim("other"), "a", "gpu-0", {"memory": amount})
+    scheduler = scheduler_with(node("a"), gpu_class(), gpus("a", 2), other, claim("one"), claim("two"))
+    for name in ("one", "two"):
+        scheduler.apply(name, using(name, name), NOW)
+    assert [names(devices) for _, devices in decided(scheduler).values()] == [[["gpu-1"]]]
+    scheduler.apply(key_of(other), Gone(), NOW)
+    assert [names(devices) for _, devices in decided(scheduler, Now(20.0, 1e9)).values()] == [[["gpu-0"]]]

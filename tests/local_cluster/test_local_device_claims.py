@@ -125,6 +125,13 @@ def users(*entries: Any) -> Object:
     return {**API, "kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": DEVICES}, "status": status}
 
 
+def consuming(amount: Any) -> Object:
+    """Return a claim with a share that consumes an amount of memory."""
+    result = {"request": "r", "driver": "d", "pool": "p", "device": "a", "shareID": "s"}
+    status = {"allocation": {"devices": {"results": [{**result, "consumedCapacity": {"memory": amount}}]}}}
+    return {**users(), "status": status}
+
+
 @pytest.mark.parametrize(
     ("obj", "field"),
     [
@@ -132,6 +139,8 @@ def users(*entries: Any) -> Object:
         (users({"resource": "pods", "name": "a", "uid": 3}), "status.reservedFor[0].uid"),
         ({**users(), "status": {"reservedFor": {"a": "b"}}}, "status.reservedFor"),
         ({**users(), "status": {"allocation": []}}, "status.allocation"),
+        (consuming("bogus"), "status.allocation.devices.results[0].consumedCapacity.memory"),
+        (consuming([1]), "status.allocation.devices.results[0].consumedCapacity.memory"),
         ({**template("t"), "spec": {"spec": "x"}}, "spec.spec"),
         ({**template("t"), "spec": {"metadata": {"labels": {"a": 1}}, "spec": {}}}, "spec.metadata.labels.a"),
         ({**pod("p"), "status": {"resourceClaimStatuses": ["a"]}}, "status.resourceClaimStatuses[0]"),

@@ -13,7 +13,7 @@ from deviceshare_binder.core.views import NodeView, PodView
 from deviceshare_cluster.interface import BindState
 from msgspec.structs import replace
 from support.binder import BinderDriver, messages
-from support.devices import DRIVER, allocated, claim, gpu_class, gpus, key_of
+from support.devices import DRIVER, allocated, claim, gpu_class, gpus, key_of, sharing
 
 POD = PodView(
     uid="u1",
@@ -156,6 +156,31 @@ def test_of_two_claims_with_one_device_the_one_without_a_bound_pod_is_refused() 
     core.handle(ClaimsAllocated("c1"), 0.1)
     core.fact(MINE, 0.2)
     assert "has another one as well" in core.refusal(0.2)
+
+
+@pytest.mark.parametrize("amount", ["bogus", "1e99999"])
+def test_a_device_of_which_a_share_cannot_be_read_is_not_allocated(amount: str) -> None:
+    core = Scene(FACT, sharing(claim("two"), "n1", "gpu-0", {"memory": amount}))
+    assert core.take(0.0) == []
+    assert "cannot have the devices gpu-0 of node n1" in core.refusal(10.1)
+
+
+def test_a_share_of_a_capacity_that_the_device_has_no_more_is_one_as_well() -> None:
+    core = Scene(MINE, sharing(claim("two"), "n1", "gpu-0", {"memory": "1"}))
+    assert "has another one as well" in core.refusal(0.2)
+    shares = sharing(claim("two"), "n1", "gpu-1", {"memory": "1"})
+    devices = Scene(MINE, shares).core._claims.facts.devices
+    of_gpu = replace(GPU, device="gpu-1", shared=True, consumed=(("memory", "1"),))
+    assert devices.conflict(replace(CLAIM, devices=(replace(ONE, results=(of_gpu,)),))) == ""
+
+
+def test_access_of_administrators_is_in_no_conflict() -> None:
+    devices = Scene(FACT).core._claims.facts.devices
+    for name in ("x", "y"):
+        devices.put(None, allocated(claim(name), [("n1", "gpu-0")], name))
+    access = replace(CLAIM, devices=(replace(ONE, results=(replace(GPU, admin=True),)),))
+    assert devices.conflict(access) == ""
+    assert "has another one as well" in devices.conflict(CLAIM)
 
 
 def test_a_refused_allocation_is_the_reason() -> None:

@@ -74,6 +74,14 @@ def allocated(fact: DeviceClaimFact, results: Iterable[tuple[str, str]], *pods: 
     return replace(fact, allocation=of_status.allocation, reserved_for=of_status.reserved_for)
 
 
+def sharing(fact: DeviceClaimFact, pool: str, device: str, consumed: dict[str, Any]) -> DeviceClaimFact:
+    """Return a claim that has a share of a device, as another scheduler wrote it."""
+    result = {"request": "r", "driver": DRIVER, "pool": pool, "device": device, "shareID": "s"}
+    status = {"allocation": {"devices": {"results": [{**result, "consumedCapacity": consumed}]}}}
+    of_status = decode_device_claim(json.dumps({"metadata": {"name": "x"}, "status": status}).encode())
+    return replace(fact, allocation=of_status.allocation)
+
+
 def using(name: str, *claims: str, template: str = "", **more: Any) -> PodFact:
     """Return a pod that uses claims of its namespace; ``template``: of which they are made."""
     of_pod = tuple(PodDeviceClaim(f"c{at}", f"ns/{each}" if each else "", template) for at, each in enumerate(claims))

@@ -3,6 +3,8 @@
 What drivers and schedulers read of them is checked where it is read (:mod:`deviceshare.families.dra.codec`).
 """
 
+from deviceshare.model import parse_quantity
+
 from deviceshare_localcluster.checks import ManifestField
 
 
@@ -20,6 +22,7 @@ def admit_claim(claim: ManifestField) -> None:
     status["allocation"]["devices"].optional_mapping()
     for result in status["allocation"]["devices"]["results"].items():
         result.mapping()
+        _check_quantities(result["consumedCapacity"])
     for device in status["devices"].items():
         device.mapping()
 
@@ -47,6 +50,14 @@ def admit_claims_of_pod(pod: ManifestField) -> None:
         status.mapping("a mapping with a name")
         status["name"].text()
         status["resourceClaimName"].optional_text()
+
+
+def _check_quantities(amounts: ManifestField) -> None:
+    for name, value in amounts.optional_mapping().items():
+        try:
+            parse_quantity(value)
+        except ValueError:
+            raise amounts[name].error("a quantity such as 4Gi") from None
 
 
 def _check_finalizers(metadata: ManifestField) -> None:

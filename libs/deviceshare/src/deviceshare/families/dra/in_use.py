@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from deviceshare.families.dra.capacity import Amounts, fits
 from deviceshare.families.dra.pools import DeviceId
-from deviceshare.model import DeviceResult, parse_quantity
+from deviceshare.model import DeviceResult, Quantity, parse_quantity
 from deviceshare.model.device_objects import Device, ResourceClaim, ResourceSlice
 
 
@@ -27,12 +27,13 @@ def in_use(claims: Iterable[ResourceClaim]) -> InUse:
             key = (result.driver, result.pool, result.device)
             if result.admin_access:
                 continue
-            if result.share_id:
-                used = shares.setdefault(key, {})
-                for name, value in result.consumed_capacity.items():
-                    used[name] = used.get(name, Fraction(0)) + parse_quantity(value)
-            else:
+            amounts = _amounts(result.consumed_capacity.items()) if result.share_id else None
+            if amounts is None:
                 devices.add(key)
+                continue
+            used = shares.setdefault(key, {})
+            for name, amount in amounts.items():
+                used[name] = used.get(name, Fraction(0)) + amount
     return InUse(frozenset(devices), shares)
 
 
@@ -52,15 +53,16 @@ class DeviceUse:
         """Add (``sign`` 1) or subtract (-1) a device of a claim."""
         if result.admin:
             return
-        if not result.shared:
+        consumed = _amounts(result.consumed) if result.shared else None
+        if consumed is None:
             self._dedicated[result.id] += sign
             if not self._dedicated[result.id]:
                 del self._dedicated[result.id]
             return
         self._sharing[result.id] += sign
         amounts = self._shares.setdefault(result.id, {})
-        for name, value in result.consumed:
-            amounts[name] = amounts.get(name, Fraction(0)) + sign * parse_quantity(value)
+        for name, amount in consumed.items():
+            amounts[name] = amounts.get(name, Fraction(0)) + sign * amount
         if not self._sharing[result.id]:
             del self._sharing[result.id], self._shares[result.id]
 
@@ -79,4 +81,13 @@ class DeviceUse:
     def is_overused(self, key: DeviceId, device: Device) -> bool:
         """Return whether claims have more of a device than there is."""
         claims = self._dedicated.get(key, 0) + (key in self._shares)
-        return claims > 1 or not fits(device, self._shares.get(key, {}), {})
+        known = {name: amount for name, amount in self._shares.get(key, {}).items() if name in device.capacity}
+        return claims > 1 or not fits(device, known, {})
+
+
+def _amounts(consumed: Iterable[tuple[str, Quantity]]) -> Amounts | None:
+    """Return what a share consumes, None if an amount cannot be read: then the device counts as wholly in use."""
+    try:
+        return {name: parse_quantity(value) for name, value in consumed}
+    except ValueError:
+        return None
