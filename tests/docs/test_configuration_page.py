@@ -39,7 +39,7 @@ def test_every_argument_is_explained_with_its_default():
     assert (defaults[known.DEVICES_NAMESPACE], defaults[known.DEVICES_NAME]) == conf.geometries_config_map
     assert defaults[known.MIG_GEOMETRY] == conf.mig_geometry
     assert defaults[known.WEIGHT] == str(conf.weight)
-    for name in (known.MIXED_CHIPS, known.NODE_LOCK):
+    for name in (known.MIXED_CHIPS, known.NODE_LOCK, known.RESOURCE_CLAIMS):
         assert defaults[name] == "false"
 
 
@@ -49,7 +49,6 @@ def test_every_argument_of_the_node_plugins_is_explained_with_its_default():
     fields = nodes.PREDICATE_ARGUMENTS | nodes.NODEORDER_ARGUMENTS
     others = {
         nodes.BIND_TIMEOUT,
-        nodes.DRA,
         *nodes.PREDICATES_WITHOUT_EFFECT,
         nodes.BINPACK_RESOURCES,
         f"{nodes.BINPACK_RESOURCES}.NAME",
@@ -60,7 +59,6 @@ def test_every_argument_of_the_node_plugins_is_explained_with_its_default():
     defaults = {name: cells[0] for name, cells in table.items()}
     assert (defaults[nodes.PROPORTIONAL], {defaults[name] for name in rates}) == ("false", {"1"})
     assert (nodes.Proportion("x").cpu, nodes.Proportion("x").memory) == (1.0, 1.0)
-    assert defaults[nodes.DRA] == str(SchedulerConf().dra).lower()
     assert float(defaults[nodes.BIND_TIMEOUT]) == nodes.Predicates().bind_timeout
     for name, field in fields.items():
         default = getattr(nodes.NodeOrder() if name in nodes.NODEORDER_ARGUMENTS else nodes.Predicates(), field)

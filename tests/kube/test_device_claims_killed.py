@@ -33,8 +33,8 @@ CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
 tiers:
 - plugins:
-  - name: predicates
-    arguments: {predicate.DynamicResourceAllocationEnable: true}
+  - name: deviceshare
+    arguments: {deviceshare.ResourceClaimsEnable: true}
 """
 PODS_AT = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CLAIMS_AT = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"

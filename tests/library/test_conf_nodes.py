@@ -33,14 +33,13 @@ def test_predicates_are_turned_off_one_by_one() -> None:
 
 
 def test_pods_with_resource_claims_are_placed_only_where_it_is_asked_for() -> None:
-    argument = "arguments: {predicate.DynamicResourceAllocationEnable: true}"
-    assert not conf("name: predicates").dra
-    assert not conf("name: binpack").dra
-    assert conf(f"{{name: predicates, {argument}}}").dra
-    assert not conf(f"{{name: predicates, {argument.replace('true', 'false')}}}").dra
-    off = conf(f"{{name: predicates, enablePredicate: false, {argument}}}")
-    assert not off.dra
-    assert "predicate.DynamicResourceAllocationEnable" in off.warnings[0]
+    argument = "arguments: {deviceshare.ResourceClaimsEnable: true}"
+    assert not conf("name: deviceshare").dra
+    assert conf(f"{{name: deviceshare, {argument}}}").dra
+    assert not conf(f"{{name: deviceshare, {argument.replace('true', 'false')}}}").dra
+    of_volcano = conf("{name: predicates, arguments: {predicate.DynamicResourceAllocationEnable: true}}")
+    assert not of_volcano.dra, "a configuration that was copied from Volcano asks for nothing"
+    assert not [each for each in of_volcano.warnings if "DynamicResourceAllocation" in each]
 
 
 def test_a_predicate_that_is_off_refuses_nothing() -> None:

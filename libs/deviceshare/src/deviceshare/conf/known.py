@@ -3,8 +3,8 @@
 Source: volcano-sh/volcano (pkg/scheduler/{actions,plugins}, pkg/scheduler/conf, pkg/scheduler/plugins/deviceshare).
 ``deviceshare.MIGGeometryPolicy``, ``deviceshare.AscendMixedChips``, ``deviceshare.GPUNumberOnSharedNodes``,
 ``deviceshare.GPUTypeParts``, ``deviceshare.StarvationSeconds``, ``deviceshare.PreemptionVictims``,
-``deviceshare.PreemptionTimeoutSeconds``, ``deviceshare.PreemptionDelaySeconds``, ``deviceshare.HAMiGPUEnable`` and the
-:data:`EXTENSIONS` are beyond Volcano.
+``deviceshare.PreemptionTimeoutSeconds``, ``deviceshare.PreemptionDelaySeconds``,
+``deviceshare.ResourceClaimsEnable``, ``deviceshare.HAMiGPUEnable`` and the :data:`EXTENSIONS` are beyond Volcano.
 Device families of other packages add the arguments that enable them (:func:`add_family_flag`).
 """
 
@@ -68,6 +68,7 @@ NUMBER_ON_SHARED = "deviceshare.GPUNumberOnSharedNodes"
 TYPE_PARTS = "deviceshare.GPUTypeParts"
 EXCLUSIVE_RULES = "deviceshare.GPUExclusiveRules"
 STARVATION_SECONDS = "deviceshare.StarvationSeconds"
+RESOURCE_CLAIMS = "deviceshare.ResourceClaimsEnable"
 DEVICES_NAME = "deviceshare.KnownGeometriesCMName"
 DEVICES_NAMESPACE = "deviceshare.KnownGeometriesCMNamespace"
 EXTENSIONS = {
@@ -88,8 +89,8 @@ EXTENSIONS = {
 """Arguments that disable extensions of Volcano, and their fields in :class:`deviceshare.conf.Extensions`."""
 ARGUMENTS = (
     POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, NUMBER_ON_SHARED, TYPE_PARTS, EXCLUSIVE_RULES,
-    STARVATION_SECONDS, PREEMPTION_VICTIMS, PREEMPTION_TIMEOUT, PREEMPTION_DELAY, DEVICES_NAME, DEVICES_NAMESPACE,
-    *EXTENSIONS,
+    STARVATION_SECONDS, PREEMPTION_VICTIMS, PREEMPTION_TIMEOUT, PREEMPTION_DELAY, RESOURCE_CLAIMS, DEVICES_NAME,
+    DEVICES_NAMESPACE, *EXTENSIONS,
 )  # fmt: skip
 """The arguments of ``deviceshare``, without those that enable device families."""
 _FAMILY_FLAGS = dict.fromkeys((

@@ -107,7 +107,7 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """``ancestorReclaimLevel`` of the plugin ``capacity``: how many ancestors of queues reclaim looks at."""
     predicates: Predicates = ALL_PREDICATES
     dra: bool = False
-    """``predicate.DynamicResourceAllocationEnable``: whether pods with ResourceClaims are placed."""
+    """``deviceshare.ResourceClaimsEnable``: whether pods with ResourceClaims are placed, an experiment."""
     nodeorder: NodeOrder | None = None
     binpack: Binpack | None = None
     """``nodeorder`` and ``binpack`` score nodes only if configured."""

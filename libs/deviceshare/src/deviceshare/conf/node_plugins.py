@@ -80,10 +80,9 @@ _LARGEST_RATE = 1e6
 _OF_SHARED_CARDS = "volcano.sh/"
 """How the resources of shared cards begin: cards are not counted as amounts of a node."""
 BIND_TIMEOUT, LONGEST_BIND_TIMEOUT = "volumebinding.bindTimeoutSeconds", 86_400
-DRA = "predicate.DynamicResourceAllocationEnable"
-"""Whether pods with ResourceClaims are placed. Off by default: Volcano's default is its feature gate's, which is on."""
 PREDICATES_WITHOUT_EFFECT = (
     "predicate.CacheEnable",
+    "predicate.DynamicResourceAllocationEnable",
     "volumebinding.shape",
     "volumebinding.weight",
     "dynamicresources.filterTimeoutSeconds",
@@ -141,7 +140,7 @@ def read_predicates(arguments: Arguments, enabled: bool) -> Predicates:
     names = _listed(arguments, PROPORTIONAL_RESOURCES)
     rates = {(name, of): f"{PROPORTIONAL_RESOURCES}.{name}.{of}" for name in names for of in ("cpu", "memory")}
     switches = (*PREDICATE_ARGUMENTS, *PREDICATES_WITHOUT_EFFECT, *OLD_FLAGS)
-    switches = (*switches, PROPORTIONAL, PROPORTIONAL_RESOURCES, BIND_TIMEOUT, DRA)
+    switches = (*switches, PROPORTIONAL, PROPORTIONAL_RESOURCES, BIND_TIMEOUT)
     _check_names(_without_unlisted(arguments, PROPORTIONAL_RESOURCES, rates.values()), (*switches, *rates.values()))
     timeout = ALL_PREDICATES.bind_timeout
     if _is_given(arguments, BIND_TIMEOUT):
@@ -161,14 +160,6 @@ def read_predicates(arguments: Arguments, enabled: bool) -> Predicates:
     }
     counting = tuple(each for each in proportions if not each.resource.startswith(_OF_SHARED_CARDS))
     return Predicates(**given, proportions=counting if proportional else (), bind_timeout=timeout)
-
-
-def read_dra(arguments: Arguments, enabled: bool) -> bool:
-    """Return whether pods with ResourceClaims are placed; ``enabled``: the plugin's function ``Predicate`` is on."""
-    given = _is_given(arguments, DRA) and arguments[DRA].boolean()
-    if given and not enabled:
-        arguments[DRA].warn("it has no effect: enablePredicate is false")
-    return given and enabled
 
 
 def read_nodeorder(arguments: Arguments) -> NodeOrder:

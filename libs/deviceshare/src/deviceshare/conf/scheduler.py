@@ -25,7 +25,6 @@ from deviceshare.conf.node_plugins import (
     NODEORDER,
     PREDICATES,
     read_binpack,
-    read_dra,
     read_nodeorder,
     read_predicates,
 )
@@ -117,7 +116,7 @@ class _Reader:
             overcommit=self.overcommit(),
             ancestor_reclaim_level=self.argument(known.ANCESTOR_RECLAIM_LEVEL).number(default=0),
             predicates=read_predicates(self.of_nodes[PREDICATES], predicates),
-            dra=read_dra(self.of_nodes[PREDICATES], predicates),
+            dra=self.flag(known.RESOURCE_CLAIMS),
             nodeorder=nodeorder,
             binpack=read_binpack(self.of_nodes[BINPACK]) if does(BINPACK, "NodeOrder") else None,
             families=families,
