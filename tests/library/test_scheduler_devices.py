@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deviceshare.allocation import device_filter
 from deviceshare.families.dra import ClusterDevices, cluster_devices
 from deviceshare.families.dra.cluster_devices import FEATURES
 from deviceshare.families.dra.codec import without_nulls
+from deviceshare.families.dra.solver import Solver
 from deviceshare.model import DeviceClaim, Gone, NodeFact, Now, PodDeviceClaim, PodGroupFact
 from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
 from deviceshare.scheduler import Scheduler
@@ -229,6 +231,46 @@ def test_nodes_with_equal_devices_are_asked_once(monkeypatch: pytest.MonkeyPatch
     assert len(asked) <= 30 + 5 + 1, "once for the devices of each pod, and once for each number of devices in use"
     taken = [each.id for _, devices in found.values() for of_claim in devices for each in of_claim.results]
     assert len(set(taken)) == 30
+
+
+def test_the_searches_of_a_round_for_one_class_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim of 9 requests that differ, on nodes with 8 devices each that differ, has 8! orders on each node."""
+    tried: list[Solver] = []
+    solver = ClusterDevices.solver
+
+    def counted(self: ClusterDevices, row: int) -> Any:
+        tried.append(solver(self, row))
+        return tried[-1]
+
+    monkeypatch.setattr(ClusterDevices, "solver", counted)
+    by_uuid = [{"cel": {"expression": 'device.attributes["gpu.example.com"].uuid != "x"'}}]
+    exactly = {"deviceClassName": "gpu", "count": 1, "selectors": by_uuid}
+    requests = [{"name": f"r{at}", "exactly": exactly} for at in range(9)]
+    hard = claim("hard", spec={"devices": {"requests": requests}})
+    nodes: list[NodeFact] = [node(f"n{at}") for at in range(6)]
+    slices = [gpus(each.name, 8) for each in nodes]
+    scheduler = scheduler_with(*nodes, *slices, gpu_class(), hard, using("p", "hard"))
+    most = device_filter.ROUND_STEPS + len(nodes) * (device_filter.NODE_STEPS + 1)
+    for at in range(8):
+        assert decided(scheduler, Now(20.0 * (1 + at), 1e9)) == {}
+        message = scheduler.explain("uid-p", NOW).message
+        assert sum(each.steps for each in tried) <= most, at
+        if not at:
+            assert "5 node(s) were not searched to the end" in message
+        tried.clear()
+        hard = replace(hard, revision=f"{at}")
+        scheduler.apply(key_of(hard), hard, NOW)
+    assert "6 node(s) have no answer after 20000 devices that were tried" in message
+
+
+def test_a_claim_that_takes_the_first_devices_is_answered_on_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_filter, "ROUND_STEPS", 0)
+    nodes: list[NodeFact] = [node(f"n{at}") for at in range(5)]
+    slices = [gpus(each.name, 8 + at) for at, each in enumerate(nodes)]
+    claims = [claim(f"c{at}", 8) for at in range(6)]
+    pods = [using(f"p{at}", f"c{at}") for at in range(6)]
+    scheduler = scheduler_with(*nodes, *slices, gpu_class(), *claims, *pods)
+    assert len(decided(scheduler)) == 5
 
 
 def test_what_was_chosen_belongs_to_the_claims_in_their_order() -> None:

@@ -5,14 +5,22 @@ from collections.abc import Hashable, Sequence
 import msgspec
 import numpy as np
 
-from deviceshare.families.dra import AllocationError, ClusterDevices, DeviceReason, local, why_not
+from deviceshare.families.dra import MAX_STEPS, AllocationError, ClusterDevices, DeviceReason, local, why_not
 from deviceshare.model import ClaimRequest, DeviceClaim, Refusal
 from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, DevicesSpec, Metadata, ResourceClaim
 from deviceshare.state import Bools
 
 MAX_STATES = 10_000
 """States of nodes for which it is known whether the class fits; beyond, all are forgotten."""
+ROUND_STEPS = 20_000
+"""Devices that the searches for one class try in a round on all nodes together, beyond :data:`NODE_STEPS` on each."""
+NODE_STEPS = 32
+"""Devices that a search may try on every node: as many as a claim may have, so that it never lacks the first ones."""
 _ELSEWHERE = DeviceReason("DevicesElsewhere", "node(s) could not use the devices that a ResourceClaim has")
+_TOO_LONG = DeviceReason("DeviceSearchTooLong", f"node(s) have no answer after {MAX_STEPS} devices that were tried")
+_POSTPONED = DeviceReason(
+    "DeviceSearchTooLong", f"node(s) were not searched to the end: a round tries {ROUND_STEPS} devices for such pods"
+)
 _SPEC = msgspec.json.Decoder(DevicesSpec)
 
 
@@ -37,6 +45,11 @@ class DeviceFilter:
         """The devices of the claims that others may use as well, as ``_codes`` take them into account."""
         self._known: dict[Hashable, DeviceReason | None] = {}
         """By state of a node."""
+        self._round = -1
+        self._left = ROUND_STEPS
+        """How many devices may be tried in this round."""
+        self._postponed: set[int] = set()
+        """The rows that were not searched to the end, until the next round."""
 
     def rejection(self) -> Refusal | None:
         """Return why no node is feasible, whatever node it is, or None."""
@@ -61,10 +74,20 @@ class DeviceFilter:
             self._known.clear()
         if len(self._codes) < changes.rows:
             self._codes = np.pad(self._codes, (0, changes.rows - len(self._codes)))
-        if self._seen == changes.now:
+        again: list[int] = []
+        if self._round != self._devices.round:
+            self._round, self._left = self._devices.round, ROUND_STEPS
+            again, self._postponed = sorted(self._postponed), set()
+        if self._seen == changes.now and not again:
             return
-        for row in np.array(changes.found[: changes.since(self._seen)]).tolist():
-            self._codes[row] = self._number(self._reason(row) if self._devices.has_node(row) else None)
+        changed = np.array(changes.found[: changes.since(self._seen)]).tolist()
+        for row in dict.fromkeys((*changed, *again)):
+            reason = self._reason(row) if self._devices.has_node(row) else None
+            self._codes[row] = self._number(reason)
+            if reason is _POSTPONED:
+                self._postponed.add(row)
+            else:
+                self._postponed.discard(row)
         self._seen = changes.now
 
     def _number(self, reason: DeviceReason | None) -> int:
@@ -80,7 +103,10 @@ class DeviceFilter:
         if state not in self._known:
             if len(self._known) >= MAX_STATES:
                 self._known.clear()
-            self._known[state] = self._solve(claims, row)
+            found = self._solve(claims, row)
+            if found is _POSTPONED:
+                return found
+            self._known[state] = found
         return self._known[state]
 
     def _to_allocate(self) -> list[ResourceClaim]:
@@ -92,10 +118,15 @@ class DeviceFilter:
 
     def _solve(self, claims: Sequence[ResourceClaim], row: int) -> DeviceReason | None:
         solver = self._devices.solver(row)
+        allowed = min(MAX_STEPS, NODE_STEPS + self._left)
         try:
-            return None if solver.solve(claims).claims is not None else why_not(solver)
+            return None if solver.solve(claims, allowed).claims is not None else why_not(solver)
         except AllocationError as error:
+            if error.kind == "search-too-long":
+                return _TOO_LONG if allowed == MAX_STEPS else _POSTPONED
             return DeviceReason("DeviceAllocationFailed", f"node(s) could not be asked for devices: {error.text}")
+        finally:
+            self._left -= min(self._left, max(0, solver.steps - NODE_STEPS))
 
     def claims(self, row: int) -> tuple[DeviceClaim, ...]:
         """Return the claims, without their names, with the devices that they get on a node that fits."""

@@ -40,6 +40,7 @@ _ORDER = (
     "ExcludedByOtherPods",
     "DevicesElsewhere",
     "DeviceAllocationFailed",
+    "DeviceSearchTooLong",
     "DevicePoolIncomplete",
     "NoMatchingDevice",
     "DeviceTooSmall",

@@ -12,5 +12,6 @@ from deviceshare.families.dra.cluster_devices import ClusterDevices
 from deviceshare.families.dra.diagnosis import DeviceReason, why_not
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.results import allocation, local
+from deviceshare.families.dra.solver import MAX_STEPS
 
-__all__ = ["AllocationError", "ClusterDevices", "DeviceReason", "allocation", "local", "why_not"]
+__all__ = ["MAX_STEPS", "AllocationError", "ClusterDevices", "DeviceReason", "allocation", "local", "why_not"]

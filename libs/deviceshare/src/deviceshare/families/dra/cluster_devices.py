@@ -72,6 +72,8 @@ class ClusterDevices:
         """By ``namespace/name``."""
         self.version = 0
         """Grows with every change of a class, or of what is known of several nodes."""
+        self.round = 0
+        """Grows with every round of decisions: the searches of a round have a limit together."""
         self.selectors = Selectors(evaluator())
         self._kinds = SliceKinds()
         self._slices: dict[str, ResourceSlice] = {}

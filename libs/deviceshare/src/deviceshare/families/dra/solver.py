@@ -22,7 +22,7 @@ from deviceshare.model import DeviceResult, format_quantity, parse_quantity
 from deviceshare.model.device_objects import Device, DeviceClass, Exact, ResourceClaim, ResourceSlice
 
 MAX_STEPS = 20_000
-"""Devices that one search tries; beyond, the node is refused."""
+"""Devices that one search tries, at most; beyond, the node is refused."""
 
 
 class Given(NamedTuple):
@@ -86,6 +86,11 @@ class Solver:
         self._chosen: list[list[Given]] = []
         self._marked: dict[DeviceId, int] = {}
         self._steps = 0
+
+    @property
+    def steps(self) -> int:
+        """How many devices were tried, also by a search without an answer."""
+        return self._steps
 
     def solve(self, claims: Sequence[ResourceClaim], max_steps: int = MAX_STEPS) -> Answer:
         """Return the devices of all claims.
