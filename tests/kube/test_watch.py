@@ -251,8 +251,8 @@ async def test_devices_that_we_may_not_read_hold_nothing_up(cluster, proxy, tmp_
     patience = Patience(absent=0.3)
     async with through(proxy, tmp_path, patience) as ours, watching(ours, "Node", *DEVICE_KINDS) as seen:
         await seen.until("a", seconds=30)
-    told = [each for each in caplog.messages if "value resourceClaims" in each]
-    assert len(told) == len(DEVICE_KINDS), "once for each kind"
+    logged = [each for each in caplog.messages if "value resourceClaims" in each]
+    assert len(logged) == len(DEVICE_KINDS), "once for each kind"
 
 
 async def test_a_kind_that_we_may_not_read_is_waited_for(cluster, proxy, tmp_path):

@@ -139,7 +139,7 @@ class ObjectWatch:
         self._selectors = tuple(selectors)
         self._patience = patience
         self._spared = spared
-        self._told = False
+        self._logged = False
         """Whether it was logged that the permission is missing."""
         self._known: dict[tuple[str, str], int] = {}
         self._revision: int | None = None
@@ -171,7 +171,7 @@ class ObjectWatch:
                     log.info("no watch-list of %s: %s", self._path, refusal)
                     self._has_watch_list = False
                 elif self._is_absent(refusal):
-                    self._tell(refusal)
+                    self._log_once(refusal)
                     yield self._vanished({})
                     self._revision = None
                     await asyncio.sleep(self._patience.absent)
@@ -189,10 +189,10 @@ class ObjectWatch:
             return self._spared is not None and not self._read_once and self._failures >= FORBIDDEN_TRIES
         return refusal.status == 404 and self._where.optional
 
-    def _tell(self, refusal: ApiRefusal) -> None:
+    def _log_once(self, refusal: ApiRefusal) -> None:
         """Log once that permission is missing, where something gives it."""
-        if refusal.status == 403 and self._spared and not self._told:
-            self._told = True
+        if refusal.status == 403 and self._spared and not self._logged:
+            self._logged = True
             log.warning("no permission to read %s, which counts as empty: %s; %s", self._path, refusal, self._spared)
 
     async def _pause(self) -> None:

@@ -159,7 +159,7 @@ class Devices:
     def conflict(self, claim: Claim) -> str:
         """Return why the devices that a claim has are not its own alone, '' if they are.
 
-        Access of administrators uses nothing, whoever has the device.
+        Access of administrators uses nothing.
         """
         for each in claim.devices:
             for result in each.results:
