@@ -18,6 +18,7 @@ from pathlib import Path
 from deviceshare_cli.errors import CommandError
 
 START_SECONDS = 60.0
+_LOOPBACK = "127.0.0.1"
 
 
 def find_binaries() -> Path:
@@ -36,13 +37,18 @@ def find_binaries() -> Path:
 
 
 class ApiServer:
-    """One etcd and one kube-apiserver with additional ``options``. The user ``admin`` has all permissions."""
+    """One etcd and one kube-apiserver with additional ``options``. The user ``admin`` has all permissions.
 
-    def __init__(self, assets: Path, directory: Path, *options: str) -> None:
+    With an ``address`` other than loopback, controllers and pods are expected: the Service ``kubernetes`` leads to it,
+    and pods need a service account.
+    """
+
+    def __init__(self, assets: Path, directory: Path, *options: str, address: str = _LOOPBACK) -> None:
         self._options = options
         self._assets = assets
+        self._address = address
         self.directory = directory
-        self.url = f"https://127.0.0.1:{_free_port()}"
+        self.url = f"https://{address}:{_free_port()}"
         self.etcd = f"http://127.0.0.1:{_free_port()}"
         self.token = secrets.token_hex(16)
         """The token of ``admin``."""
@@ -81,12 +87,12 @@ class ApiServer:
 
     def _run_apiserver(self) -> None:
         keys = self.directory / "keys"
+        alone = ("--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount")
         self._run(
             "kube-apiserver",
             f"--etcd-servers={self.etcd}",
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
-            "--endpoint-reconciler-type=none",
+            f"--bind-address={self._address}",
+            f"--advertise-address={self._address}",
             f"--secure-port={self.url.rpartition(':')[2]}",
             f"--cert-dir={self.directory / 'certs'}",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -95,7 +101,7 @@ class ApiServer:
             "--service-cluster-ip-range=10.0.0.0/16",
             "--authorization-mode=RBAC",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
-            "--disable-admission-plugins=ServiceAccount",
+            *(alone if self._address == _LOOPBACK else ()),
             *self._options,
         )
         self._wait(f"{self.url}/readyz")
