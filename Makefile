@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE =
 export PYTHONPYCACHEPREFIX = $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-system kube promtool charts manifests site dist fuzz mutate soak chaos lint format bench lock clean
+.PHONY: help setup run test test-system test-node kube promtool charts node manifests site dist fuzz mutate soak chaos lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -47,11 +47,15 @@ run: $(READY)  ## schedule the pods of examples/ on its nodes
 PYTEST = $(BIN)/pytest -n $${TEST_PROCESSES:-3} --dist loadfile --no-loadscope-reorder
 
 test: $(READY)  ## run all tests but those of test-system, on real nats-servers
-	@$(PYTEST) -m "not system"
+	@$(PYTEST) -m "not system and not node"
 
 test-system: $(READY)  ## run the tests on the services as processes, a kube-apiserver and a browser
 	@test -n "$$KUBEBUILDER_ASSETS" || $(MAKE) --no-print-directory kube || echo "no kube-apiserver: its tests are skipped" >&2
 	@$(PYTEST) -m system
+
+# The node has namespaces and a cgroup of its own, which end with it; without root there is none, and the tests are skipped.
+test-node: $(READY)  ## run the tests on a real kubelet and containerd; needs root and `make node`
+	@test "$$(id -u)" != 0 || inside=tests/node/run.sh; $$inside $(BIN)/pytest -v -m node tests/node
 
 kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once; takes minutes
 	@tests/apiserver/build.sh .cache/kube
@@ -61,6 +65,10 @@ promtool:  ## build promtool for the tests into .cache/promtool, once; takes min
 
 charts:  ## build Helm and kustomize for the tests into .cache/charts, once; takes minutes
 	@tests/charts/build.sh .cache/charts
+
+node: $(READY)  ## build kubelet and its control plane, and images, for test-node into .cache/node, once; takes minutes and needs root
+	@tests/node/build.sh .cache/node
+	@tests/node/images.sh .cache/node/images
 
 manifests: $(READY) charts  ## render deploy/kubernetes/base from the Helm chart
 	@PYTHONPATH=tests $(BIN)/python -m support.charts

@@ -54,7 +54,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneApiServer
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of the system that are known by their directory or fixture."""
+    """Mark the tests of the system, and of a real node, that are known by their directory or fixture."""
+    if item.path.parent.name == "node":
+        item.add_marker("node")
+        return
     if item.path.parent.name in _OF_THE_SYSTEM or "apiserver" in getattr(item, "fixturenames", ()):
         item.add_marker("system")
 

@@ -1,0 +1,20 @@
+"""The cluster of one real node, which all tests of a run share."""
+
+from collections.abc import Iterator
+
+import pytest
+from support import node
+from support.node import RealNode
+
+
+@pytest.fixture(scope="session")
+def real_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNode]:
+    """Give a running cluster of one node; tests delete the objects that they create."""
+    if why := node.missing():
+        pytest.skip(f"allowed: no real node: {why}")
+    cluster = RealNode(tmp_path_factory.mktemp("node"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs a command in namespaces of its own (network, mounts, processes) with a cgroup of its own, for the tests on a real node.
+# When the command has ended, or was killed, nothing of the node is left: the processes end with their namespace.
+set -euo pipefail
+export DEVICESHARE_NODE_CGROUP=deviceshare-node-$$
+remove() {
+  local hierarchy
+  for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*/; do
+    # A group is busy until its last process is gone.
+    for _ in $(seq 100); do
+      [ -d "$hierarchy/$DEVICESHARE_NODE_CGROUP" ] || break
+      find "$hierarchy/$DEVICESHARE_NODE_CGROUP" -depth -type d -exec rmdir {} + 2> /dev/null || sleep 0.1
+    done
+  done
+}
+trap remove EXIT
+unshare --net --mount --pid --fork --kill-child --mount-proc -- "$@" &
+inner=$!
+# `unshare` ignores softer signals; with it the whole namespace of processes ends.
+trap 'kill -KILL "$inner" 2> /dev/null || true' INT TERM
+status=0
+wait "$inner" || status=$?
+wait "$inner" 2> /dev/null || true
+exit "$status"
