@@ -200,7 +200,7 @@ conf_dir = "{home}/net.d"
         """Start CoreDNS on the address of the cluster's DNS, as a process of the node."""
         _do("ip", "address", "add", f"{_DNS}/32", "dev", "lo")
         zone = f"kubernetes cluster.local {{\n kubeconfig {self.kubeconfig}\n }}"
-        (self.directory / "Corefile").write_text(f".:53 {{\n bind {_DNS}\n errors\n {zone}\n}}\n")
+        (self.directory / "Corefile").write_text(f".:53 {{\n errors\n {zone}\n}}\n")
         self.run("coredns", "-conf", str(self.directory / "Corefile"))
 
     @staticmethod
