@@ -3,8 +3,14 @@
 # When the command has ended, or was killed, nothing of the node is left: the processes end with their namespace.
 set -euo pipefail
 export DEVICESHARE_NODE_CGROUP=deviceshare-node-$$
+# The node mounts directories of its own over these.
+made=()
+for directory in /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers; do
+  [ -e "$directory" ] || made+=("$directory")
+done
 remove() {
   local hierarchy
+  for directory in "${made[@]}"; do rmdir "$directory" 2> /dev/null || true; done
   for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*/; do
     # A group is busy until its last process is gone.
     for _ in $(seq 100); do

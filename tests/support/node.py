@@ -30,6 +30,7 @@ _PODS = "10.244.0.0/24"
 _CNI = Path("/usr/lib/cni")
 _CGROUPS = Path("/sys/fs/cgroup")
 _PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubectl", "coredns")
+_IMAGES = ("pause", "nats", "deviceshare", "deviceshare-cli")
 _API_SERVER = ("--allow-privileged=true", "--kubelet-preferred-address-types=InternalIP")
 _MADE_OURS = ("/run", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
 """Directories with fixed names that kubelet, containerd and plugins of CNI write."""
@@ -55,7 +56,7 @@ def missing() -> str:
     absent = [name for name in ("containerd", "runc", "ctr", "iptables", "conntrack") if shutil.which(name) is None]
     absent += [str(_CNI / name) for name in ("ptp", "host-local", "portmap") if not (_CNI / name).exists()]
     absent += [f"{name} (make node)" for name in _PROGRAMS if not (CACHE / name).exists()]
-    absent += [f"{IMAGES}/pause.tar (make node)"] if not (IMAGES / "pause.tar").exists() else []
+    absent += [f"image {name} (make node)" for name in _IMAGES if not (IMAGES / f"{name}.tar").exists()]
     return f"there is no {', no '.join(absent)}" if absent else ""
 
 
@@ -72,11 +73,11 @@ class RealNode:
         self.directory = directory
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._cgroup = os.environ["DEVICESHARE_NODE_CGROUP"]
+        self.server = ApiServer(kube.binaries(), directory / "kube", *_API_SERVER, address=_ADDRESS)
 
     def start(self) -> None:
         """Start everything and wait until the node is Ready. Raises TimeoutError."""
         self._isolate()
-        self.server = ApiServer(kube.binaries(), self.directory / "kube", *_API_SERVER, address=_ADDRESS)
         self.server.start()
         self.kubeconfig = self.server.kubeconfig()
         keys, certificates = self.directory / "kube" / "keys", self.directory / "kube" / "certs"
