@@ -72,8 +72,7 @@ def admit(given: Object, *, uid: str, now: str, priorities: Priorities) -> Admit
     metadata["name"] = key.name
     if key.namespace:
         metadata["namespace"] = key.namespace
-    root["metadata"]["labels"].check_labels()
-    root["metadata"]["annotations"].texts().check_keys()
+    root["metadata"].check_metadata()
     _admit_owners(root["metadata"]["ownerReferences"])
     _admit_status(root["status"])
     for field in ("labels", "annotations", "ownerReferences"):

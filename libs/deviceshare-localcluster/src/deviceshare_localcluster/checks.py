@@ -63,3 +63,9 @@ class ManifestField(Field):
         for key, value in self.optional_mapping().items():
             if not _LABEL_VALUE(value):
                 raise self[key].error("at most 63 letters, digits, '-', '_' and '.'")
+
+    def check_metadata(self) -> None:
+        """Check the labels and annotations of an object, or of a template of objects."""
+        self.optional_mapping()
+        self["labels"].check_labels()
+        self["annotations"].texts().check_keys()

@@ -32,9 +32,7 @@ def admit_claim_template(template: ManifestField) -> None:
     spec = template["spec"]
     spec.mapping("a mapping with the spec of a ResourceClaim")
     spec["spec"].mapping("the spec of a ResourceClaim")
-    spec["metadata"].optional_mapping()
-    spec["metadata"]["labels"].check_labels()
-    spec["metadata"]["annotations"].texts().check_keys()
+    spec["metadata"].check_metadata()
 
 
 def admit_claims_of_pod(pod: ManifestField) -> None:

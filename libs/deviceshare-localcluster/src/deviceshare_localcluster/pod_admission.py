@@ -47,9 +47,7 @@ def _admit_ephemeral(volume: ManifestField) -> None:
     template = ephemeral["volumeClaimTemplate"]
     template.mapping("the template of a PersistentVolumeClaim")
     template["spec"].mapping("the spec of a PersistentVolumeClaim")
-    template["metadata"].optional_mapping()
-    template["metadata"]["labels"].check_labels()
-    template["metadata"]["annotations"].texts().check_keys()
+    template["metadata"].check_metadata()
 
 
 def admit_pod(pod: ManifestField) -> None:

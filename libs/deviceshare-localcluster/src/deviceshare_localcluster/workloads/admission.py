@@ -193,7 +193,7 @@ def _admit_cron_job(spec: ManifestField, name: ManifestField) -> None:
     template = spec["jobTemplate"]
     template.mapping("a mapping with the spec of a Job")
     template["spec"].mapping("the spec of a Job")
-    _admit_metadata(template["metadata"])
+    template["metadata"].check_metadata()
     _admit_job(template["spec"])
     schedule.warn(
         f'{schedule.path} is not played by the local cluster: make Jobs with "deviceshare create job NAME '
@@ -283,7 +283,7 @@ def _admit_job_set(spec: ManifestField) -> None:
             raise replicated["name"].error("a name that no other replicated job has")
         names.add(name)
         _replicas(replicated["replicas"])
-        _admit_metadata(replicated["template"]["metadata"])
+        replicated["template"]["metadata"].check_metadata()
         job = replicated["template"]["spec"]
         job.mapping("the spec of a Job")
         for field in ("parallelism", "completions"):
@@ -311,19 +311,13 @@ _ADMISSIONS = {
 def _admit_template(template: ManifestField) -> None:
     """Check a pod template. Raises RequestError."""
     template.mapping("a pod template")
-    _admit_metadata(template["metadata"])
+    template["metadata"].check_metadata()
     for field in ("containers", "initContainers"):
         for container in template["spec"][field].items():
             container["env"].items()
     # The copy is checked and dropped: defaults are filled in for each pod.
     spec = template["spec"]
     admit_pod_spec(spec.holding(msgspec.json.decode(msgspec.json.encode(spec.value))))
-
-
-def _admit_metadata(metadata: ManifestField) -> None:
-    metadata.optional_mapping()
-    metadata["labels"].check_labels()
-    metadata["annotations"].texts().check_keys()
 
 
 def _replicas(field: ManifestField) -> None:
