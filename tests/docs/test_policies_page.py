@@ -14,7 +14,7 @@ def names_in_column(page: str, heading: str, column: int) -> set[str]:
     section = re.search(rf"^## {heading}\n(.*?)(?=^## )", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
     assert section is not None
     rows = [row.split("|") for row in section[1].splitlines() if row.startswith("|")]
-    return {name for row in rows for name in re.findall(r"`([a-z]+)`", row[column + 1])}
+    return {name for row in rows for name in re.findall(r"`([a-z-]+)`", row[column + 1])}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
