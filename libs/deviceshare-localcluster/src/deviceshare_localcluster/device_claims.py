@@ -6,11 +6,10 @@ claim are free, its finalizer goes, and the claim of a pod that has ended is del
 pkg/controller/resourceclaim/controller.go.
 """
 
-import asyncio
 import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 from deviceshare_cluster.device_claims import FINALIZER
@@ -22,6 +21,7 @@ from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
 from deviceshare_localcluster.termination import ENDED, is_terminating
 from deviceshare_localcluster.warn_once import WarnOnce
+from deviceshare_localcluster.work_list import WorkList
 from deviceshare_localcluster.workloads.model import child
 from deviceshare_localcluster.writer import Action
 
@@ -35,7 +35,6 @@ POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """The annotation of a claim with its name within the pod."""
 _MARK = b'"resourceClaims"'
 """In the bytes of each pod that uses claims."""
-_RETRY_SECONDS = 0.5
 _BASE_LENGTH = 58
 """Characters of a name before those that are generated, as with ``generateName``."""
 _ATTEMPTS = 10
@@ -80,29 +79,22 @@ class DeviceClaims:
         self._claims_of = _Index[str]()
         """By uid of a pod the claims that it owns, or that are reserved for it."""
         self._templates: dict[Key, Object] = {}
-        self._dirty: dict[Key, None] = {}
+        self._work = WorkList()
         """Pods whose claims may have to be made, and claims that may have to be freed."""
-        self._listed = False
-        self._changed = asyncio.Event()
-        self._acting = False
         self._warnings = WarnOnce()
 
     @property
     def open(self) -> int:
         """The number of pods and claims that may have to be changed."""
-        return len(self._dirty) + self._acting
+        return self._work.open
 
     def take(self, batch: Iterable[Change | Listed]) -> None:
         """Note changed pods, claims and templates."""
-        for change in batch:
-            if isinstance(change, Listed):
-                self._listed = True
-            elif change.kind in KINDS:
+        for change in self._work.changes(batch):
+            if change.kind in KINDS:
                 key = Key(change.kind, change.namespace, change.name)
                 obj = self._read(key, change)
                 {"Pod": self._put_pod, CLAIM: self._put_claim, TEMPLATE: self._put_template}[key.kind](key, obj)
-        if self._listed and self._dirty:
-            self._changed.set()
 
     def _read(self, key: Key, change: Change) -> Object | None:
         """Return a changed object, None if it is gone, cannot be read, or is a pod without claims."""
@@ -116,7 +108,7 @@ class DeviceClaims:
 
     def _put_pod(self, key: Key, pod: Object | None) -> None:
         before = self._pods.pop(key, None)
-        self._dirty.pop(key, None)
+        self._work.keys.pop(key, None)
         for each, sign in ((before, -1), (pod, 1)):
             if each is None:
                 continue
@@ -124,43 +116,34 @@ class DeviceClaims:
             for template in _templates(key, each):
                 self._by_template.note(template, key, sign)
             if sign > 0:
-                self._pods[key], self._by_uid[uid], self._dirty[key] = each, key, None
+                self._pods[key], self._by_uid[uid], self._work.keys[key] = each, key, None
             elif self._by_uid.get(uid) == key:
                 del self._by_uid[uid]
-            self._dirty |= self._claims_of.of(uid)
+            self._work.keys |= self._claims_of.of(uid)
 
     def _put_claim(self, key: Key, claim: Object | None) -> None:
         before = self._claims.pop(key, None)
-        self._dirty.pop(key, None)
+        self._work.keys.pop(key, None)
         for each, sign in ((before, -1), (claim, 1)):
             for uid in _pods_of(each) if each is not None else ():
                 self._claims_of.note(uid, key, sign)
         if claim is not None:
-            self._claims[key], self._dirty[key] = claim, None
+            self._claims[key], self._work.keys[key] = claim, None
         elif before is not None and (pod := self._by_uid.get(_owner(before))) is not None:
-            self._dirty[pod] = None  # it needs another one
+            self._work.keys[pod] = None  # it needs another one
 
     def _put_template(self, key: Key, template: Object | None) -> None:
         self._templates.pop(key, None)
         if template is not None:
             self._templates[key] = template
-            self._dirty |= self._by_template.of(key)
+            self._work.keys |= self._by_template.of(key)
 
     async def run(self) -> None:
         """Make and free claims without end."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            dirty, self._dirty = self._dirty, {}
-            self._acting = True
-            try:
-                failed = {key: None for key in dirty if not await self._act(key)}
-                if failed:
-                    await asyncio.sleep(_RETRY_SECONDS)
-                    self._dirty = failed | self._dirty
-                    self._changed.set()
-            finally:
-                self._acting = False
+        await self._work.run(self._act_on)
+
+    async def _act_on(self, keys: Mapping[Key, None]) -> Mapping[Key, None]:
+        return {key: None for key in keys if not await self._act(key)}
 
     async def _act(self, key: Key) -> bool:
         """Do what a pod or a claim needs; return whether nothing is left to do as far as it is known."""

@@ -1,6 +1,5 @@
 """The controller of PodDisruptionBudgets of the local cluster: it writes their status (:mod:`.budgets`)."""
 
-import asyncio
 import logging
 import time
 from collections import defaultdict
@@ -18,6 +17,7 @@ from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
 from deviceshare_localcluster.termination import is_terminating
 from deviceshare_localcluster.warn_once import WarnOnce
+from deviceshare_localcluster.work_list import WorkList
 
 log = logging.getLogger("deviceshare.local_cluster")
 
@@ -25,7 +25,6 @@ SCALED = ("Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerSet")
 """The kinds of controllers whose number of pods counts for percentages, and for ``maxUnavailable``."""
 KINDS = (BUDGET, "Pod", *SCALED)
 """The kinds that it follows."""
-_RETRY_SECONDS = 0.5
 _UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, ClusterError)
 """Raised for an object of an unexpected form: the cluster may have been loaded by an earlier version."""
 
@@ -55,25 +54,20 @@ class DisruptionController:
         self._scales: dict[Key, _Scaled] = {}
         self._budgets: defaultdict[str, dict[str, _Budget]] = defaultdict(dict)
         """By namespace and name."""
-        self._dirty: dict[Key, None] = {}
+        self._work = WorkList()
         self._again: dict[Key, float] = {}
         """When the status of a budget has to be computed again though nothing changes, unix seconds."""
-        self._listed = False
-        self._changed = asyncio.Event()
-        self._acting = False
         self._warnings = WarnOnce()
 
     @property
     def open(self) -> int:
         """The number of budgets whose status may have to be written."""
-        return len(self._dirty) + self._acting
+        return self._work.open
 
     def take(self, batch: Iterable[Change | Listed]) -> None:
         """Note changed objects."""
-        for change in batch:
-            if isinstance(change, Listed):
-                self._listed = True
-            elif change.kind in KINDS:
+        for change in self._work.changes(batch):
+            if change.kind in KINDS:
                 key = Key(change.kind, change.namespace, change.name)
                 obj: Object | None = None
                 try:
@@ -82,8 +76,6 @@ class DisruptionController:
                     self._take(key, obj, change.raw)
                 except (*_UNEXPECTED, *MALFORMED) as error:
                     self._warnings.warn(f"{key}: is not read: {type(error).__name__}: {error}")
-        if self._listed and self._dirty:
-            self._changed.set()
 
     def _take(self, key: Key, obj: Object | None, raw: bytes) -> None:
         if key.kind == "Pod":
@@ -96,10 +88,10 @@ class DisruptionController:
         elif key.kind == BUDGET:
             self._budgets[key.namespace].pop(key.name, None)
             self._again.pop(key, None)
-            self._dirty.pop(key, None)
+            self._work.keys.pop(key, None)
             if obj is not None:
                 self._budgets[key.namespace][key.name] = _Budget(obj["metadata"]["uid"], decode_disruption_budget(raw))
-                self._dirty[key] = None
+                self._work.keys[key] = None
         else:
             earlier = self._scales.pop(key, None)
             scaled = None if obj is None else _scaled(obj)
@@ -112,31 +104,23 @@ class DisruptionController:
         """Compute the status of budgets again that select pods with these labels."""
         for name, budget in self._budgets[namespace].items():
             if any(selects(budget.fact, labels) for labels in changed):
-                self._dirty[Key(BUDGET, namespace, name)] = None
+                self._work.keys[Key(BUDGET, namespace, name)] = None
 
     async def run(self) -> None:
         """Write statuses without end."""
-        while True:
-            pause = min(self._again.values()) - time.time() if self._again else None
-            try:
-                async with asyncio.timeout(pause):
-                    await self._changed.wait()
-            except TimeoutError:
-                now = time.time()
-                self._dirty |= {key: None for key, at in self._again.items() if at <= now}
-            self._changed.clear()
-            dirty, self._dirty = self._dirty, {}
-            self._acting = True
-            try:
-                for key in dirty:
-                    await self._write(key)
-            except ClusterError as error:
-                log.warning("%s", error)
-                self._dirty |= dirty
-                self._changed.set()
-                await asyncio.sleep(_RETRY_SECONDS)
-            finally:
-                self._acting = False
+        await self._work.run(self._write_all, lambda: min(self._again.values()) - time.time() if self._again else None)
+
+    async def _write_all(self, keys: Mapping[Key, None]) -> Mapping[Key, None]:
+        """Write the statuses of budgets, and of those that are due; return these again after a transient error."""
+        now = time.time()
+        keys = {**keys, **{key: None for key, at in self._again.items() if at <= now}}
+        try:
+            for key in keys:
+                await self._write(key)
+        except ClusterError as error:
+            log.warning("%s", error)
+            return keys
+        return {}
 
     async def _write(self, key: Key) -> None:
         """Write the status of a budget, if it changes. Raises a transient ClusterError."""

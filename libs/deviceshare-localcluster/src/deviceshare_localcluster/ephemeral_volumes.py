@@ -5,9 +5,8 @@ which garbage collection deletes it. A claim of this name that exists is left as
 deleted one is made again. Source: kubernetes pkg/controller/volume/ephemeral/controller.go.
 """
 
-import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
 from deviceshare_cluster.readable import readable
@@ -16,6 +15,7 @@ from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
 from deviceshare_localcluster.volume_rules import CLAIM
 from deviceshare_localcluster.warn_once import WarnOnce
+from deviceshare_localcluster.work_list import WorkList
 from deviceshare_localcluster.workloads.model import child
 
 log = logging.getLogger("deviceshare.local_cluster")
@@ -24,7 +24,6 @@ KINDS = ("Pod", CLAIM)
 """The kinds that it follows."""
 _MARK = b'"ephemeral"'
 """In the bytes of each pod that has such volumes."""
-_RETRY_SECONDS = 0.5
 _UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, ClusterError)
 """Raised for a pod of an unexpected form: the cluster may have been loaded by an earlier version."""
 
@@ -55,28 +54,22 @@ class EphemeralVolumes:
         self._wanted: dict[Key, dict[Key, Object]] = {}
         """By claim and pod the claim to make: names of different pods and volumes can give the same name."""
         self._existing: set[Key] = set()
-        self._missing: dict[Key, None] = {}
-        self._listed = False
-        self._changed = asyncio.Event()
-        self._acting = False
+        self._work = WorkList()
+        """The claims that are missing."""
         self._warnings = WarnOnce()
 
     @property
     def open(self) -> int:
         """The number of claims that may have to be made."""
-        return len(self._missing) + self._acting
+        return self._work.open
 
     def take(self, batch: Iterable[Change | Listed]) -> None:
         """Note changed pods and claims."""
-        for change in batch:
-            if isinstance(change, Listed):
-                self._listed = True
-            elif change.kind == "Pod":
+        for change in self._work.changes(batch):
+            if change.kind == "Pod":
                 self._pod_changed(Key("Pod", change.namespace, change.name), change.raw)
             elif change.kind == CLAIM:
                 self._claim_changed(Key(CLAIM, change.namespace, change.name), change.type)
-        if self._listed and self._missing:
-            self._changed.set()
 
     def _pod_changed(self, pod: Key, raw: bytes) -> None:
         """Apply a pod; ``raw`` is empty if it is gone."""
@@ -84,7 +77,7 @@ class EphemeralVolumes:
             del self._wanted[key][pod]
             if not self._wanted[key]:
                 del self._wanted[key]
-                self._missing.pop(key, None)
+                self._work.keys.pop(key, None)
         if _MARK not in raw:
             return
         try:
@@ -97,33 +90,30 @@ class EphemeralVolumes:
         for key, claim in wanted.items():
             self._wanted.setdefault(key, {})[pod] = claim
             if key not in self._existing:
-                self._missing[key] = None
+                self._work.keys[key] = None
 
     def _claim_changed(self, key: Key, change: ChangeType) -> None:
         if change is not ChangeType.DELETED:
             self._existing.add(key)
-            self._missing.pop(key, None)
+            self._work.keys.pop(key, None)
             return
         self._existing.discard(key)
         if key in self._wanted:
-            self._missing[key] = None
+            self._work.keys[key] = None
 
     async def run(self) -> None:
         """Make claims without end."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            missing, self._missing = self._missing, {}
-            self._acting = True
-            try:
-                for result in await self._cluster.make([next(iter(self._wanted[key].values())) for key in missing]):
-                    if result.problem is not None:
-                        self._warnings.warn(str(result.problem))
-            except ClusterError as error:
-                log.warning("%s", error)
-                await asyncio.sleep(_RETRY_SECONDS)
-                again = [key for key in missing if key in self._wanted and key not in self._existing]
-                self._missing |= dict.fromkeys(again)
-                self._changed.set()
-            finally:
-                self._acting = False
+        await self._work.run(self._make)
+
+    async def _make(self, missing: Mapping[Key, None]) -> Mapping[Key, None]:
+        """Make claims, return those to make again after an error."""
+        # Those of an earlier error may not be missing any more.
+        missing = {key: None for key in missing if key in self._wanted and key not in self._existing}
+        try:
+            for result in await self._cluster.make([next(iter(self._wanted[key].values())) for key in missing]):
+                if result.problem is not None:
+                    self._warnings.warn(str(result.problem))
+        except ClusterError as error:
+            log.warning("%s", error)
+            return missing
+        return {}
