@@ -116,7 +116,9 @@ def kube(
     the same annotations, to the same nodes, after the system has stopped. Device plugins serve these pods as well.
     ratio: bindings_per_second divided by bare_bindings_per_second.
 
-    without_plugins: the same measurements for pods that need no device plugin.
+    without_plugins: the same measurements for pods that need no device plugin. kube_scheduler: the rate of
+    kube-scheduler for as many pods that request no devices, if the program is found in KUBEBUILDER_ASSETS, .cache/node
+    or PATH.
 
     cpu_milliseconds_per_pod: user and system time of each process from the first binding to the last; `bench` is the
     device plugins. reports_waiting: Events of bindings that were not written at the last binding, because bindings have

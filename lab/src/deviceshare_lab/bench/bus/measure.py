@@ -203,9 +203,14 @@ def cpu_seconds(system: System, others: Mapping[str, int] = {}) -> dict[str, flo
 
     ``bench`` is this process: API server, controllers and watcher.
     """
+    return process_seconds({**system.supervisor.pids, **others, "bench": os.getpid()})
+
+
+def process_seconds(pids: Mapping[str, int]) -> dict[str, float]:
+    """Return the CPU seconds of processes, by name."""
     ticks = os.sysconf("SC_CLK_TCK")
     used = {}
-    for name, pid in {**system.supervisor.pids, **others, "bench": os.getpid()}.items():
+    for name, pid in pids.items():
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         used[name] = (int(fields[11]) + int(fields[12])) / ticks
     return used

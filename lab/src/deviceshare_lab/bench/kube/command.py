@@ -24,13 +24,16 @@ async def bench_kube(size: Size, timeout: float, *, as_json: bool) -> int:
 
 def as_text(shown: dict[str, Any]) -> str:
     """Return the measurements as a table."""
-    load, alone = shown["load_average"], shown["without_plugins"]
+    load, alone, other = shown["load_average"], shown["without_plugins"], shown["kube_scheduler"]
+    bound_by_other = "not measured: make node builds it" if other is None else str(other["bindings_per_second"])
     rows = [
         ("pods", f"{shown['pods']} on {shown['nodes']} nodes"),
         ("bindings/s beside device plugins", _rates(shown)),
         ("bindings/s without device plugins", _rates(alone)),
+        ("bindings/s of kube-scheduler, without devices", bound_by_other),
         ("CPU ms per pod beside device plugins", _used(shown)),
         ("CPU ms per pod without device plugins", _used(alone)),
+        *(() if other is None else (("CPU ms per pod of kube-scheduler", _used(other)),)),
         ("load", f"{load['before']:.2f} before, {load['after']:.2f} after"),
     ]
     return table(("MEASURE", "VALUE"), rows)

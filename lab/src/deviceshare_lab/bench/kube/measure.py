@@ -1,6 +1,7 @@
 """The run: the system binds pending pods, then a bare client binds as many equal pods.
 
-There are two runs: with device plugins that serve each pod at once, and with pods that need no device plugin.
+There are two runs: with device plugins that serve each pod at once, and with pods that need no device plugin. Then
+kube-scheduler, if there is one, binds as many pods without devices.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from deviceshare_cluster import KUBE
 from deviceshare_lab.bench.bus.measure import cpu_seconds
 from deviceshare_lab.bench.kube.apiserver import ApiServer, find_binaries
 from deviceshare_lab.bench.kube.client import Client, bare_client
+from deviceshare_lab.bench.kube.kube_scheduler import by_kube_scheduler, find_kube_scheduler
 from deviceshare_lab.bench.kube.watched import Watched
 from deviceshare_lab.bench.kube.workload import CONF, OURS, PODS, binding, node, pod
 
@@ -70,12 +72,16 @@ async def measure(size: Size, timeout: float, notices: Notices) -> dict[str, Any
             load = os.getloadavg()[0]
             beside = await _pair(server, client, plugins, size, notices)
             alone = await _pair(server, client, None, size, notices)
+            program = find_kube_scheduler()
+            names = [f"plain-kube-{number:05d}" for number in range(size.pods)]
+            other = None if program is None else await by_kube_scheduler(program, server, client, names)
     return {
         "nodes": size.nodes,
         "pods": size.pods,
         "bare_requests_in_flight": size.in_flight,
         **beside,
         "without_plugins": alone,
+        "kube_scheduler": other,
         "cpus": os.cpu_count(),
         "load_average": {"before": load, "after": os.getloadavg()[0]},
     }

@@ -1,0 +1,66 @@
+"""kube-scheduler, for comparison: it binds as many pods, which request no devices, on the same API server."""
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from deviceshare_cli.errors import CommandError
+
+from deviceshare_lab.bench.bus.measure import process_seconds
+from deviceshare_lab.bench.kube.apiserver import ApiServer
+from deviceshare_lab.bench.kube.client import Client
+from deviceshare_lab.bench.kube.watched import Watched
+from deviceshare_lab.bench.kube.workload import PODS
+from deviceshare_lab.clusters import objects
+
+NAME = "default-scheduler"
+_LIMITS = ("--kube-api-qps=5000", "--kube-api-burst=5000")
+"""By default it sends 50 requests a second."""
+
+
+def find_kube_scheduler() -> Path | None:
+    """Return the program, from KUBEBUILDER_ASSETS, the directory of ``make node``, or PATH; None: none is there."""
+    directories = (os.environ.get("KUBEBUILDER_ASSETS", ""), ".cache/node", os.environ.get("PATH", ""))
+    found = shutil.which("kube-scheduler", path=os.pathsep.join(filter(None, directories)))
+    return None if found is None else Path(found).absolute()
+
+
+async def by_kube_scheduler(program: Path, server: ApiServer, client: Client, names: list[str]) -> dict[str, Any]:
+    """Return the bindings per second, and the CPU of each process, of pods that exist when kube-scheduler starts.
+
+    Raises CommandError: it ended.
+    """
+    pods = [objects.pod(name, {"cpu": "1m"}, scheduler=NAME, **objects.TOLERANT) for name in names]
+    await asyncio.gather(*(client.request("POST", PODS, each) for each in pods))
+    options = (f"--kubeconfig={server.kubeconfig()}", "--leader-elect=false", "--secure-port=0", *_LIMITS)
+    watched = Watched(names, None)
+    async with watched.watching():
+        with (server.directory / "kube-scheduler.log").open("wb") as log:
+            process = await asyncio.create_subprocess_exec(program, *options, stdout=log, stderr=log)
+        pids = {**server.pids, "kube-scheduler": process.pid}
+        ended = asyncio.create_task(process.wait())
+        try:
+            await _until(watched, 1, ended)
+            before = process_seconds(pids)
+            await _until(watched, len(names), ended)
+            after = process_seconds(pids)
+        finally:
+            if not ended.done():
+                process.kill()
+            await ended
+    return {
+        "bindings_per_second": round(len(names) / watched.seconds, 1),
+        "seconds": round(watched.seconds, 3),
+        "cpu_milliseconds_per_pod": {name: round(1000 * (after[name] - before[name]) / len(names), 2) for name in pids},
+    }
+
+
+async def _until(watched: Watched, count: int, ended: asyncio.Task[int]) -> None:
+    """Wait until ``count`` pods are bound."""
+    bound = asyncio.create_task(watched.until(count))
+    await asyncio.wait((bound, ended), return_when=asyncio.FIRST_COMPLETED)
+    if not bound.done():
+        bound.cancel()
+        raise CommandError(f"kube-scheduler ended with status {ended.result()}")
