@@ -185,6 +185,22 @@ def test_what_hami_left_behind_does_not_contest_the_cards_of_the_plugin_that_ser
     assert (back.cards, back.contested) == ((), ("NVIDIA GPUs",))
 
 
+@pytest.mark.parametrize(
+    ("memory", "number", "vgpus", "modes"),
+    [
+        # The vGPU plugin was removed, and then the GPU plugin changed from its strategy share to number.
+        ("0", "4", "0", ["gpu-share"] * 4),
+        # The vGPU plugin replaced one with the strategy share, whose number nobody takes back.
+        ("0", "4", "20", ["hami-core"] * 2),
+        ("44712", "4", "0", ["gpu-share"] * 4),
+    ],
+)
+def test_what_a_removed_plugin_left_behind_yields_to_the_plugin_that_offers_cards(memory, number, vgpus, modes):
+    offered = {"volcano.sh/gpu-memory": memory, "volcano.sh/gpu-number": number, "volcano.sh/vgpu-number": vgpus}
+    fact = node({}, {"capacity": offered}, annotations={REGISTER: CARDS})
+    assert ([card.mode for card in fact.cards], fact.contested) == (modes, ())
+
+
 def test_the_cards_of_hami_stay_known_while_its_plugin_is_gone_and_no_other_one_registers_them():
     capacity = {"cpu": "2", "nvidia.com/gpu": "0"}
     fact = node({}, {"capacity": capacity}, annotations={"hami.io/node-nvidia-register": JSON})

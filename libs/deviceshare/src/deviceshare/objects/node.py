@@ -171,9 +171,11 @@ def _drop_left_behind(found: _Registered, node: NodeView, problems: Problems) ->
     """Remove the cards of a GPU plugin that was removed from the node, if another plugin registers or offers the cards.
 
     Kubelet offers 0 of its resources as soon as the plugin is gone, but the annotation stays. A node that does not
-    mention the resources proves nothing, since the plugin may use other names.
+    mention the resources proves nothing, since the plugin may use other names. A plugin that offers nothing goes first:
+    one that was changed from memory to whole cards offers 0 of the memory and does not yield to a plugin that is gone.
     """
-    for family in [family for family in found if family.hardware.whole and not family.whole_modes]:
+    registered = [family for family in found if family.hardware.whole and not family.whole_modes]
+    for family in sorted(registered, key=lambda family: _offers_cards_of(family, node)):
         taken_over = len(found) > 1 or node.allocatable.get(family.hardware.whole)
         if taken_over and 0 in map(node.allocatable.get, family.resources(_DEFAULT_CONF)):
             del found[family]
@@ -185,6 +187,12 @@ def _drop_left_behind(found: _Registered, node: NodeView, problems: Problems) ->
             expected = "nothing: its device plugin is gone, and another one registers the cards"
             key = family.register_annotation
             problems.add(f"metadata.annotations[{key}]", node.annotations.get(key, ""), expected)
+
+
+def _offers_cards_of(family: Family, node: NodeView) -> bool:
+    """Return whether the node offers resources of a family or of another one that allocates the same cards."""
+    alike = [other for other in FAMILIES if other.modes & family.modes]
+    return any(node.allocatable.get(name) for other in alike for name in other.resources(_DEFAULT_CONF))
 
 
 def _is_contested(hardware: Hardware, found: _Registered, node: NodeView, problems: Problems) -> bool:
