@@ -70,6 +70,7 @@ charts:  ## build Helm and kustomize for the tests into .cache/charts, once; tak
 node: $(READY)  ## build kubelet and its control plane, and images, for test-node into .cache/node, once; takes minutes and needs root
 	@tests/node/build.sh .cache/node
 	@tests/node/images.sh .cache/node/images
+	@tests/node/plugins/build.sh .cache/node/plugins || echo "no device plugins: their tests are skipped" >&2
 
 manifests: $(READY) charts  ## render deploy/kubernetes/base from the Helm chart
 	@PYTHONPATH=tests $(BIN)/python -m support.charts

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from support import node
+from support import node, node_plugins, node_scenes
 from support.node import RealNode
+from support.node_plugins import Plugins
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +19,12 @@ def real_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNode]:
         yield cluster
     finally:
         cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def plugins(real_node: RealNode) -> Plugins:
+    """Give the device plugins of the node, with the chart installed for them."""
+    if why := node_plugins.missing():
+        pytest.skip(f"allowed: {why}")
+    node_scenes.deploy(real_node)
+    return Plugins(real_node)

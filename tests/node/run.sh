@@ -5,11 +5,13 @@ set -euo pipefail
 export DEVICESHARE_NODE_CGROUP=deviceshare-node-$$
 # The node mounts directories of its own over these.
 made=()
-for directory in /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers; do
+temporary=$(mktemp -d)
+for directory in /config /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers; do
   [ -e "$directory" ] || made+=("$directory")
 done
 remove() {
   local hierarchy
+  rm -rf "$temporary"
   for directory in "${made[@]}"; do rmdir "$directory" 2> /dev/null || true; done
   for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*/; do
     # A group is busy until its last process is gone.
@@ -20,7 +22,9 @@ remove() {
   done
 }
 trap remove EXIT
-unshare --net --mount --pid --fork --kill-child --mount-proc -- "$@" &
+# Device plugins write files with fixed names into /tmp.
+unshare --net --mount --pid --fork --kill-child --mount-proc -- \
+  bash -c 'mount --bind "$0" /tmp && exec "$@"' "$temporary" "$@" &
 inner=$!
 # `unshare` ignores softer signals; with it the whole namespace of processes ends.
 trap 'kill -KILL "$inner" 2> /dev/null || true' INT TERM

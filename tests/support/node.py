@@ -32,8 +32,9 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubectl", "coredns")
 _IMAGES = ("pause", "nats", "deviceshare", "deviceshare-cli")
 _API_SERVER = ("--allow-privileged=true", "--kubelet-preferred-address-types=InternalIP")
-_MADE_OURS = ("/run", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
-"""Directories with fixed names that kubelet, containerd and plugins of CNI write."""
+_MADE_OURS = ("/run", "/config", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
+"""Directories with fixed names that kubelet, containerd, plugins of CNI and device plugins write."""
+_DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins/kubelet.sock")
 _SYSCTLS = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -99,19 +100,25 @@ class RealNode:
         """End all processes, those of containers among them, and delete what is stored."""
         for name in reversed(tuple(self._processes)):
             self.end(name)
+        self.kill_containers()
+        self.server.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def kill_containers(self) -> None:
+        """Kill the processes of all containers."""
         for root in _controllers():
             for group in (root / self._cgroup).rglob("cgroup.procs"):
                 for pid in group.read_text().split():
                     with suppress(ProcessLookupError):
                         os.kill(int(pid), signal.SIGKILL)
-        self.server.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
-    def run(self, name: str, *arguments: str, program: Path | None = None) -> None:
-        """Start a process of the cluster."""
+    def run(
+        self, name: str, *arguments: str, program: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start a process of the cluster, with these variables in addition."""
         with (self.directory / f"{name}.log").open("ab") as log:
-            command = [str(program or CACHE / name), *arguments]
-            self._processes[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            command, variables = [str(program or CACHE / name), *arguments], {**os.environ, **(environment or {})}
+            self._processes[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables)
 
     def end(self, name: str) -> None:
         """Kill a process of the cluster."""
@@ -181,6 +188,43 @@ conf_dir = "{home}/net.d"
             "--root-dir=/var/lib/kubelet",
         )
 
+    def reboot(self) -> None:
+        """Let the node lose all processes and what is in memory, as by a reboot, and start it again."""
+        for name in ("kubelet", "containerd"):
+            self.end(name)
+        self.kill_containers()
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, ProcessLookupError):
+                if (path / "comm").read_text().startswith("containerd-shim"):
+                    os.kill(int(path.name), signal.SIGKILL)
+        for mount in Path("/proc/mounts").read_text().splitlines():
+            place = mount.split()[1]
+            if place.startswith(("/run/netns/", "/run/containerd/", "/run/user/")):
+                _do("umount", "--lazy", place)
+        for directory in ("/run/netns", "/run/containerd", "/var/lib/cni"):
+            for path in Path(directory).glob("*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.wait("the groups of containers are gone", self._without_groups, 60)
+        _DEVICE_PLUGINS.unlink(missing_ok=True)
+        self.run_containerd()
+        self.run_kubelet()
+        self.wait("kubelet takes device plugins", self._takes_device_plugins, 60)
+
+    def _without_groups(self) -> bool:
+        """Remove the groups of containers that have ended, and return whether none is left."""
+        groups = [group for root in _controllers() for group in (root / self._cgroup).rglob("*/")]
+        for group in reversed(groups):
+            with suppress(OSError):
+                group.rmdir()
+        return not any(group.exists() for group in groups)
+
+    def _takes_device_plugins(self) -> bool:
+        # kubelet ends where containerd is not yet ready for it, and systemd would start it again.
+        if self._processes["kubelet"].poll() is not None:
+            self.end("kubelet")
+            self.run_kubelet()
+        return _DEVICE_PLUGINS.exists()
+
     def run_proxy(self) -> None:
         """Start kube-proxy, which leads the addresses of Services to pods."""
         configuration = {
@@ -198,7 +242,9 @@ conf_dir = "{home}/net.d"
         self.run("kube-proxy", f"--config={self.directory / 'proxy.json'}")
 
     def run_dns(self) -> None:
-        """Start CoreDNS on the address of the cluster's DNS, as a process of the node."""
+        """Start CoreDNS on the address of the cluster's DNS, as a process of the node, unless it runs."""
+        if "coredns" in self._processes:
+            return
         _do("ip", "address", "add", f"{_DNS}/32", "dev", "lo")
         zone = f"kubernetes cluster.local {{\n kubeconfig {self.kubeconfig}\n }}"
         (self.directory / "Corefile").write_text(f".:53 {{\n errors\n {zone}\n}}\n")
@@ -213,6 +259,13 @@ conf_dir = "{home}/net.d"
     def load(self, image: str) -> None:
         """Import an image that ``make node`` built."""
         done = self.ctr("--namespace", "k8s.io", "images", "import", str(IMAGES / f"{image}.tar"))
+        assert done.returncode == 0, done.stderr
+
+    def name_image(self, name: str) -> None:
+        """Let a name of an image stand for the one that sleeps."""
+        domain, slash, _ = name.partition("/")
+        full = name if slash and "." in domain else f"docker.io/{name if slash else f'library/{name}'}"
+        done = self.ctr("--namespace", "k8s.io", "images", "tag", "--force", PAUSE, full)
         assert done.returncode == 0, done.stderr
 
     def ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -296,6 +349,14 @@ conf_dir = "{home}/net.d"
 def _do(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+
+
+def mount_overlay(directory: str, changes: Path) -> None:
+    """Let the node write into a directory of the machine, which stays as it is."""
+    for part in ("upper", "work"):
+        (changes / part).mkdir(parents=True)
+    layers = f"lowerdir={directory},upperdir={changes / 'upper'},workdir={changes / 'work'}"
+    _do("mount", "-t", "overlay", "overlay", "-o", layers, directory)
 
 
 def pod(name: str, namespace: str, image: str = PAUSE, **spec: Any) -> Object:

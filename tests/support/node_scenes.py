@@ -1,0 +1,213 @@
+"""Scenes on a real node with device plugins: the chart that places pods, the pods, and what they have compared."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from support import charts, node, node_plugins
+from support.node import ROOT, Object, RealNode
+from support.node_plugins import Card, Inside, Plugins
+
+Differences = list[str]
+Compare = Callable[[Object, int, Inside], Differences]
+"""Compares the container at a position of a pod with what it has inside."""
+
+T4 = [Card(f"GPU-7400000{number}-aaaa-4bbb-8ccc-000000000000", 15360, "Tesla T4") for number in range(3)]
+SYSTEM = charts.NAMESPACE
+_CONFIGURATION = """actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: deviceshare
+    arguments:
+      deviceshare.GPUSharingEnable: true
+      deviceshare.GPUNumberEnable: true
+      deviceshare.VGPUEnable: true
+      deviceshare.AscendHAMiVNPUEnable: true
+      deviceshare.SchedulePolicy: binpack
+"""
+_STORE = Path("/run/bus-store")
+_OPTIONS = (
+    "image.pullPolicy=Never",
+    "trusted.volcanoDevicePlugin=true",
+    "trusted.hamiAscend=true",
+    # Two cores, for the containers of the scenes as well.
+    *(f"{name}.replicas=1" for name in ("inventory", "placement", "binder")),
+    *(f"{name}.resources.requests.cpu=50m" for name in ("inventory", "placement", "binder")),
+)
+
+
+def deploy(cluster: RealNode) -> None:
+    """Install the chart, or upgrade it, for all families and with the accounts of the plugins trusted."""
+    for image in ("deviceshare", "deviceshare-cli", "nats"):
+        cluster.load(image)
+    cluster.run_dns()
+    if not _STORE.exists():
+        cluster.make_writable(str(_STORE), 65534)
+    # Cards that another test may have advertised without a device plugin.
+    nothing = {"status": {kind: {"volcano.sh/gpu-number": None} for kind in ("capacity", "allocatable")}}
+    patch = ("--subresource=status", "--type=merge", "--patch", json.dumps(nothing))
+    cluster.kubectl("patch", "node", node.NAME, *patch)
+    metadata = {"name": "volcano-scheduler-configmap", "namespace": SYSTEM}
+    data = {"volcano-scheduler.conf": _CONFIGURATION}
+    volume = {
+        "capacity": {"storage": "12Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "hostPath": {"path": str(_STORE), "type": "DirectoryOrCreate"},
+    }
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}},
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "bus"}, "spec": volume},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": data,
+        },
+    )
+    command = [str(charts.tool("helm")), "--kubeconfig", str(cluster.kubeconfig), "--namespace", SYSTEM]
+    command += ["upgrade", "--install", "deviceshare", str(charts.CHART), "--wait", "--timeout", "5m"]
+    options = [part for option in _OPTIONS for part in ("--set", option)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr + cluster.kubectl("get", "pods,events", "--namespace", SYSTEM)
+
+
+def limits(**amounts: int) -> Object:
+    """Return resources, written ``vgpu_number=1``."""
+    names = {name: f"volcano.sh/{name.replace('_', '-')}" for name in amounts}
+    return {"limits": {names[name]: str(amount) for name, amount in amounts.items()}}
+
+
+def pod(name: str, *containers: Object, annotations: Object | None = None) -> Object:
+    """Return a pod with containers of these resources."""
+    one = {"image": node.PAUSE, "imagePullPolicy": "Never"}
+    spec = [{"name": f"c{number}", **one, "resources": each} for number, each in enumerate(containers)]
+    made = node.pod(name, "", schedulerName="volcano", containers=spec)
+    made["metadata"]["annotations"] = annotations or {}
+    return made
+
+
+def example(name: str) -> Object:
+    """Return a manifest of examples/; a tag ``latest`` would be pulled."""
+    obj: Object = yaml.safe_load((ROOT / "examples" / "workloads" / f"{name}.yaml").read_text())
+    for container in obj["spec"]["containers"]:
+        container["imagePullPolicy"] = "IfNotPresent"
+    return obj
+
+
+class Scene:
+    """A namespace with pods that run on devices of a plugin."""
+
+    def __init__(self, plugins: Plugins, namespace: str) -> None:
+        self.plugins, self.cluster, self.namespace = plugins, plugins.cluster, namespace
+        self.cluster.create_namespace(namespace)
+
+    def start(self, *pods: Object) -> None:
+        """Create pods and wait until all run; their images are names of an image of ours."""
+        for made in pods:
+            made["metadata"]["namespace"] = self.namespace
+            for container in made["spec"]["containers"]:
+                self.cluster.name_image(container["image"])
+        self.cluster.apply(*pods)
+        try:
+            self.cluster.wait_for_pods(self.namespace, "Running", {made["metadata"]["name"] for made in pods})
+        except TimeoutError:
+            statuses = [(each["metadata"]["name"], each["status"]) for each in self.pods()]
+            raise AssertionError([one for one in statuses if one[1].get("phase") != "Running"]) from None
+
+    def pods(self) -> list[Object]:
+        found: list[Object] = self.cluster.get("pods", "--namespace", self.namespace)["items"]
+        return found
+
+    def check(self, compare: Compare, count: int) -> None:
+        """Compare each container of so many pods with its pod's annotations."""
+        pods = self.pods()
+        assert len(pods) == count
+        seen = node_plugins.inside(pods)
+        differences = []
+        for each in pods:
+            name = each["metadata"]["name"]
+            for position, container in enumerate(each["spec"]["containers"]):
+                found = compare(each, position, seen[name, container["name"]])
+                differences += [f"{name}/{container['name']}: {one}" for one in found]
+        assert differences == []
+
+    def delete_failed(self) -> int:
+        """Delete the pods that failed, and return how many."""
+        failed = [each["metadata"]["name"] for each in self.pods() if each["status"]["phase"] == "Failed"]
+        if failed:
+            self.cluster.kubectl("delete", "pods", *failed, "--namespace", self.namespace, "--now")
+        return len(failed)
+
+    def clear(self) -> None:
+        """Delete the pods, and wait until they are gone."""
+        self.cluster.kubectl("delete", "pods", "--all", "--namespace", self.namespace, "--now")
+
+
+def differs(what: str, found: Any, expected: Any) -> Differences:
+    return [] if found == expected else [f"{what}: {found!r}, not {expected!r}"]
+
+
+def devices(text: str, position: int) -> list[list[str]]:
+    """Return the fields of the devices of a container, from an annotation of vGPUs or vNPUs."""
+    slots = text.split(";")
+    return [device.split(",") for device in slots[position].split(":") if device] if position < len(slots) else []
+
+
+def asked(each: Object, position: int) -> dict[str, str]:
+    """Return the limits of a container; the API server writes 3000 as ``3k``."""
+    limits = each["spec"]["containers"][position].get("resources", {}).get("limits", {})
+    return {name: re.sub("k$", "000", amount) for name, amount in limits.items()}
+
+
+def has_software_vgpus(each: Object, position: int, seen: Inside) -> Differences:
+    """HAMi-core and MPS: the variables and mounts that HAMi-core's library reads."""
+    given = devices(each["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"], position)
+    requested = asked(each, position)
+    found = differs("vGPUs", len(given), int(requested.get("volcano.sh/vgpu-number", 0)))
+    place = f"vgpu/containers/{each['metadata']['uid']}_{each['spec']['containers'][position]['name']}"
+    hooks = {to for to in seen.mounts if to.startswith(("/tmp", "/usr/local", "/etc/ld"))}
+    if not given:
+        return [*found, *differs("variables", seen.given(("NVIDIA", "CUDA")), {}), *differs("mounts", hooks, set())]
+    expected = {
+        "NVIDIA_VISIBLE_DEVICES": ",".join(device[0] for device in given),
+        "CUDA_DEVICE_SM_LIMIT": given[0][3],
+        **{f"CUDA_DEVICE_MEMORY_LIMIT_{number}": f"{device[2]}m" for number, device in enumerate(given)},
+    }
+    found += differs(
+        "variables", seen.given(("NVIDIA_VISIBLE", "CUDA_DEVICE_SM", "CUDA_DEVICE_MEMORY_LIMIT")), expected
+    )
+    if memory := requested.get("volcano.sh/vgpu-memory"):
+        found += differs("memory", {device[2] for device in given}, {memory})
+    found += differs("cores", given[0][3], requested.get("volcano.sh/vgpu-cores", "0"))
+    found += differs(
+        "mounts", hooks, {"/tmp/vgpu", "/tmp/vgpulock", "/usr/local/vgpu/libvgpu.so", "/etc/ld.so.preload"}
+    )
+    if not seen.mounts.get("/tmp/vgpu", "").endswith(place):
+        found.append(f"/tmp/vgpu is {seen.mounts.get('/tmp/vgpu')}, not {place}")
+    return found
+
+
+def run_scene(plugins: Plugins, namespace: str, compare: Compare, *waves: list[Object]) -> None:
+    """Run pods, compare what they have, and delete them, wave by wave."""
+    scene = Scene(plugins, namespace)
+    for pods in waves:
+        scene.start(*pods)
+        scene.check(compare, len(pods))
+        scene.clear()
+
+
+def mixed(count: int, *requests: Object, prefix: str = "p", **more: Any) -> list[Object]:
+    """Return pods with these requests in turn, in the first, the second or the only container."""
+    places: list[Callable[[Object], list[Object]]] = [lambda one: [one], lambda one: [{}, one], lambda one: [one, {}]]
+    return [
+        pod(f"{prefix}{number}", *places[number % len(places)](requests[number % len(requests)]), **more)
+        for number in range(count)
+    ]
