@@ -190,7 +190,7 @@ def test_what_hami_left_behind_does_not_contest_the_cards_of_the_plugin_that_ser
     [
         # The vGPU plugin was removed, and then the GPU plugin changed from its strategy share to number.
         ("0", "4", "0", ["gpu-share"] * 4),
-        # The vGPU plugin replaced one with the strategy share, whose number nobody takes back.
+        # The vGPU plugin replaced one with the strategy share, whose number stays in the status.
         ("0", "4", "20", ["hami-core"] * 2),
         ("44712", "4", "0", ["gpu-share"] * 4),
     ],

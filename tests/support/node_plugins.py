@@ -132,11 +132,7 @@ class Plugins:
         self.instances_file.write_text("")
 
     def _start(self, name: str, account: str, *arguments: str, **environment: str) -> None:
-        token = self.cluster.kubectl("create", "token", account, "--namespace=kube-system", "--duration=4h").strip()
-        configuration = yaml.safe_load(self.cluster.kubeconfig.read_text())
-        configuration["users"] = [{"name": user["name"], "user": {"token": token}} for user in configuration["users"]]
-        kubeconfig = self.cluster.directory / f"{name}.kubeconfig"
-        kubeconfig.write_text(json.dumps(configuration))
+        kubeconfig = kubeconfig_of(self.cluster, "kube-system", account)
         variables = {
             "NODE_NAME": NAME,
             "KUBECONFIG": str(kubeconfig),
@@ -160,6 +156,16 @@ class Plugins:
 
     def _wait_for(self, resource: str, count: int) -> None:
         self.cluster.wait(f"the node has {count} {resource}", lambda: self.offered(resource) == count, 120)
+
+
+def kubeconfig_of(cluster: RealNode, namespace: str, account: str) -> Path:
+    """Return a kubeconfig of a service account."""
+    token = cluster.kubectl("create", "token", account, f"--namespace={namespace}", "--duration=4h").strip()
+    configuration = yaml.safe_load(cluster.kubeconfig.read_text())
+    configuration["users"] = [{"name": user["name"], "user": {"token": token}} for user in configuration["users"]]
+    kubeconfig = cluster.directory / f"{account}.kubeconfig"
+    kubeconfig.write_text(json.dumps(configuration))
+    return kubeconfig
 
 
 class Inside(NamedTuple):

@@ -38,6 +38,7 @@ _OPTIONS = (
     "image.pullPolicy=Never",
     "trusted.volcanoDevicePlugin=true",
     "trusted.hamiAscend=true",
+    "trusted.volcano=true",
     # Two cores, for the containers of the scenes as well.
     *(f"{name}.replicas=1" for name in ("inventory", "placement", "binder")),
     *(f"{name}.resources.requests.cpu=50m" for name in ("inventory", "placement", "binder")),
@@ -95,11 +96,17 @@ def pod(name: str, *containers: Object, annotations: Object | None = None) -> Ob
 
 
 def example(name: str) -> Object:
-    """Return a manifest of examples/; a tag ``latest`` would be pulled."""
+    """Return a pod or Job of examples/; a tag ``latest`` would be pulled."""
     obj: Object = yaml.safe_load((ROOT / "examples" / "workloads" / f"{name}.yaml").read_text())
-    for container in obj["spec"]["containers"]:
+    for container in containers_of(obj):
         container["imagePullPolicy"] = "IfNotPresent"
     return obj
+
+
+def containers_of(obj: Object) -> list[Object]:
+    """Return the containers of a pod, or of the templates of a Job of Volcano."""
+    specs = [task["template"]["spec"] for task in obj["spec"]["tasks"]] if obj["kind"] == "Job" else [obj["spec"]]
+    return [container for spec in specs for container in spec["containers"]]
 
 
 class Scene:
@@ -109,13 +116,17 @@ class Scene:
         self.plugins, self.cluster, self.namespace = plugins, plugins.cluster, namespace
         self.cluster.create_namespace(namespace)
 
-    def start(self, *pods: Object) -> None:
-        """Create pods and wait until all run; their images are names of an image of ours."""
-        for made in pods:
+    def apply(self, *objects: Object) -> None:
+        """Create pods or Jobs; their images become names of the one that sleeps."""
+        for made in objects:
             made["metadata"]["namespace"] = self.namespace
-            for container in made["spec"]["containers"]:
+            for container in containers_of(made):
                 self.cluster.name_image(container["image"])
-        self.cluster.apply(*pods)
+        self.cluster.apply(*objects)
+
+    def start(self, *pods: Object) -> None:
+        """Create pods and wait until all run."""
+        self.apply(*pods)
         try:
             self.cluster.wait_for_pods(self.namespace, "Running", {made["metadata"]["name"] for made in pods})
         except TimeoutError:
