@@ -14,6 +14,7 @@ from deviceshare_lab.studies.trace.churn import MEASURED, WARM_UP, Churn, plan_a
 from deviceshare_lab.studies.trace.meter import Capacity, Meter, Waits
 from deviceshare_lab.studies.trace.policies import POLICIES
 from deviceshare_lab.studies.trace.reading import read_trace
+from deviceshare_lab.studies.trace.start_times import run_start_times
 from deviceshare_lab.traces import CARD, Schedule, Trace, TraceNode, TracePod, cycle_seconds, schedule, with_times
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -289,3 +290,25 @@ def test_the_published_trace_is_played_at_its_load():
     assert result.capacity.allocated == pytest.approx(95, abs=0.5), "next to no pod waits"
     assert result.impossible == 0
     assert len(planned.schedule.pods) == pytest.approx((WARM_UP + MEASURED) * len(trace.pods), rel=0.1)
+
+
+def test_ranges_in_which_pods_start_are_counted(tmp_path):
+    write_trace(tmp_path, nodes=4, pods=300)
+    options = (tmp_path, "--start-times", "--policy", "bestfit", "--load", 1.0, "--jobs", 1)
+    done = simulate(*options, "--json")
+    (run,) = json.loads(done.stdout)["runs"]
+    assert run["asked"] > run["unanswered"] + run["open"]
+    assert 0.5 <= run["right"] <= 1.0
+    assert run["ratio"] is None or run["ratio"] >= 1.0
+    text = simulate(*options).stdout
+    assert text.splitlines()[1].split()[:3] == ["WORKLOAD", "POLICY", "SEED"]
+    assert f"{run['right']:.1%}" in text
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="allowed: DEVICESHARE_TRACE names a directory with the published trace")
+@pytest.mark.timeout(600)
+def test_four_of_five_ranges_are_right_on_the_published_trace():
+    trace = read_trace(Path(PUBLISHED), "default")
+    result = run_start_times(trace, plan_arrivals(trace, 0.95, 42), "binpack", 42)
+    assert 0.75 <= result.right <= 0.85
+    assert result.unanswered + result.open < result.asked / 10

@@ -1,5 +1,6 @@
 """The command line of ``deviceshare lab study``."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -122,6 +123,10 @@ def trace(
         bool,
         typer.Option("--churn", help="Pods arrive by recorded times, wait while they do not fit, and end."),
     ] = False,
+    start_times: Annotated[
+        bool,
+        typer.Option("--start-times", help="As --churn; show how many of the ranges in which pods start are right."),
+    ] = False,
 ) -> None:
     """Compare policies on the nodes and pods of a recorded trace: how much of all cards do they allocate?
 
@@ -130,14 +135,20 @@ def trace(
     pods wait, and how long do they wait? docs/policies.md describes both, and where to get the trace.
     """
     from deviceshare_cli.output import indented_json
-    from deviceshare_cli.plots import write
+    from deviceshare_cli.plots import Plot, write
     from deviceshare_cli.simulate.options import parse_names, parse_seeds
 
     from deviceshare_lab.studies.trace import churn_report, command, report
+    from deviceshare_lab.studies.trace import start_times as start_report
 
     names = parse_names(workload, command.known_workloads(directory), "--workload")
     chosen = parse_seeds(seeds), command.policies(policy), orders, jobs
-    if churn:
+    drawn: Iterable[tuple[str, Plot]] = ()
+    if start_times:
+        options = command.Options(directory, names, 0.95 if load is None else load, *chosen)
+        asked = command.simulate_start_times(options)
+        value, text = start_report.as_json(asked), start_report.as_text(asked)
+    elif churn:
         options = command.Options(directory, names, 0.95 if load is None else load, *chosen)
         runs = command.simulate_churn(options)
         drawn = churn_report.plots(runs)

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 from deviceshare.queueing import Queues
 from deviceshare_bus.runtime.service import real_time
+from msgspec.structs import replace
 
 from deviceshare_metrics import api, lists
 from deviceshare_metrics.api_dashboard import NodeDetail
@@ -155,4 +156,6 @@ class Queries:
             accounts, now, every = await self.accounts(), real_time().wall, self._core.store.copy()
             found = with_current_reason(store, found, lambda: accounts, now)
             found = await asyncio.to_thread(with_queue_position, every, found, lambda: accounts)
+            if found.pod is not None:
+                found = replace(found, start=self._core.start_times.expected(found.pod.uid, now))
         return None if found is None else shown_item(found, visibility)

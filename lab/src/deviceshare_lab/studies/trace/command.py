@@ -14,6 +14,7 @@ from deviceshare_lab.studies.trace.churn import ArrivalPlan, ChurnResult, plan_a
 from deviceshare_lab.studies.trace.policies import POLICIES
 from deviceshare_lab.studies.trace.reading import read_trace, workloads
 from deviceshare_lab.studies.trace.run import Result, run
+from deviceshare_lab.studies.trace.start_times import StartTimesResult, run_start_times
 from deviceshare_lab.traces import Trace, with_times
 
 MAX_LOAD = 10.0
@@ -67,6 +68,11 @@ def simulate_churn(options: Options) -> list[ChurnResult]:
     return _simulate(options, _run_churn)
 
 
+def simulate_start_times(options: Options) -> list[StartTimesResult]:
+    """Run all combinations with departures, and ask when waiting pods start; as :func:`simulate`."""
+    return _simulate(options, _run_start_times)
+
+
 def _simulate(options: Options, run_one: Callable[[_Task], R]) -> list[R]:
     if not 0.01 <= options.load <= MAX_LOAD:
         raise CommandError(f"--load: {options.load}: must be 0.01 to {MAX_LOAD:g}")
@@ -117,6 +123,11 @@ def _plan(directory: Path, workload: str, load: float, seed: int) -> ArrivalPlan
 def _run_churn(task: _Task) -> ChurnResult:
     planned = _plan(task.directory, task.workload, task.load, task.seed)
     return run_churn(_timed(task.directory, task.workload), planned, task.policy, task.seed)
+
+
+def _run_start_times(task: _Task) -> StartTimesResult:
+    planned = _plan(task.directory, task.workload, task.load, task.seed)
+    return run_start_times(_timed(task.directory, task.workload), planned, task.policy, task.seed)
 
 
 def policies(text: str) -> tuple[str, ...]:
