@@ -25,7 +25,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpSystem]:
 
 def test_the_page_has_the_questions_and_their_commands() -> None:
     assert len(re.findall(r"^## .*\?$", PAGE, re.MULTILINE)) == 6
-    assert len(ANSWERS) == 10
+    assert len(ANSWERS) == 11
 
 
 @pytest.mark.system

@@ -226,6 +226,20 @@ async def test_a_waiting_pod_shows_when_it_starts_or_that_it_is_not_known(monkey
         assert page.errors == []
 
 
+async def test_pods_that_wait_only_for_fragmentation_are_marked():
+    core = small_core()
+    for name in ("w1", "w2"):
+        why = replace(
+            core.store.histories[f"uid-{name}"].explanation, first_failing=(replace(FEW, needed=1, in_sum=9500),)
+        )
+        core.handle(ExplanationReceived(explained(f"uid-{name}"), why), NOW)
+    async with shown(core) as page:
+        await page.open("waiting")
+        await page.has("only fragmentation")
+        await page.has("It waits only for fragmentation: enough of Tesla-P4 is free in sum")
+        assert page.errors == []
+
+
 async def test_the_pages_of_a_pod_a_node_and_a_queue():
     async with shown(small_core()) as page:
         await page.open("pods/default/a")

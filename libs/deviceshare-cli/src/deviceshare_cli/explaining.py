@@ -139,6 +139,10 @@ def _where(answer: api.PodExplanation, now: float) -> list[str]:
         lines.append(f"  {explanation.message}{as_of(explanation.at, now)}")
     elif explanation is None and not pod.node:
         lines.append("  No decision yet.")
+    if pod.fragmented:
+        lines.append(
+            f"  waits only for fragmentation: enough of {pod.fragmented} is free in sum, not on one node or card"
+        )
     if pod.created:
         waiting = "" if pod.waiting_since is None else f", waiting for {age(now - pod.waiting_since)}"
         lines.append(f"  created {_date(pod.created)} UTC{waiting}")

@@ -119,7 +119,7 @@ class WaitingPods(msgspec.Struct, frozen=True, kw_only=True):
     """The waiting pods of one job with one reason; pods without a PodGroup are grouped by queue and reason.
 
     ``first``: the names of the first pods. ``since``: the creation of the oldest, in unix seconds; 0 if unknown.
-    ``reason_at``: as of when the reason is true for all of them, unix seconds; 0: now.
+    ``reason_at``: as of when the reason is true for all of them, unix seconds; 0: now. ``fragmented``: as of a pod.
     """
 
     namespace: str
@@ -131,6 +131,7 @@ class WaitingPods(msgspec.Struct, frozen=True, kw_only=True):
     first: tuple[str, ...]
     since: float
     reason_at: float = 0.0
+    fragmented: str = ""
 
 
 class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):

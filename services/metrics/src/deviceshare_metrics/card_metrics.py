@@ -11,6 +11,7 @@ from deviceshare.families import FAMILIES
 
 from deviceshare_metrics.api import Device
 from deviceshare_metrics.core import Snapshot
+from deviceshare_metrics.core.fragmented_pods import count_by_model
 from deviceshare_metrics.free_cards import closed_nodes, nodes_with, whole_free
 from deviceshare_metrics.holders import CARDS_METRIC, MEMORY_METRIC
 from deviceshare_metrics.many_series import Gauge, Labels
@@ -46,6 +47,7 @@ def card_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
         yield from _sums("node", ("mode", "node", "type"), snapshot.devices)
     yield from _sums("cluster", ("mode", "type"), snapshot.devices)
     yield from _free(snapshot)
+    yield _fragmented(snapshot)
     yield from _held(snapshot)
 
 
@@ -128,6 +130,13 @@ def _free(snapshot: Snapshot) -> Iterator[Gauge]:
     labels = Labels(("cards", "mode", "type"), [*series])
     text = "Nodes on which at least so many cards are wholly free."
     yield Gauge("deviceshare_cluster_nodes_with_free_cards", text, labels, [*series.values()])
+
+
+def _fragmented(snapshot: Snapshot) -> Gauge:
+    found = dict.fromkeys((card.type or "unknown" for card in snapshot.devices), 0) | count_by_model(snapshot.pods)
+    labels = Labels(("type",), [(model,) for model in found])
+    text = "Pods that wait only for fragmentation: enough is free for them in sum, and on no node or card."
+    return Gauge("deviceshare_cluster_pods_fragmented", text, labels, [*found.values()])
 
 
 def _held(snapshot: Snapshot) -> Iterator[Gauge]:

@@ -59,19 +59,20 @@ def events(steps: Iterable[tuple[int, str, Step]], store: StateStore) -> Iterato
 
 def waiting(pods: Iterable[api.Pod], store: StateStore) -> list[WaitingPods]:
     """Return those of these pods that wait, by job and reason, the largest group first."""
-    groups: dict[tuple[str, str, str, api.PodState, str], list[api.Pod]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, api.PodState, str, str], list[api.Pod]] = defaultdict(list)
     for pod in pods:
         if pod.state in api.WAITING:
             group = "" if pod.group.startswith("pod/") else pod.group
-            groups[pod.namespace, group, pod.queue, pod.state, pod.reason or ""].append(pod)
+            groups[pod.namespace, group, pod.queue, pod.state, pod.reason or "", pod.fragmented].append(pod)
     found = []
-    for (namespace, group, queue, state, reason), members in groups.items():
+    for (namespace, group, queue, state, reason, fragmented), members in groups.items():
         created = [seen.created for pod in members if (seen := store.pods.get(fact("pod", pod.uid))) is not None]
         found.append(
             WaitingPods(
                 namespace=namespace, group=group, queue=queue, state=state, reason=reason, pods=len(members),
                 first=tuple(pod.name for pod in members[:MAX_NAMES]), since=min(filter(None, created), default=0.0),
                 reason_at=min((pod.reason_at for pod in members if pod.reason_at), default=0.0),
+                fragmented=fragmented,
             )
         )  # fmt: skip
     return sorted(found, key=lambda each: (-each.pods, each.queue, each.namespace, each.group, each.reason))

@@ -15,9 +15,11 @@ from deviceshare_metrics.api_dashboard import NodeDetail
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
 from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.explaining import explain
+from deviceshare_metrics.core.fragmented_pods import FragmentedPods
 from deviceshare_metrics.core.queue_position import has_queue_position, with_queue_position
 from deviceshare_metrics.core.queue_reasons import has_queue_reasons, with_current_reason, with_queue_reasons
 from deviceshare_metrics.core.states import Counts
+from deviceshare_metrics.core.usage import Cards
 from deviceshare_metrics.core.visibility import (
     EVERYTHING,
     Visibility,
@@ -157,5 +159,7 @@ class Queries:
             found = with_current_reason(store, found, lambda: accounts, now)
             found = await asyncio.to_thread(with_queue_position, every, found, lambda: accounts)
             if found.pod is not None:
-                found = replace(found, start=self._core.start_times.expected(found.pod.uid, now))
+                model = FragmentedPods(every, Cards(every)).model(found.explanation)
+                start = self._core.start_times.expected(found.pod.uid, now)
+                found = replace(found, pod=replace(found.pod, fragmented=model), start=start)
         return None if found is None else shown_item(found, visibility)

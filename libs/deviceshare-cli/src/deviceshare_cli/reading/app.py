@@ -84,7 +84,8 @@ def get(
         Status | None,
         typer.Option(
             case_sensitive=False,
-            help="Only pods with this status; waiting: all that wait, refused: those with an invalid request.",
+            help="Only pods with this status; waiting: all that wait, refused: those with an invalid request, "
+            "fragmented: those for which enough is free, but not on one node or card.",
         ),
     ] = None,
     queue: Annotated[str, typer.Option(metavar="NAME", help="Only pods of this queue.")] = "",

@@ -10,10 +10,12 @@ from deviceshare_cli.reading.fields import MISSING, Path, parse_path, value_at
 from deviceshare_cli.reading.kinds import CLAIMS, DEVICES, PODS, Resource
 
 Status = Literal[
-    "waiting", "refused", "pending", "nominated", "gated", "otherscheduler", "claimed", "bound", "terminating", "ended"
-]
+    "waiting", "refused", "fragmented", "pending", "nominated", "gated", "otherscheduler", "claimed", "bound",
+    "terminating", "ended",
+]  # fmt: skip
 """``waiting``: those of :data:`deviceshare_metrics.api.WAITING`; ``refused``: the waiting ones whose request is
-invalid, so that no change of the cluster helps; the others are statuses of pods."""
+invalid, so that no change of the cluster helps; ``fragmented``: those for which enough is free in sum; the others are
+statuses of pods."""
 _SERVED = {
     "metadata.name", "metadata.namespace", "spec.nodeName", "spec.schedulerName", "status.phase",
     "status.nominatedNodeName",
@@ -55,6 +57,8 @@ def _has_status(pod: api.Pod, status: Status) -> bool:
         return waits
     if status == "refused":
         return pod.refused
+    if status == "fragmented":
+        return bool(pod.fragmented)
     return status in (pod.status.lower(), pod.state.lower())
 
 

@@ -42,6 +42,8 @@ class ModelTotals(msgspec.Struct, kw_only=True):
     largest_free_cores: int = 0
     free_memory: int = 0
     fragmented: float = 0.0
+    pods_fragmented: int = 0
+    """Pods that wait only for fragmentation: enough is free for them in sum, and on no node or card."""
 
 
 class QueueResource(msgspec.Struct, kw_only=True):
@@ -63,6 +65,9 @@ async def run_top(source: Source, model: str, output: str) -> int:
     async with opened(source) as reader:
         devices, nodes = await reader.items(api.Device), await reader.items(api.Node)
         models, queues = totals(devices, nodes), queue_resources(await reader.items(Queue))
+        pods = Counter(pod.fragmented for pod in await reader.items(api.Pod))
+    for each in models:
+        each.pods_fragmented = pods[each.model]
     models = [each for each in models if model.lower() in each.model.lower()]
     if output == "json":
         print(indented_json({"models": models, "queues": queues}))
@@ -137,7 +142,17 @@ def queue_resources(queues: Iterable[Queue]) -> list[QueueResource]:
 
 def _models(models: Iterable[ModelTotals]) -> list[str]:
     of_nodes = f"{'/'.join(map(str, NUMBERS))} ON A NODE"
-    amounts = ("CARDS", "UNAVAILABLE", "MEMORY", "CORES", "WHOLE FREE", of_nodes, "LARGEST FREE", "FRAGMENTED")
+    amounts = (
+        "CARDS",
+        "UNAVAILABLE",
+        "MEMORY",
+        "CORES",
+        "WHOLE FREE",
+        of_nodes,
+        "LARGEST FREE",
+        "FRAGMENTED",
+        "PODS WAITING FOR IT",
+    )
     head = ("MODEL", "MODE", *amounts)
     rows = []
     for each in models:
@@ -148,7 +163,9 @@ def _models(models: Iterable[ModelTotals]) -> list[str]:
         parts += [f"{each.largest_free_cores} cores"] if each.cores_total else []
         free = ", ".join(parts) or NONE
         of_nodes = "/".join(str(each.nodes_with_free[number]) for number in NUMBERS)
-        rows.append([*row, str(each.whole_cards_free), of_nodes, free, f"{each.fragmented:.0%}"])
+        rows.append(
+            [*row, str(each.whole_cards_free), of_nodes, free, f"{each.fragmented:.0%}", str(each.pods_fragmented)]
+        )
     return table_lines((head, rows))
 
 

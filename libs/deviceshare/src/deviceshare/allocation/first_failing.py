@@ -110,7 +110,7 @@ def first_failing(
 
 def _of_node(check: Check) -> FirstFailing:
     nothing = np.zeros(len(check.nodes), dtype=np.int64)
-    return FirstFailing(check.nodes, nothing, nothing, nothing, check.free)
+    return FirstFailing(check.nodes, nothing, nothing, nothing, check.free, check.free)
 
 
 def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], str]) -> Refusal:
@@ -118,7 +118,7 @@ def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], s
     check, _ = same[0]
     about_cards = bool(check.needed)
     closest = (-1, -1, 0)
-    nodes = cards = excluded = considered = 0
+    nodes = cards = excluded = considered = in_sum = 0
     for each, first in same:
         rows = np.flatnonzero(first.nodes)
         free = np.zeros(len(rows), dtype=np.int64) if first.free is None else np.maximum(first.free[rows], 0)
@@ -128,6 +128,7 @@ def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], s
         if here > closest:
             closest, considered = here, int(first.considered[rows[best]])
         nodes += len(rows)
+        in_sum += 0 if first.in_sum is None else int(np.maximum(first.in_sum[rows], 0).sum())
         cards += int(each.failed[rows].sum())
         excluded += int((first.on_node - first.considered)[rows].sum())
     left_there, free_there, row = closest
@@ -138,6 +139,7 @@ def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], s
         resource=check.resource,
         asked=check.asked,
         free=free_there,
+        in_sum=in_sum,
         unit=check.unit,
         nearest=name(-row) if check.free is not None or about_cards else "",
         cards=cards,

@@ -43,6 +43,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unit: str = ""
     nearest: str = ""
     """The node that lacks least."""
+    in_sum: int = 0
+    """In :attr:`Explanation.first_failing`: what these nodes have free; of cards, those that pass the checks before."""
     cards: int = 0
     """How many cards of these nodes fail the check; 0 if it is not about cards."""
     needed: int = 0

@@ -19,6 +19,7 @@ from deviceshare_bus.messages.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.fragmented_pods import FragmentedPods
 from deviceshare_metrics.core.held_cards import HeldCards
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import OTHER, Outcomes, Placed, best_claims, claim_state, outcomes_of, pod_state
@@ -73,7 +74,8 @@ def build_snapshot(store: StateStore) -> Snapshot:
     nodes = tuple(nodes_of(store, held, cards, usage, registered))
     every_card = tuple(_all_cards(store, nodes, registered))
     on_nodes = HeldCards(held, usage, every_card)
-    found = (*_pods(store, devices, best, registered, on_nodes), *map(_other, store.others.values()))
+    fragmented = FragmentedPods(store, cards)
+    found = (*_pods(store, devices, best, registered, on_nodes, fragmented), *map(_other, store.others.values()))
     pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
         nodes=nodes,
@@ -236,7 +238,12 @@ def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterato
 
 
 def _pods(
-    store: StateStore, known: _Devices, best: Mapping[str, Placed], cards: Iterable[api.Device], on_nodes: HeldCards
+    store: StateStore,
+    known: _Devices,
+    best: Mapping[str, Placed],
+    cards: Iterable[api.Device],
+    on_nodes: HeldCards,
+    fragmented: FragmentedPods,
 ) -> Iterator[api.Pod]:
     of_cards: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for card in cards:
@@ -258,6 +265,7 @@ def _pods(
         holds = not pod.ended
         devices = known.of(node, grants) + (on_nodes.numbers(node, pod.uid) if holds else ())
         reason, reason_at = _reason(store, pod, state, placed)
+        history = store.histories.get(pod.uid) if state == "Pending" else None
         yield api.Pod(
             namespace=pod.namespace,
             name=pod.name,
@@ -267,6 +275,7 @@ def _pods(
             nominated_node=nominated.get(pod.uid, "") if state == "Pending" else "",
             state=state,
             refused=state == "Pending" and is_refused(store, pod),
+            fragmented="" if history is None else fragmented.model(history.explanation),
             terminating=pod.terminating,
             created=pod.created,
             waiting_since=pod.created if state in api.WAITING and not pod.terminating else None,

@@ -32,7 +32,7 @@ export async function waiting(app) {
     const details = h("details", { class: "waiting" },
       h("summary", {}, h("b", { class: "count" }, number(each.pods)), h("span", { class: "what" },
         h("strong", {}, each.group || (each.pods === 1 ? `${each.namespace}/${each.first[0]}` : "pods without a PodGroup")), h("small", {}, each.reason || "not decided yet", asOf(each.reason_at))),
-      h("span", { class: "meta" }, badge(each.queue || each.namespace), stateBadge(each.state), each.since ? h("small", {}, `oldest ${since(each.since)}`) : "")));
+      h("span", { class: "meta" }, each.fragmented ? badge("only fragmentation", "warn") : "", badge(each.queue || each.namespace), stateBadge(each.state), each.since ? h("small", {}, `oldest ${since(each.since)}`) : "")));
     details.addEventListener("toggle", async () => {
       if (!details.open || details.dataset.loaded) return;
       details.dataset.loaded = "yes";

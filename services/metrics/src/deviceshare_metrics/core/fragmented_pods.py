@@ -1,0 +1,72 @@
+"""Which pods wait only since what is free is scattered: by the reasons that placement gives, without another search."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from deviceshare.model import PENDING, Explanation, Refusal
+
+from deviceshare_metrics import api
+from deviceshare_metrics.core.state_store import StateStore
+from deviceshare_metrics.core.usage import Cards
+from deviceshare_metrics.core.whole_cards import whole_models
+
+_UNITS = ("MiB", "percent")
+
+
+class FragmentedPods:
+    """Finds them, in the whole cluster of a store."""
+
+    def __init__(self, store: StateStore, cards: Cards) -> None:
+        self._models: dict[str, str] = {}
+        """The model of the cards of each node."""
+        self._nodes: defaultdict[str, list[Counter[tuple[int, int]]]] = defaultdict(list)
+        """How many cards with how much memory (MiB) and cores the nodes with cards of a model have."""
+        for node in store.nodes.values():
+            here: defaultdict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
+            for card in cards.of(node.name):
+                here[card.type or "unknown"][cards.mebibytes(card, card.memory), card.cores] += 1
+            for _, model, number in () if here else whole_models(node):
+                here[model][0, 0] += number
+            for model, found in here.items():
+                self._models[node.name] = model
+                self._nodes[model].append(found)
+        self._known: dict[tuple[str, int, int, str], bool] = {}
+
+    def model(self, explanation: Explanation | None) -> str:
+        """Return the model of which enough is free in sum for the pod of an explanation, '' if it lacks anything else.
+
+        A pod whose queue has no room waits for more, and one that no node could take if it were empty for other nodes.
+        Nodes that lack something else do not count for the sum.
+        """
+        if explanation is None or explanation.decision != PENDING or explanation.refused:
+            return ""
+        if any(not refusal.nodes for refusal in explanation.refusals):
+            return ""
+        sums: Counter[tuple[str, int]] = Counter()
+        for refusal in explanation.first_failing:
+            if (asked := _asked(refusal)) and (model := self._models.get(refusal.nearest)) is not None:
+                sums[model, asked] += refusal.in_sum
+                if sums[model, asked] >= asked and self._fits_empty(model, refusal):
+                    return model
+        return ""
+
+    def _fits_empty(self, model: str, refusal: Refusal) -> bool:
+        number, asked = (refusal.needed, refusal.asked) if refusal.needed else (refusal.asked, 0)
+        key = (model, number, asked, refusal.unit)
+        if key not in self._known:
+            at = _UNITS.index(refusal.unit) if refusal.unit in _UNITS else 0
+            enough = (sum(n for size, n in here.items() if size[at] >= asked) for here in self._nodes[model])
+            self._known[key] = any(cards >= number for cards in enough)
+        return self._known[key]
+
+
+def _asked(refusal: Refusal) -> int:
+    """Return the amount that a pod lacks on cards, or in whole cards, of one node; 0 if it lacks something else."""
+    if refusal.needed:
+        return refusal.asked * refusal.needed if refusal.unit in _UNITS else 0
+    return refusal.asked if api.is_whole(refusal.resource) else 0
+
+
+def count_by_model(pods: Iterable[api.Pod]) -> Mapping[str, int]:
+    """Return how many of these pods wait only for fragmentation, by the model of cards."""
+    return Counter(pod.fragmented for pod in pods if pod.fragmented)

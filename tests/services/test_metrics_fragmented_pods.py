@@ -1,0 +1,97 @@
+"""Pods that wait only for fragmentation: counted by placement's reasons as a plain count of what is free does."""
+
+import asyncio
+import random
+
+import pytest
+from deviceshare.model import ContainerGrant, DeviceGrant, Taint
+from deviceshare_bus.messages import subjects
+from deviceshare_cli.explaining import explanation_text
+from deviceshare_metrics.queries import Queries
+from msgspec.structs import replace
+from support.builders import card, node, pod, vgpu
+from support.metrics import catch_up, exposed, read, snapshot_of
+from support.played import Played
+
+MEMORY = 1000
+MODEL = "NVIDIA-Tesla V100"
+
+
+def cluster(rng):
+    """Return nodes and the pods on them; some nodes and cards take no pods."""
+    nodes, pods = [], []
+    for number in range(rng.randint(1, 5)):
+        name = f"n{number}"
+        cards = [card(at, memory=MEMORY, node=name, healthy=rng.random() > 0.1) for at in range(rng.choice((1, 2, 4)))]
+        taints = (Taint("own", "", "NoSchedule"),) if rng.random() < 0.2 else ()
+        nodes.append(node(name, cards, ready=rng.random() > 0.1, taints=taints, cpu=rng.choice((64_000, 64_000, 0))))
+        for each in cards:
+            if used := rng.choice((0, 300, 600, 1000)):
+                held = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant(each.id, each.index, used, 0),)),)
+                pods.append(pod(f"on-{each.id}", vgpu(1, used), node=name, held=held))
+    return nodes, pods
+
+
+def only_scattered(nodes, pods, number, memory):
+    """Return whether as much is free in sum, though on no node; nodes and cards that take no pods do not count."""
+    used = {grant.devices[0].id: grant.devices[0].memory for each in pods for grant in each.held}
+    free = [
+        [each.memory - used.get(each.id, 0) for each in here.cards if each.healthy]
+        for here in nodes
+        if here.ready and not here.taints and here.allocatable["cpu"]
+    ]
+    if any(sum(amount >= memory for amount in here) >= number for here in free):
+        return None
+    fits_empty = memory <= MEMORY and any(len(here.cards) >= number for here in nodes)
+    return fits_empty and sum(sum(here) for here in free if len(here) >= number) >= number * memory
+
+
+def decided(nodes, facts):
+    """Return a metrics core that has read a cluster and what placement decides about it."""
+    played = Played(*nodes)
+    played.put(*facts)
+    explanations = played.tick().explanations
+    core = read(
+        *((subjects.fact("node", each.name), each) for each in nodes),
+        *((subjects.fact("pod", each.uid), each) for each in facts),
+        *((subjects.explain(each.uid), each) for each in explanations),
+    )
+    catch_up(core)
+    return core
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_pod_waits_only_for_fragmentation_if_enough_is_free_in_sum(seed):
+    rng = random.Random(seed)
+    nodes, pods = cluster(rng)
+    number, memory = rng.choice((1, 1, 2, 4)), rng.choice((400, 700, 1000, 1200))
+    wanted = replace(vgpu(number, memory), overhead=(("cpu", 1000),))
+    core = decided(nodes, [*pods, pod("w", wanted)])
+    expected = only_scattered(nodes, pods, number, memory)
+    (found,) = [each for each in snapshot_of(core).pods if each.name == "w"]
+    if expected is not None:
+        assert bool(found.fragmented) == expected, found.reason
+        answer = asyncio.run(Queries(core).explain("ns", "w"))
+        assert answer.pod.fragmented == found.fragmented
+        assert ("waits only for fragmentation" in explanation_text("ns/w", answer, None, 0.0)) == expected
+        (line,) = [each for each in exposed(core).splitlines() if each.startswith("deviceshare_cluster_pods_frag")]
+        assert line == f'deviceshare_cluster_pods_fragmented{{type="{MODEL}"}} {float(expected)}'
+
+
+def test_some_of_the_random_pods_wait_only_for_fragmentation_and_some_do_not():
+    found = set()
+    for seed in range(60):
+        rng = random.Random(seed)
+        nodes, pods = cluster(rng)
+        found.add(only_scattered(nodes, pods, rng.choice((1, 1, 2, 4)), rng.choice((400, 700, 1000, 1200))))
+    assert found == {None, True, False}
+
+
+def test_cards_that_are_a_plain_number_count_as_well():
+    nodes = [node(f"n{at}", **{"nvidia.com/gpu": 4}) for at in range(2)]
+    asked = replace(vgpu(None), overhead=(("nvidia.com/gpu", 3),))
+    on_nodes = [pod(f"b{at}", asked, node=f"n{at}") for at in range(2)]
+    small, large = (replace(vgpu(None), overhead=(("nvidia.com/gpu", number),)) for number in (2, 8))
+    core = decided(nodes, [*on_nodes, pod("small", small), pod("large", large)])
+    found = {each.name: each.fragmented for each in snapshot_of(core).pods if each.state == "Pending"}
+    assert found == {"small": "nvidia.com/gpu", "large": ""}
