@@ -146,8 +146,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``queue`` is the queue of its PodGroup, else its own. ``created`` is its creation (0: unknown), and
     ``waiting_since`` the same while it waits, else null. ``terminating``: it is being deleted;
     ``refused``: it waits, and its request is invalid, so that no change of the cluster helps.
-    ``fragmented``: the model of cards of which enough is free for it in sum, but not on one node or card; '' if it waits
-    for something else as well.
+    ``fragmented``: the model of cards of which enough is free for it in sum, but not on one node or card; '' if it
+    waits for something else as well.
     """
 
     namespace: str

@@ -1,7 +1,7 @@
 """Which pods wait only since what is free is scattered: by the reasons that placement gives, without another search."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from deviceshare.model import PENDING, Explanation, Refusal
 
@@ -67,6 +67,6 @@ def _asked(refusal: Refusal) -> int:
     return refusal.asked if api.is_whole(refusal.resource) else 0
 
 
-def count_by_model(pods: Iterable[api.Pod]) -> Mapping[str, int]:
+def count_by_model(pods: Iterable[api.Pod]) -> Counter[str]:
     """Return how many of these pods wait only for fragmentation, by the model of cards."""
     return Counter(pod.fragmented for pod in pods if pod.fragmented)
