@@ -1,11 +1,13 @@
 """The reasons of pods that wait, in their details."""
 
+import json
+
 import pytest
-from deviceshare.model import REFUSED, Explanation, GroupKey, NodeOutcomes, Outcome, PodGroupFact, QueueFact
+from deviceshare.model import REFUSED, ConfigFact, Explanation, GroupKey, NodeOutcomes, Outcome, PodGroupFact, QueueFact
 from deviceshare_placement.core import OutcomesReceived
 from msgspec.structs import replace
 from support.builders import MEMORY, card, node, pod, vgpu
-from support.played import Commands, Played
+from support.played import WALL, Commands, Played
 
 
 def gang(played: Played, minimum: int, **minimums: int) -> None:
@@ -61,3 +63,28 @@ def test_outcomes_of_several_claims_in_one_message_are_all_applied() -> None:
     assert [(each.uid, each.name) for each in steps] == [("uid-y", "claim refused"), ("uid-z", "claim refused")]
     played.decided()
     assert [claim.name for claim in played.tick(0.5).claims] == ["y", "z"]
+
+
+@pytest.mark.parametrize("members", [0, 2])
+def test_the_job_for_which_nodes_are_kept_free_is_named_beside_the_message(members) -> None:
+    """Whose it is other users may not see: it is not in the message of the pod's condition."""
+    played = Played(node("a", [card(at, memory=100) for at in range(2)]))
+    arguments = {"deviceshare.StarvationSeconds": 20, "deviceshare.VGPUEnable": True}
+    plugins = [{"name": name} for name in ("priority", "gang", "proportion")]
+    tiers = [{"plugins": [*plugins, {"name": "deviceshare", "arguments": arguments}]}]
+    played.put(ConfigFact(name="scheduler", text=json.dumps({"actions": "allocate, backfill", "tiers": tiers})))
+    for at in range(2):
+        played.put(pod(f"s{at}", vgpu(1, 100), created=WALL + 100.0))
+    played.decided()
+    if members:
+        gang(played, members)
+        big = [pod(f"big-{at}", vgpu(1, 100), gang="g", created=WALL + 100.0) for at in range(members)]
+    else:
+        big = [pod("big", vgpu(2, 100), created=WALL + 100.0)]
+    played.put(*big)
+    played.tick(30.0)
+    played.tick(30.0)
+    played.put(pod("small", vgpu(1, 10), created=WALL + 160.0))
+    (found,) = [each for each in played.tick(2.0).explanations if each.name == "small"]
+    assert found.message == "0/1 nodes are unavailable: 1 node(s) were kept free for a gang that waited too long."
+    assert found.kept_for == (("ns/g",) if members else ("ns/big",))

@@ -98,7 +98,7 @@ def cluster(seed: int) -> tuple[MetricsCore, set[str], set[str]]:
         explanation = Explanation(
             uid=uid, namespace=namespace, name=name, at=1.0, decision="pending", message=text(), refusals=(refusal,),
             first_failing=(refusal,), why=(text(),), gang=text(), gang_reason=text(), caveats=(text(),),
-            closest=(NearNode(node="n1", refusals=(refusal,)),),
+            closest=(NearNode(node="n1", refusals=(refusal,)),), kept_for=(chance.choice(gossip),),
         )  # fmt: skip
         match chance.randrange(5):
             case 0:  # waits

@@ -190,6 +190,8 @@ def _why(answer: api.PodExplanation, now: float) -> list[str]:
     lines += explanation.why
     if explanation.message and explanation.node:
         lines.append(explanation.message)
+    if explanation.kept_for:
+        lines.append(f"nodes are kept free for {', '.join(explanation.kept_for)}, which waited too long")
     lines += [f"warning: {caveat}" for caveat in explanation.caveats]
     if explanation.decided_by:
         lines.append(f"decided by {explanation.decided_by} at {_date(explanation.at)}")

@@ -151,6 +151,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Limitations of the device plugin that affect the pod, and annotations that were interpreted leniently."""
     closest: tuple[NearNode, ...] = ()
     """For a waiting pod: the nodes that lack least, nearest first."""
+    kept_for: tuple[str, ...] = ()
+    """If nodes are kept free for jobs that waited too long: their PodGroups or pods. Other users may not see them: they
+    are not in the message, which is that of the pod's condition."""
 
 
 def unit_of(resource: str) -> str:

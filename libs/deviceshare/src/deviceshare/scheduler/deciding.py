@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from deviceshare.allocation import Placement, Unplaceable
+from msgspec.structs import replace
+
+from deviceshare.allocation import KEPT_FREE, Placement, Unplaceable
 from deviceshare.model import Explanation, GroupKey, Now, PodFact, PodGroupFact, PodUid, Resources
 from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
 from deviceshare.scheduler import explaining
@@ -270,7 +272,16 @@ class Deciding:
 
     def _report(self, decision: Decision, now: float, preemption: str) -> None:
         for pod, why in decision.waiting:
-            self._reporter.put(explaining.waiting(pod, why, decision, now, self._instance, preemption))
+            self._reporter.put(self._waiting(pod, why, decision, now, preemption))
+
+    def _waiting(self, pod: PodFact, why: Reason, decision: Decision, now: float, preemption: str) -> Explanation:
+        """Return why a pod waits, and for whom nodes are kept free that it may not have."""
+        found = explaining.waiting(pod, why, decision, now, self._instance, preemption)
+        if not any(refusal.code == KEPT_FREE for refusal in found.refusals):
+            return found
+        pods, jobs = self._cluster.pods, {each.key for each in self._cluster.dispatcher.reservations} - {pod.group}
+        single = ((key, pods.get(PodUid(key.removeprefix("pod/")))) for key in jobs)
+        return replace(found, kept_for=tuple(sorted(key if one is None else one.fact.ref for key, one in single)))
 
     def _report_job_class(self, job_class: JobClass, decision: Decision, now: float) -> None:
         """Report why the jobs of a class wait: the first one as it was decided, the others like it."""
@@ -291,7 +302,7 @@ class Deciding:
                 continue
             for pod in job.group.pods:
                 if self._cluster.pods[pod.uid].reported != message:
-                    explain = partial(explaining.waiting, pod, why, decision, now, self._instance, preemption)
+                    explain = partial(self._waiting, pod, why, decision, now, preemption)
                     self._reporter.put_later(pod.uid, message, explain)
 
 

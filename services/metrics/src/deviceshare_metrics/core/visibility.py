@@ -175,6 +175,7 @@ def _explanation(explanation: Explanation, visibility: Visibility) -> Explanatio
         gang=visibility.text(explanation.gang, own),
         gang_reason=visibility.text(explanation.gang_reason, own),
         caveats=_texts(explanation.caveats, visibility, *own),
+        kept_for=_texts(explanation.kept_for, visibility),
         closest=tuple(replace(node, refusals=_refusals(node.refusals, visibility)) for node in explanation.closest),
     )
 

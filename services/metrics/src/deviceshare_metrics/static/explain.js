@@ -46,6 +46,7 @@ export function explanation(answer) {
     found.nodes ? h("p", { class: "quiet" }, `It fits ${number(found.feasible ?? 0)} of ${number(found.nodes)} nodes.`) : null,
     found.why?.length ? h("ul", { class: "plain" }, found.why.map((each) => h("li", {}, each))) : null,
     answer.pod?.fragmented ? h("p", {}, `It waits only for fragmentation: enough of ${answer.pod.fragmented} is free in sum, and not on one node or card.`) : null,
+    found.kept_for?.length ? h("p", {}, `Nodes are kept free for ${found.kept_for.join(", ")}, which waited too long.`) : null,
     found.gang ? h("p", {}, found.gang) : null,
     place ? h("p", {}, `Position ${number(place.position)} of ${number(place.jobs)} in its queue${place.pods_before ? `, behind ${number(place.pods_before)} ${place.pods_before === 1 ? "pod" : "pods"}` : ""}.`) : null,
     place ? h("p", { class: start ? null : "quiet" }, start ? `Starts in ${until(start.earliest)} ${start.latest ? `to ${until(start.latest)}` : "or more"}: 80% of such estimates are right.` : "When it starts is not known: too few pods with such a request have started in this queue meanwhile.") : null,
