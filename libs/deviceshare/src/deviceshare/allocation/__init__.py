@@ -15,7 +15,6 @@ from deviceshare.allocation.card_removals import NEVER_ENOUGH
 from deviceshare.allocation.claim_check import ClaimCheck
 from deviceshare.allocation.defragmentation import MIN_GAIN, Movable, Move, measure, plan
 from deviceshare.allocation.inter_pod import InterPod
-from deviceshare.allocation.node_checks import KEPT_FREE
 from deviceshare.allocation.node_scores import counted
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.allocation.predicates import CORDONED, RefusalReason, Rule, matches, tolerates
@@ -25,7 +24,6 @@ from deviceshare.allocation.waiting_requests import WaitingRequests
 
 __all__ = [
     "CORDONED",
-    "KEPT_FREE",
     "MIN_GAIN",
     "NEVER_ENOUGH",
     "Allocator",

@@ -15,9 +15,6 @@ from deviceshare.families.nvidia import PREFIX, PRODUCT
 from deviceshare.model import HostPort, NodeFact, unit_of
 from deviceshare.state import PODS, Bools, CardView, HostPorts, Ints, ResourceTable
 
-KEPT_FREE = "NodeKeptFree"
-"""The code of nodes that are reserved for jobs that waited too long."""
-
 
 def state_checks(rule: Rule, nodes: Sequence[NodeFact | None], admitted: Bools) -> list[Check]:
     """Return the failed checks of the node filter; ``admitted`` bool[R]: the nodes that pass all of them."""
@@ -87,7 +84,7 @@ def amount_checks(
             reserved = table.reserved(rows)
             if reserved.any():
                 text = "node(s) were kept free for a gang that waited too long"
-                checks.append(Check(KEPT_FREE, text, reserved, no_cards))
+                checks.append(Check("NodeKeptFree", text, reserved, no_cards))
             short &= ~reserved
             if short.any():
                 checks.append(Check("TooManyPods", "Too many pods", short, no_cards, PODS, 0, free))

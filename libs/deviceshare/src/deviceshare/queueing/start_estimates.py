@@ -8,9 +8,9 @@ each probe that ends, so that :data:`COVERAGE` of the ranges are right in the lo
 conformal inference, Gibbs and Candès 2021).
 """
 
-import random
 from collections import OrderedDict, deque
 from collections.abc import Hashable
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -28,6 +28,8 @@ _MAX_STARTS = 20_000
 _MAX_KINDS = 32
 _STEP = 0.02
 """How much one probe adapts the share of ranges that may be wrong."""
+_GOLDEN = 0.618033988749895
+"""Multiples of the golden ratio, without their whole parts, are spread evenly: so are the places of the probed pods."""
 _SHORT = 5.0
 """Seconds: a pod that waited less has not waited for others."""
 
@@ -67,7 +69,7 @@ class StartEstimates:
     def __init__(self) -> None:
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self._kind_of: dict[str, _Kind] = {}
-        self._random = random.Random(0)  # noqa: S311 - repeatable, not secret
+        self._turn = 0.0
         self._due = -inf
 
     def __contains__(self, uid: str) -> bool:
@@ -105,10 +107,11 @@ class StartEstimates:
         if now < self._due:
             return
         self._due = now + INTERVAL
+        self._turn = (self._turn + _GOLDEN) % 1.0
         for kind in self._kinds.values():
             if not kind.waiting:
                 continue
-            uid = self._random.choice(list(kind.waiting))
+            uid = next(islice(kind.waiting, int(self._turn * len(kind.waiting)), None))
             if (scale := _scale(kind, uid, now)) > 0.0:
                 probe = _Probe(now, scale, _expected(kind, scale, now))
                 if len(kind.probes) == _PROBES:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from deviceshare.allocation import KEPT_FREE, Placement, Unplaceable
+from deviceshare.allocation import Placement, Unplaceable
 from deviceshare.model import Explanation, GroupKey, Now, PodFact, PodGroupFact, PodUid, Resources
 from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
 from deviceshare.scheduler import explaining
@@ -277,7 +277,7 @@ class Deciding:
     def _waiting(self, pod: PodFact, why: Reason, decision: Decision, now: float, preemption: str) -> Explanation:
         """Return why a pod waits, and for whom nodes are kept free that it may not have."""
         found = explaining.waiting(pod, why, decision, now, self._instance, preemption)
-        if not any(refusal.code == KEPT_FREE for refusal in found.refusals):
+        if not any(refusal.code == "NodeKeptFree" for refusal in found.refusals):
             return found
         pods, jobs = self._cluster.pods, {each.key for each in self._cluster.dispatcher.reservations} - {pod.group}
         single = ((key, pods.get(PodUid(key.removeprefix("pod/")))) for key in jobs)
