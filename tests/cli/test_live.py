@@ -1,18 +1,20 @@
 """The live table on a terminal."""
 
 import io
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 from deviceshare_cli.endpoint import Endpoint
 from deviceshare_cli.errors import CommandError
-from deviceshare_cli.live import _explain, pending_groups, view
+from deviceshare_cli.live import _events, _explain, pending_groups, view
 from deviceshare_cli.live_keys import Keys
 from deviceshare_cli.live_nodes import glyph, nodes_view, totals
 from deviceshare_cli.live_table import LiveTable
 from deviceshare_cli.pods import PodView
 from deviceshare_cli.waiting_reasons import WaitingReason
-from deviceshare_metrics.api import Device, Node
+from deviceshare_metrics.api import Device, Items, Node
+from deviceshare_metrics.api_dashboard import PodEvent
 from rich.console import Console
 from support.hostile_texts import TEXT, harmless
 
@@ -49,11 +51,11 @@ def drawn(
     rows: int = 10,
     now: float = 0.0,
     explained: str = "",
+    events: Sequence[str] = (),
 ) -> str:
     console = Console(record=True, width=100, file=io.StringIO())
-    wanted = keys.wanted if keys else ""
-    table = nodes_view(nodes, devices, width=100, rows=rows, wanted=wanted) if nodes else None
-    console.print(view(board, table, keys, settled=settled, now=now, explained=explained))
+    table = nodes_view(nodes, devices, keys or Keys(), width=100, rows=rows) if nodes else None
+    console.print(view(board, table, keys, settled=settled, now=now, explained=explained, events=events))
     return console.export_text()
 
 
@@ -92,7 +94,66 @@ def test_nodes_share_lines_and_those_with_most_free_capacity_are_first() -> None
     assert [line.split()[0] for line in lines] == ["n00", "n01"]
     assert len(lines[0].split()) > 8
     assert all(len(line) <= 100 for line in lines)
-    assert f"and {20 - sum(len(line.split()) // 2 for line in lines)} more nodes" in text
+    assert "20 nodes by free, page 1 of 2" in text
+
+
+def names(text: str) -> list[str]:
+    """Return the names of the nodes of a page, column by column."""
+    lines = [line.split()[::2] for line in text.splitlines() if line.startswith("n")]
+    return [line[at] for at in range(len(lines[0])) for line in lines if at < len(line)]
+
+
+def test_keys_page_and_sort_the_nodes() -> None:
+    keys, nodes = Keys(), [node(f"n{number:02d}") for number in range(60)]
+    cards = [card(number * 7 % 60, 60, node=f"n{number:02d}") for number in range(60)]
+    expected = {
+        "free": sorted(range(60), key=lambda number: number * 7 % 60),
+        "used": sorted(range(60), key=lambda number: -(number * 7 % 60)),
+        "name": list(range(60)),
+    }
+    for order, numbers in expected.items():
+        assert keys.orders[0] == order
+        found = []
+        for page in range(1, 5):
+            text = drawn(board_with(), nodes, cards, keys, settled=True, rows=2)
+            assert f"60 nodes by {order}, page {page} of 4" in text
+            found += names(text)
+            keys.press("n")
+        assert found == [f"n{number:02d}" for number in numbers]
+        assert names(drawn(board_with(), nodes, cards, keys, settled=True, rows=2)) == names(text), "the last page"
+        keys.press("p")
+        assert "page 3 of 4" in drawn(board_with(), nodes, cards, keys, settled=True, rows=2)
+        keys.press("s")
+        assert keys.page == 0
+    assert keys.orders[0] == "free"
+
+
+async def test_events_are_shown_in_place_of_the_placements(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [
+        PodEvent(
+            number=number, time=0.0, service="binder", step="bound", namespace="default", name=f"p{number}", uid="u",
+            node="n1", queue="q", message=TEXT,
+        )
+        for number in range(20, 0, -1)
+    ]  # fmt: skip
+
+    async def answer(*arguments: object) -> Items[PodEvent]:
+        assert arguments[1:] == ("events", Items[PodEvent], [("limit", "500")])
+        return Items(items=tuple(steps))
+
+    monkeypatch.setattr("deviceshare_cli.live.fetch", answer)
+    keys, board = Keys(), board_with(pod("a", "node-a"))
+    events = await _events(Endpoint("http://127.0.0.1:1"))
+    assert "last placements" in drawn(board, [], [], keys, settled=True, events=events)
+    keys.press("v")
+    text = drawn(board, [], [], keys, settled=True, events=events)
+    assert "last events" in text
+    assert "default/a ->" not in text
+    shown = [line.split()[3] for line in text.splitlines() if "bound" in line and "default/" in line]
+    assert shown == [f"default/p{number}" for number in range(13, 21)], "the latest are last"
+    harmless(text)
+    keys.wanted = "p7"
+    assert "default/p7 on n1" in drawn(board, [], [], keys, settled=True, events=events)
 
 
 def test_cards_that_are_a_plain_number_of_the_node_are_shown() -> None:

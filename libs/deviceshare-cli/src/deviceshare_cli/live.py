@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import rich.live
 from deviceshare.model import visible, visible_lines
 from deviceshare_metrics import api
+from deviceshare_metrics.api_dashboard import PodEvent
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -81,8 +82,9 @@ class Live:
         if keys.explaining and groups:
             explained = await _explain(metrics, groups[keys.selected][1][0])
         rows = max(4, self._console.height - 2 * LAST - 14 - (MAX_EXPLAINED if explained else 0))
-        table = nodes_view(nodes, devices, width=width, rows=rows, wanted=keys.wanted) if nodes else None
-        return view(pods, table, keys, settled=self.settled, now=time.time(), explained=explained)
+        table = nodes_view(nodes, devices, keys, width=width, rows=rows) if nodes else None
+        events = await _events(metrics) if keys.events else ()
+        return view(pods, table, keys, settled=self.settled, now=time.time(), explained=explained, events=events)
 
 
 async def _allocation(metrics: Endpoint) -> tuple[Sequence[api.Node], Sequence[api.Device]]:
@@ -94,6 +96,21 @@ async def _allocation(metrics: Endpoint) -> tuple[Sequence[api.Node], Sequence[a
     except CommandError:
         return (), ()
     return nodes.items, devices.items
+
+
+async def _events(metrics: Endpoint) -> Sequence[str]:
+    """Return the latest steps of pods, the latest last, or why there are none."""
+    try:
+        events = await fetch(metrics, "events", api.Items[PodEvent], [("limit", "500")])
+    except CommandError as error:
+        return (str(error),)
+    lines = (
+        f"{time.strftime('%H:%M:%S', time.localtime(each.time))}  {each.service}  {each.step}  "
+        f"{each.namespace}/{each.name}"
+        f"{f' on {each.node}' if each.node else ''}{f': {each.message}' if each.message else ''}"
+        for each in events.items
+    )
+    return [*lines][::-1]
 
 
 async def _explain(metrics: Endpoint, pod: PodView) -> str:
@@ -123,6 +140,7 @@ def view(
     settled: bool,
     now: float,
     explained: str = "",
+    events: Sequence[str] = (),
 ) -> RenderableType:
     """Return the whole table.
 
@@ -133,6 +151,7 @@ def view(
         settled: whether the system had settled.
         now: unix seconds.
         explained: the explanation of the selected pods.
+        events: the latest events, which are shown in place of the placements if the keys want them.
     """
     keys = keys or Keys()
     waiting = pods.waiting
@@ -141,9 +160,10 @@ def view(
     parts: list[RenderableType] = [Text(head, style="bold"), Text(keys.line, style="dim")]
     if nodes is not None:
         parts.append(nodes)
-    placed = [line for line in pods.placed.values() if keys.wanted.lower() in line.lower()][-LAST:]
+    lines_of = events if keys.events else pods.placed.values()
+    placed = [line for line in lines_of if keys.wanted.lower() in line.lower()][-LAST:]
     if placed:
-        parts.append(_lines("last placements", placed))
+        parts.append(_lines("last events" if keys.events else "last placements", placed))
     groups = pending_groups(waiting, keys.wanted)
     if groups:
         first = max(0, min(keys.selected - LAST + 1, len(groups) - LAST))

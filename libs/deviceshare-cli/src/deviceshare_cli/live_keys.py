@@ -7,18 +7,22 @@ import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator
+from typing import Literal, get_args
 
-HELP = "/ filter  j k select  e explain  Ctrl-C ends"
+HELP = "/ filter  j k select  e explain  n p page of nodes  s sort  v events  Ctrl-C ends"
 _ENTER, _ESCAPE, _BACKSPACE = ("\r", "\n"), "\x1b", ("\x7f", "\b")
 _ARROWS = {"\x1b[A": "k", "\x1b[B": "j"}
 MAX_FILTER = 60
+NodeOrder = Literal["free", "used", "name"]
+ORDERS: tuple[NodeOrder, ...] = get_args(NodeOrder)
 
 
 class Keys:
     """What the keys have chosen.
 
     ``changed`` is called after each key. ``wanted`` filters nodes and pods; ``selected`` is the position of a group of
-    pending pods, which the table limits; ``explaining``: whether its explanation is shown.
+    pending pods, which the table limits; ``explaining``: whether its explanation is shown; ``page`` of the nodes, which
+    the table limits, in the order ``orders[0]``; ``events``: whether these are shown in place of the last placements.
     """
 
     def __init__(self) -> None:
@@ -26,6 +30,9 @@ class Keys:
         self.typing = False
         self.selected = 0
         self.explaining = False
+        self.page = 0
+        self.orders = list(ORDERS)
+        self.events = False
         self.changed: Callable[[], None] = lambda: None
 
     @property
@@ -49,6 +56,14 @@ class Keys:
                     self.selected = max(0, self.selected - 1)
                 case "e":
                     self.explaining = not self.explaining
+                case "n":
+                    self.page += 1
+                case "p":
+                    self.page = max(0, self.page - 1)
+                case "s":
+                    self.page, self.orders = 0, [*self.orders[1:], self.orders[0]]
+                case "v":
+                    self.events = not self.events
                 case "\x1b":
                     self.wanted, self.explaining = "", False
         self.changed()
@@ -62,7 +77,7 @@ class Keys:
             self.wanted = self.wanted[:-1]
         elif key.isprintable():
             self.wanted = (self.wanted + key)[:MAX_FILTER]
-        self.selected = 0
+        self.selected = self.page = 0
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""The nodes of the live table: totals per model, then a glyph per card, the nodes with most free capacity first."""
+"""The nodes of the live table: totals per model, then a page of nodes with a glyph per card."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -8,6 +8,8 @@ from deviceshare_metrics import api
 from deviceshare_metrics.free_cards import closed_nodes, is_available
 from rich.console import Group, RenderableType
 from rich.text import Text
+
+from deviceshare_cli.live_keys import Keys
 
 EIGHTHS = "·▁▂▃▄▅▆▇█"
 """Glyphs of a free card up to a full one."""
@@ -55,23 +57,27 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[str
 
 
 def nodes_view(
-    nodes: Sequence[api.Node], devices: Sequence[api.Device], *, width: int, rows: int, wanted: str = ""
+    nodes: Sequence[api.Node], devices: Sequence[api.Device], keys: Keys, *, width: int, rows: int
 ) -> RenderableType:
     """Return the totals and the nodes in ``rows`` lines at most, several nodes a line if they fit in ``width``.
 
     Args:
         nodes: all nodes.
         devices: all cards.
+        keys: page and order of the nodes, and a filter: only nodes whose name or the type of whose cards contains it.
+            A page after the last one becomes the last.
         width: characters of a line.
         rows: lines for nodes.
-        wanted: a filter: only nodes whose name or the type of whose cards contains it.
     """
+    wanted = keys.wanted
     cards: dict[str, list[api.Device]] = defaultdict(list)
     for card in devices:
         cards[card.node].append(card)
     found = [node for node in nodes if not wanted or _matches(node, cards[node.name], wanted.lower())]
     closed = closed_nodes(nodes)
-    shown = sorted(found, key=lambda node: (-_free(cards[node.name], closed), node.name))
+    order = keys.orders[0]
+    sign = {"free": -1.0, "used": 1.0, "name": 0.0}[order]
+    shown = sorted(found, key=lambda node: (sign * _free(cards[node.name], closed), node.name))
     parts: list[RenderableType] = [Text(visible(line), style="cyan") for line in totals(devices, nodes)]
     if not shown:
         return Group(*parts, Text(f"no node matches {wanted!r}"))
@@ -79,6 +85,9 @@ def nodes_view(
     cell = name_width + 1 + max(4, *(len(cards[node.name]) or len(_whole(node)) for node in shown)) + GAP
     columns = max(1, (width + GAP) // cell)
     lines = max(1, min(rows, -(-len(shown) // columns)))
+    pages = -(-len(shown) // (lines * columns))
+    keys.page = min(keys.page, pages - 1)
+    number, shown = len(shown), shown[keys.page * lines * columns :]
     for row in range(lines):
         line = Text(no_wrap=True, overflow="ellipsis")
         for node in shown[row : lines * columns : lines]:
@@ -93,8 +102,8 @@ def nodes_view(
             line.append_text(entry)
         line.rstrip()
         parts.append(line)
-    if len(shown) > lines * columns:
-        parts.append(Text(f"and {len(shown) - lines * columns} more nodes", style="dim"))
+    if pages > 1 or order != "free":
+        parts.append(Text(f"{number} nodes by {order}, page {keys.page + 1} of {pages}", style="dim"))
     return Group(*parts)
 
 
