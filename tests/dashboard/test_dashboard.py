@@ -425,6 +425,29 @@ async def test_a_phone_shows_every_view_without_scrolling_sideways():
         assert page.errors == []
 
 
+@pytest.mark.parametrize("width", [320, 360, 412])
+async def test_the_header_fits_a_phone(width):
+    """Also with the numbers of a large cluster: nothing is cut off, or hidden until the header is moved sideways."""
+    async with shown(small_core(), viewport={"width": width, "height": 740}, is_mobile=True, has_touch=True) as page:
+        await page.open()
+        await page.has("2 waiting", "#live")
+        await page.page.evaluate(
+            """() => deviceshare.counted({ nodes: { ready: 1000 }, pods: { Bound: 13791, Pending: 11209 }, problems: 12,
+            undecodable: 3 })"""
+        )
+        await page.has("13,791 bound", "#live")
+        cut = await page.page.evaluate(
+            """(width) => [...document.querySelectorAll("header *")].filter((each) => each.checkVisibility()).filter(
+            (each) => { const box = each.getBoundingClientRect();
+              return box.right > width || box.left < 0 || each.scrollWidth > each.clientWidth + 1 && each.clientWidth; }
+            ).map((each) => each.outerHTML.slice(0, 80))""",
+            width,
+        )
+        assert cut == []
+        assert await page.page.evaluate("document.querySelector('header').offsetHeight") <= 140
+        assert page.errors == []
+
+
 async def test_the_theme_follows_the_system_and_can_be_switched():
     async with shown(small_core(), color_scheme="light") as page:
         await page.open()
