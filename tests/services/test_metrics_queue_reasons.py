@@ -136,3 +136,12 @@ def test_groups_of_waiting_pods_have_the_oldest_time():
         into=core,
     )
     assert {each.reason_at for each in shown(core, "waiting") if each.reason} == {5.0}
+
+
+def test_a_pod_that_is_deleted_before_it_has_a_place_is_not_counted_as_waiting():
+    core = cluster()
+    (before,) = [each.pods for each in shown(core, "queues") if each.name == "q"]
+    read(pod("a", queue="q", terminating=True), into=core)
+    (after,) = [each.pods for each in shown(core, "queues") if each.name == "q"]
+    assert before["Pending"] - after["Pending"] == 1
+    assert {each.name: each.status for each in shown(core) if each.state == "Pending"}["a"] == "Terminating"

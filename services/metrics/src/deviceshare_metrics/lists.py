@@ -19,7 +19,8 @@ def queues(accounts: Queues, snapshot: Snapshot, store: StateStore) -> list[Queu
     """Return the queues with their accounts."""
     pods: dict[str, Counter[api.PodState]] = defaultdict(Counter)
     for pod in snapshot.pods:
-        pods[pod.queue][pod.state] += 1
+        # A pod that is deleted before it has a place waits for none.
+        pods[pod.queue][pod.state] += not (pod.terminating and pod.state in api.WAITING)
     facts = {queue.name: queue for queue in store.queues.values()}
     found = []
     for name in sorted(accounts.names):
