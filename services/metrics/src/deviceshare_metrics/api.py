@@ -22,6 +22,7 @@ from typing import Generic, Literal, TypeVar, get_args
 
 import msgspec
 from deviceshare.model import ContainerGrant, Explanation, Resources
+from msgspec.structs import force_setattr
 
 PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended", "OtherScheduler"]
 ClaimState = Literal["open", "bound", "refused", "withdrawn", "withdrawing"]
@@ -146,6 +147,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``queue`` is the queue of its PodGroup, else its own. ``created`` is its creation (0: unknown), and
     ``waiting_since`` the same while it waits, else null. ``terminating``: it is being deleted;
     ``refused``: it waits, and its request is invalid, so that no change of the cluster helps.
+    ``status`` is the state as users know it of kubectl: ``Terminating`` and ``Nominated`` go before the state itself.
     ``fragmented``: the model of cards of which enough is free for it in sum, but not on one node or card; '' if it
     waits for something else as well.
     """
@@ -170,13 +172,12 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queue: str
     group: str
     problems: tuple[str, ...]
+    status: str = ""
 
-    @property
-    def status(self) -> str:
-        """The state as users know it of kubectl: ``Terminating`` and ``Nominated`` go before the state itself."""
-        if self.terminating and self.state != "Ended":
-            return "Terminating"
-        return "Nominated" if self.nominated_node else self.state
+    def __post_init__(self) -> None:
+        """Set the status, which follows from the other fields."""
+        leaves = self.terminating and self.state != "Ended"
+        force_setattr(self, "status", "Terminating" if leaves else "Nominated" if self.nominated_node else self.state)
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):

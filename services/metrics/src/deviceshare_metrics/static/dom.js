@@ -95,8 +95,6 @@ export const cordonText = ({ by, reason, since }) => `cordoned${by ? ` by ${by}`
 export const panel = (title, ...children) => h("section", { class: "panel", "aria-label": title }, h("h2", {}, title), ...children);
 
 const KINDS = { Bound: "good", Claimed: "info", Pending: "warn", Gated: "warn", OtherScheduler: "warn", Nominated: "info", Terminating: "warn", Ended: "" };
-// The state of a pod as users know it of kubectl: "Terminating" and "Nominated" go before the state itself.
-const statusOf = (pod) => (pod.terminating && pod.state !== "Ended" ? "Terminating" : pod.nominated_node ? "Nominated" : pod.state);
-export const podBadge = (pod) => stateBadge(statusOf(pod));
+export const podBadge = (pod) => stateBadge(pod.status);
 export const since = (at) => (at ? duration(Math.max(0, Date.now() / 1000 - at)) : "");
 export const stateBadge = (state) => badge(state === "OtherScheduler" ? "other scheduler" : state.toLowerCase(), KINDS[state]);
