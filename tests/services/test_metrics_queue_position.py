@@ -6,7 +6,7 @@ import pytest
 from deviceshare.model import GroupKey, PodGroupFact, PriorityClassFact, QueueFact
 from deviceshare_bus.messages import subjects
 from deviceshare_metrics.core.accounts import queue_accounts
-from deviceshare_metrics.core.queue_position import with_queue_position
+from deviceshare_metrics.core.queue_position import queue_positions
 from msgspec.structs import replace
 from support.builders import card, node, pod, vgpu
 from support.metrics import read
@@ -19,7 +19,7 @@ CLASSES = [PriorityClassFact(name="high", value=10), PriorityClassFact(name="low
 
 def position(core, ref):
     answer = explain(core, *ref.split("/"))
-    return with_queue_position(core.store, answer, lambda: queue_accounts(core.store)).position
+    return queue_positions(core.store, queue_accounts(core.store)).get(answer.pod.uid)
 
 
 def subject(fact):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -16,7 +16,7 @@ from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_sn
 from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.explaining import explain
 from deviceshare_metrics.core.fragmented_pods import FragmentedPods
-from deviceshare_metrics.core.queue_position import has_queue_position, with_queue_position
+from deviceshare_metrics.core.queue_position import has_queue_position, queue_positions
 from deviceshare_metrics.core.queue_reasons import has_queue_reasons, with_current_reason, with_queue_reasons
 from deviceshare_metrics.core.states import Counts
 from deviceshare_metrics.core.usage import Cards
@@ -81,6 +81,7 @@ class Queries:
         """Returns the pods of the current snapshot; what is said of queues is current."""
         self.namespaces: Callable[[], Awaitable[frozenset[str]]] = Computed(core.store, in_thread(namespaces_of)).get
         """Returns the namespaces that have pods."""
+        self._positions = Computed(core.store, self._queue_positions).get
         self._counts: OrderedDict[Visibility, Computed[Counts]] = OrderedDict()
 
     async def status(self, visibility: Visibility = EVERYTHING) -> api.ClusterStatus:
@@ -131,6 +132,9 @@ class Queries:
             return snapshot.pods
         return await asyncio.to_thread(with_queue_reasons, store, snapshot.pods, await self.accounts())
 
+    async def _queue_positions(self, store: StateStore) -> Mapping[str, api.QueuePosition]:
+        return await asyncio.to_thread(queue_positions, store, await self.accounts())
+
     async def node(self, name: str, visibility: Visibility = EVERYTHING) -> NodeDetail | None:
         """Return a node with its cards and pods, None if it is unknown. Costs no snapshot of the cluster."""
         part = self._core.changed_nodes.part(self._core.store, [name])
@@ -157,9 +161,9 @@ class Queries:
         if found is not None and has_queue_position(found.pod):
             accounts, now, every = await self.accounts(), real_time().wall, self._core.store.copy()
             found = with_current_reason(store, found, lambda: accounts, now)
-            found = await asyncio.to_thread(with_queue_position, every, found, lambda: accounts)
             if found.pod is not None:
+                uid = found.pod.uid
                 model = FragmentedPods(every, Cards(every)).model(found.explanation)
-                start = self._core.start_times.expected(found.pod.uid, now)
-                found = replace(found, pod=replace(found.pod, fragmented=model), start=start)
+                position, start = (await self._positions()).get(uid), self._core.start_times.expected(uid, now)
+                found = replace(found, pod=replace(found.pod, fragmented=model), position=position, start=start)
         return None if found is None else shown_item(found, visibility)

@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
+from msgspec.structs import replace
 
 from deviceshare_cli.errors import CommandError, NotFoundError
 from deviceshare_cli.reading.kinds import RESOURCES
@@ -80,14 +81,16 @@ class SnapshotReader:
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:
         """Return an explanation as the JSON API answers."""
         from deviceshare_metrics.core.explaining import explain
-        from deviceshare_metrics.core.queue_position import with_queue_position
+        from deviceshare_metrics.core.queue_position import has_queue_position, queue_positions
         from deviceshare_metrics.core.queue_reasons import with_current_reason
 
         found = explain(self._store, self._snapshot, namespace, name)
         if found is None:
             raise NotFoundError(f"pod {namespace}/{name} not found: no such pod exists or is remembered")
         found = with_current_reason(self._store, found, lambda: self._accounts, self.now)
-        return with_queue_position(self._store, found, lambda: self._accounts)
+        if found.pod is None or not has_queue_position(found.pod):
+            return found
+        return replace(found, position=queue_positions(self._store, self._accounts).get(found.pod.uid))
 
     async def objects(self, kind: str) -> list[Object]:
         """Return the objects of a kind."""

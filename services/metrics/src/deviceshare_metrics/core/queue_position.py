@@ -1,12 +1,12 @@
 """The place of a waiting pod in its queue, in the order in which placement takes the jobs of one queue."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Mapping
+from itertools import groupby
 
 from deviceshare.queueing import Group, Job, OrderKey, Queues
 from deviceshare.queueing.job_order import JobOrder
 from deviceshare.queueing.priority_classes import PriorityClasses
-from msgspec.structs import replace
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
@@ -14,49 +14,40 @@ from deviceshare_metrics.core.snapshot import is_refused
 from deviceshare_metrics.core.state_store import StateStore
 
 
-def with_queue_position(
-    store: StateStore, answer: api.PodExplanation, accounts: Callable[[], Queues]
-) -> api.PodExplanation:
-    """Return an answer about a pod with its place in its queue, the given one if the pod is not in a queue."""
-    if not has_queue_position(answer.pod) or answer.pod is None:
-        return answer
-    return replace(answer, position=_position(store, answer.pod, accounts()))
-
-
 def has_queue_position(pod: api.Pod | None) -> bool:
     """Return whether a pod waits in a queue: not with gates or an invalid request, or while it is deleted."""
     return pod is not None and pod.state == "Pending" and not (pod.refused or pod.terminating)
 
 
-def _position(store: StateStore, pod: api.Pod, accounts: Queues) -> api.QueuePosition | None:
-    """Return the place among the jobs: the waiting pods of a PodGroup, or one pod without a PodGroup.
+def queue_positions(store: StateStore, accounts: Queues) -> dict[str, api.QueuePosition]:
+    """Return the place of each waiting pod, by uid: of its job, the waiting pods of a PodGroup, or one pod without.
 
     Jobs with reserved nodes, which go first, are not known here.
     """
     claimed = {claim.uid for ledger in store.ledgers.values() for claim in ledger.claims}
     queues = {group.key: group.queue for group in store.groups.values()}
-    waiting: defaultdict[str, list[PodSeen]] = defaultdict(list)
+    waiting: defaultdict[str, defaultdict[str, list[PodSeen]]] = defaultdict(lambda: defaultdict(list))
     placed: Counter[str] = Counter()
-    own = None
     for each in store.pods.values():
         bound = bool(each.node) or each.uid in claimed
         if each.succeeded or (bound and not each.ended):
             placed[each.group] += 1
-        elif (queues.get(each.group, "") or each.queue or "default") == pod.queue and not (
-            bound or each.ended or each.terminating or each.gates or is_refused(store, each)
-        ):
-            waiting[each.group].append(each)
-            own = each.group if each.uid == pod.uid else own
-    if own is None:
-        return None
-    keys = _order_keys(store, waiting, placed, accounts)
-    before = [group for group in waiting if keys[group] < keys[own]]
-    ahead = sum(len(waiting[group]) for group in before)
-    return api.QueuePosition(position=len(before) + 1, jobs=len(waiting), pods_before=ahead)
+        elif not (bound or each.ended or each.terminating or each.gates or is_refused(store, each)):
+            waiting[queues.get(each.group, "") or each.queue or "default"][each.group].append(each)
+    found = {}
+    for jobs in waiting.values():
+        keys = _order_keys(store, jobs, placed, accounts)
+        position, before = 1, 0
+        for _, alike in groupby(sorted(jobs, key=keys.__getitem__), keys.__getitem__):
+            members = [jobs[group] for group in alike]
+            place = api.QueuePosition(position=position, jobs=len(jobs), pods_before=before)
+            found.update({pod.uid: place for pods in members for pod in pods})
+            position, before = position + len(members), before + sum(map(len, members))
+    return found
 
 
 def _order_keys(
-    store: StateStore, waiting: dict[str, list[PodSeen]], placed: Counter[str], accounts: Queues
+    store: StateStore, waiting: Mapping[str, list[PodSeen]], placed: Counter[str], accounts: Queues
 ) -> dict[str, OrderKey]:
     classes = PriorityClasses()
     for known in store.classes.values():
