@@ -34,7 +34,7 @@ def queue_positions(store: StateStore, accounts: Queues) -> dict[str, api.QueueP
             placed[each.group] += 1
         elif not (bound or each.ended or each.terminating or each.gates or is_refused(store, each)):
             waiting[queues.get(each.group, "") or each.queue or "default"][each.group].append(each)
-    found = {}
+    found: dict[str, api.QueuePosition] = {}
     for jobs in waiting.values():
         keys = _order_keys(store, jobs, placed, accounts)
         position, before = 1, 0
