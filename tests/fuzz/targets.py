@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 from deviceshare.conf import parse_conf, parse_devices
+from deviceshare.families.dra.best_fit import device_order
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.in_use import in_use
+from deviceshare.families.dra.layout import Layout
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.solver import Solver
@@ -35,6 +37,7 @@ from deviceshare.objects import (
     decode_volume_claim,
     decode_volume_limits,
 )
+from deviceshare.policies import card_policy
 from deviceshare_cli.errors import CommandError
 from deviceshare_lab.conformance.cases import read_file
 from fuzz import chain, corpus, services
@@ -114,6 +117,7 @@ def _configuration(parse: Callable[[str, str], Any]) -> Callable[[str], object]:
 
 
 _SELECTORS = Selectors(evaluator())
+_ORDER = device_order(card_policy("binpack"), card_policy("binpack"))
 _DEVICE_FEATURES = Features(
     frozenset(
         [
@@ -128,8 +132,9 @@ def _allocate(device_class: bytes, resource_slice: bytes, claim: bytes) -> None:
     """Allocate devices on a node where an equal claim has some already."""
     found, asked = decode_class(device_class), decode_claim(claim)
     slices, used = [decode_slice(resource_slice)], in_use([asked])
-    solver = Solver(Place("n", {}), slices, {found.metadata.name: found}, used, _DEVICE_FEATURES, _SELECTORS)
-    solver.solve([asked], max_steps=500)
+    layout = Layout(slices, Place("n", {}), _DEVICE_FEATURES)
+    solver = Solver(layout, {found.metadata.name: found}, _SELECTORS, [asked])
+    solver.solve(layout.taken_of(used), 500, _ORDER)
 
 
 def _recorded_case(line: bytes) -> None:

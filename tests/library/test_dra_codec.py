@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.in_use import InUse
-from deviceshare.families.dra.pools import Features, Place
+from deviceshare.families.dra.pools import Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import Solver
 from deviceshare.model import FormatError
 from fuzz import corpus
+from support.devices import solve
 
 DATA = Path(__file__).parents[1] / "data" / "dra"
 DECODERS: dict[str, Callable[[bytes], object]] = {
@@ -131,7 +130,6 @@ def test_devices_that_count_as_resources_of_a_node_are_refused_by_name(field: st
     classes = {"c": decode_class(b'{"metadata": {"name": "c"}}')}
     requests = [{"name": "r", "exactly": {"deviceClassName": "c"}}]
     claim = {"metadata": {"name": "claim"}, "spec": {"devices": {"requests": requests}}}
-    solver = Solver(Place("n", {}), slices, classes, InUse(), Features(frozenset()), Selectors(None))
     with pytest.raises(AllocationError, match="d0: nodeAllocatableResources") as caught:
-        solver.solve([decode_claim(json.dumps(claim).encode())])
+        solve(Place("n", {}), slices, classes, [decode_claim(json.dumps(claim).encode())], selectors=Selectors(None))
     assert caught.value.of_node

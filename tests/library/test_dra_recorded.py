@@ -8,11 +8,10 @@ import msgspec
 import pytest
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.in_use import InUse
-from deviceshare.families.dra.pools import Features, Place
+from deviceshare.families.dra.pools import Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import Solver
 from deviceshare.model.device_objects import Device, DeviceClass, ResourceClaim, ResourceSlice
+from support.devices import solve
 
 DATA = Path(__file__).parents[1] / "data" / "dra"
 KNOWN = {'device.attributes["gpu.nvidia.com"].driverVersion == "570.86.15"'}
@@ -47,7 +46,7 @@ def small(expression: str) -> tuple[list[ResourceSlice], dict[str, DeviceClass],
                 "driver": "d.example.com",
                 "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
                 "nodeName": "n",
-                "devices": [{"name": f"d{number}"} for number in range(12)],
+                "devices": [{"name": f"d{at}", "attributes": {"at": {"int": at}}} for at in range(12)],
             },
         }
     ]
@@ -65,15 +64,13 @@ def small(expression: str) -> tuple[list[ResourceSlice], dict[str, DeviceClass],
 
 def test_without_the_library_selectors_are_refused_by_name() -> None:
     slices, classes, claims = small("true")
-    solver = Solver(Place("n", {}), slices, classes, InUse(), Features(frozenset()), Selectors(None))
     with pytest.raises(AllocationError, match=r"deviceshare\[dra\]") as caught:
-        solver.solve(claims)
+        solve(Place("n", {}), slices, classes, claims, selectors=Selectors(None))
     assert caught.value.kind == "cel-unavailable"
 
 
 def test_a_long_search_is_refused_by_name() -> None:
     slices, classes, claims = small("true")
-    solver = Solver(Place("n", {}), slices, classes, InUse(), Features(frozenset()), Selectors(evaluator()))
     with pytest.raises(AllocationError, match="tried 100 ") as caught:
-        solver.solve(claims, max_steps=100)
+        solve(Place("n", {}), slices, classes, claims, selectors=Selectors(evaluator()), max_steps=100)
     assert (caught.value.kind, caught.value.of_node) == ("search-too-long", True)

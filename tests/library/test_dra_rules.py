@@ -9,12 +9,11 @@ from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.in_use import InUse
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import Solver
 from deviceshare.model import parse_quantity
 from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
+from support.devices import NO_FEATURES, UNUSED, solve
 
-UNUSED = InUse()
-NONE = Features(frozenset())
+NONE = NO_FEATURES
 ALL = Features(
     frozenset({"AdminAccess", "CompatibilityGroups", "ConsumableCapacity", "DeviceTaints", "PartitionableDevices"})
 )
@@ -45,9 +44,9 @@ def given(
     """Return the names of the devices of each claim."""
     classes = {"any": msgspec.convert({"metadata": {"name": "any"}}, DeviceClass)}
     read = msgspec.convert(slices, list[ResourceSlice])
-    solver = Solver(Place("n", {}), read, classes, used, features, Selectors(None))
-    answer = solver.solve(msgspec.convert(list(claims), list[ResourceClaim])).claims
-    return None if answer is None else [[each.candidate.device.name for each in of_claim] for of_claim in answer]
+    asked = msgspec.convert(list(claims), list[ResourceClaim])
+    answer = solve(Place("n", {}), read, classes, asked, used=used, features=features, selectors=Selectors(None)).claims
+    return None if answer is None else [[each.slot.candidate.device.name for each in of_claim] for of_claim in answer]
 
 
 ONE: dict[str, Any] = {"count": 1}
@@ -217,9 +216,7 @@ def test_requests_for_capacity_are_rounded(policy: dict[str, Any], asked: str, a
     capacity = {"memory": {"value": "8", "requestPolicy": policy}}
     slices = [resource_slice("a", devices=[{"name": "d", "allowMultipleAllocations": True, "capacity": capacity}])]
     classes = {"any": msgspec.convert({"metadata": {"name": "any"}}, DeviceClass)}
-    solver = Solver(
-        Place("n", {}), msgspec.convert(slices, list[ResourceSlice]), classes, InUse(), ALL, Selectors(None)
-    )
-    asking = claim({"capacity": {"requests": {"memory": asked}}})
-    solved = solver.solve([msgspec.convert(asking, ResourceClaim)]).claims
+    asking = msgspec.convert([claim({"capacity": {"requests": {"memory": asked}}})], list[ResourceClaim])
+    read = msgspec.convert(slices, list[ResourceSlice])
+    solved = solve(Place("n", {}), read, classes, asking, features=ALL, selectors=Selectors(None)).claims
     assert (solved and solved[0][0].consumed) == (answer and {"memory": parse_quantity(answer)})

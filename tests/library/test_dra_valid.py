@@ -10,19 +10,23 @@ from typing import Any
 
 import msgspec
 import pytest
+from deviceshare.families.dra.best_fit import NO_ORDER, DeviceOrder, device_order
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.in_use import in_use
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.solver import Given, Solver
+from deviceshare.families.dra.solver import Given
 from deviceshare.model import format_quantity
 from deviceshare.model.device_objects import Device, DeviceClass, ResourceClaim, ResourceSlice
+from deviceshare.policies import CARD_POLICIES
+from support.devices import solve
 from support.plain_devices import Checker, Invalid, Json
 
 DATA = Path(__file__).parents[1] / "data" / "dra"
 SELECTORS = Selectors(evaluator())
+ORDERS = [device_order(CARD_POLICIES[name], CARD_POLICIES[name]) for name in ("binpack", "spread", "fragmentation")]
 
 
 @cache
@@ -107,7 +111,7 @@ def changed(case: Json, random: Random) -> Json:
     return found
 
 
-def solved(case: Json, node: Json) -> list[list[Json]] | None:
+def solved(case: Json, node: Json, order: DeviceOrder = NO_ORDER) -> list[list[Json]] | None:
     place = Place(
         node["metadata"]["name"],
         node["metadata"].get("labels", {}),
@@ -116,27 +120,31 @@ def solved(case: Json, node: Json) -> list[list[Json]] | None:
     classes = {each["metadata"]["name"]: msgspec.convert(each, DeviceClass) for each in case["deviceClasses"]}
     used = in_use(msgspec.convert(case["allocatedClaims"], list[ResourceClaim]))
     slices = msgspec.convert(case["slices"], list[ResourceSlice])
-    solver = Solver(place, slices, classes, used, Features(frozenset(case["features"])), SELECTORS)
+    claims = msgspec.convert(case["claims"], list[ResourceClaim])
+    features = Features(frozenset(case["features"]))
     try:
-        answer = solver.solve(msgspec.convert(case["claims"], list[ResourceClaim]), max_steps=2_000).claims
+        answer = solve(
+            place, slices, classes, claims,
+            used=used, features=features, selectors=SELECTORS, order=order, max_steps=2_000,
+        ).claims  # fmt: skip
     except AllocationError:
         return None
     return None if answer is None else [[as_result(each) for each in of_claim] for of_claim in answer]
 
 
 def as_result(given: Given) -> Json:
-    driver, pool, device = given.candidate.id
+    driver, pool, device = given.slot.candidate.id
     found: dict[str, Any] = {"request": given.request, "driver": driver, "pool": pool, "device": device}
     if given.exact.admin_access:
         found["adminAccess"] = True
-    if given.shared:
+    if given.slot.shared:
         found["consumedCapacity"] = {name: format_quantity(amount) for name, amount in given.consumed.items()}
     return found
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_allocations_in_changed_clusters_are_valid(seed: int) -> None:
-    random, fitting = Random(seed), 0
+    random, fitting, other = Random(seed), 0, 0
     for each in recorded("random"):
         if not each["case"].get("allocatedClaims"):
             continue
@@ -145,4 +153,16 @@ def test_allocations_in_changed_clusters_are_valid(seed: int) -> None:
             if (results := solved(case, node)) is not None:
                 checker(case, node["metadata"]["name"]).check(case["claims"], results)
                 fitting += 1
+            for order in ORDERS:
+                best = solved(case, node, order)
+                assert (best is None) == (results is None)
+                if best is not None and results is not None:
+                    checker(case, node["metadata"]["name"]).check(case["claims"], best)
+                    assert names(best) == names(results), "the alternatives are those of Kubernetes"
+                    other += best != results
     assert fitting > 30
+    assert other > 5
+
+
+def names(results: list[list[Json]]) -> list[list[str]]:
+    return [sorted(each["request"] for each in of_claim) for of_claim in results]

@@ -1,11 +1,16 @@
 """Facts of devices for tests: nodes with GPUs of one driver, classes, claims and pods that use them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 from deviceshare.conf import default_conf
+from deviceshare.families.dra import MAX_STEPS, Answer, Layout, Solver
+from deviceshare.families.dra.best_fit import NO_ORDER, DeviceOrder
+from deviceshare.families.dra.in_use import InUse
+from deviceshare.families.dra.pools import Features, Place
+from deviceshare.families.dra.selectors import Selectors
 from deviceshare.model import (
     AnyFact,
     DeviceClaimFact,
@@ -16,11 +21,14 @@ from deviceshare.model import (
     PodFact,
     PodRequest,
 )
+from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
 from support.builders import ask, container, pod
 
+UNUSED = InUse()
+NO_FEATURES = Features(frozenset())
 DRIVER = "gpu.example.com"
 NOW = Now(10.0, 1e9)
 CPU: PodRequest = ask(container(cpu=100))
@@ -102,6 +110,23 @@ def scheduler_with(*facts: AnyFact, dra: bool = True) -> Scheduler:
         scheduler.apply(key_of(fact), fact, NOW)
     scheduler.begin()
     return scheduler
+
+
+def solve(
+    place: Place,
+    slices: Sequence[ResourceSlice],
+    classes: dict[str, DeviceClass],
+    claims: Sequence[ResourceClaim],
+    *,
+    used: InUse = UNUSED,
+    features: Features = NO_FEATURES,
+    selectors: Selectors,
+    order: DeviceOrder = NO_ORDER,
+    max_steps: int = MAX_STEPS,
+) -> Answer:
+    """Return the devices of claims on a node."""
+    layout = Layout(slices, place, features)
+    return Solver(layout, classes, selectors, claims).solve(layout.taken_of(used), max_steps, order)
 
 
 def place_device_claims(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.in_use import InUse, in_use
+from deviceshare.families.dra.layout import Layout
 from deviceshare.families.dra.pools import DeviceId, Features, Place
 from deviceshare.families.dra.results import allocation
 from deviceshare.families.dra.selectors import Selectors
@@ -97,12 +98,13 @@ def _differences(case: dict[str, Any], answer: dict[str, Any]) -> list[Differenc
         place = Place(name, node["metadata"].get("labels", {}), declared)
         ours: Any
         try:
-            solved = Solver(place, slices, classes, used, features, selectors).solve(claims).claims
+            layout = Layout(slices, place, features)
+            solved = Solver(layout, classes, selectors, claims).solve(layout.taken_of(used)).claims
             ours = (
                 None
                 if solved is None
                 else [
-                    _comparable(_allocation(claim, given, classes, name))
+                    _comparable(_allocation(claim, given, classes, layout))
                     for claim, given in zip(claims, solved, strict=True)
                 ]
             )
@@ -125,10 +127,12 @@ def _theirs(recorded: dict[str, Any]) -> Any:
 
 
 def _allocation(
-    claim: ResourceClaim, given: Sequence[Given], classes: dict[str, DeviceClass], node: str
+    claim: ResourceClaim, given: Sequence[Given], classes: dict[str, DeviceClass], layout: Layout
 ) -> dict[str, Any]:
-    devices = {each.candidate.id: (each.candidate.device, each.candidate.slice) for each in given}
-    return allocation(claim, [each.result for each in given], [_SHARE] * len(given), classes, devices, node)
+    candidates = [each.slot.candidate for each in given]
+    devices = {each.id: (each.device, each.slice) for each in candidates}
+    results = [each.result(layout.names) for each in given]
+    return allocation(claim, results, [_SHARE] * len(given), classes, devices, layout.place.name)
 
 
 def _comparable(allocation: dict[str, Any]) -> dict[str, Any]:

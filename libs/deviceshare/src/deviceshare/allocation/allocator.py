@@ -188,7 +188,7 @@ class Allocator(NodeTable):
             grants=pod_class.grants(chosen, self._cards.cards[row], self._expected),
             resources=pod_class.resources,
             feasible=feasible,
-            score=score + bonus,
+            score=score + bonus + (inter_pod.device_score(row) if inter_pod is not None else 0.0),
             weighted_score=weighted,
             ports=pod_class.request.host_ports,
             counted=pod_class.counted,
@@ -308,7 +308,7 @@ class Allocator(NodeTable):
                 pods = self._placed_pods() if pod_class.near_pods else None
                 request = pod_class.request
                 volumes = VolumeFilter(request, self.conf, self.volumes) if pod_class.has_volumes else None
-                devices = DeviceFilter(request.devices, self.devices) if request.devices else None
+                devices = DeviceFilter(request.devices, self.devices, pod_class.conf) if request.devices else None
                 pod_class.inter_pod = InterPod(
                     request, self.conf, pods, volumes=volumes, devices=devices,
                     every_row=self.volumes.labels.every_row, scan=self._scan, changes=self._changes,

@@ -1,35 +1,60 @@
-"""The ResourceClaims of one pod class: on which nodes it fits, with which devices, and why not."""
+"""The ResourceClaims of one pod class: on which nodes it fits, with which devices, how good they are, and why not."""
 
 from collections.abc import Hashable, Sequence
 
 import msgspec
 import numpy as np
 
-from deviceshare.families.dra import MAX_STEPS, AllocationError, ClusterDevices, DeviceReason, local, why_not
+from deviceshare.allocation.node_ranking import tie_break_weight
+from deviceshare.conf import SchedulerConf
+from deviceshare.families.dra import (
+    MAX_STEPS,
+    AllocationError,
+    Answer,
+    ClusterDevices,
+    DeviceReason,
+    Layout,
+    Solver,
+    device_order,
+    local,
+    why_not,
+)
+from deviceshare.kernels import NEVER, Floats, weighted_score
 from deviceshare.model import ClaimRequest, DeviceClaim, Refusal
 from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, DevicesSpec, Metadata, ResourceClaim
-from deviceshare.state import Bools
+from deviceshare.state import Bools, Ints
 
 MAX_STATES = 10_000
 """States of nodes for which it is known whether the class fits; beyond, all are forgotten."""
-ROUND_STEPS = 20_000
-"""Devices that the searches for one class try in a round on all nodes together, beyond :data:`NODE_STEPS` on each."""
+MAX_SOLVERS = 200
+"""Layouts of nodes whose solver is kept; beyond, all are forgotten."""
 NODE_STEPS = 32
 """Devices that a search may try on every node: as many as a claim may have, so that it never lacks the first ones."""
 _ELSEWHERE = DeviceReason("DevicesElsewhere", "node(s) could not use the devices that a ResourceClaim has")
 _TOO_LONG = DeviceReason("DeviceSearchTooLong", f"node(s) have no answer after {MAX_STEPS} devices that were tried")
 _POSTPONED = DeviceReason(
-    "DeviceSearchTooLong", f"node(s) were not searched to the end: a round tries {ROUND_STEPS} devices for such pods"
+    "DeviceSearchPostponed", "node(s) were not searched to the end: the searches of a round have a limit together"
 )
+_NOTHING = Answer((), 0)
 _SPEC = msgspec.json.Decoder(DevicesSpec)
+_UNEXPLAINED = -1
+"""The number of a node that does not fit, as long as nobody has asked why."""
 
 
 class DeviceFilter:
-    """Which nodes have devices for the claims of a pod class; nodes that do not differ are asked once."""
+    """Which nodes have devices for the claims of a pod class; nodes that do not differ are asked once.
 
-    def __init__(self, requests: Sequence[ClaimRequest], devices: ClusterDevices) -> None:
+    Args:
+        requests: the claims of the pods.
+        devices: the devices of the cluster.
+        conf: the configuration of the pods, with their policies.
+    """
+
+    def __init__(self, requests: Sequence[ClaimRequest], devices: ClusterDevices, conf: SchedulerConf) -> None:
         self._requests = requests
         self._devices = devices
+        self._order = device_order(conf.ordering, conf.scoring)
+        self._weights = conf.weight, tie_break_weight(conf)
         self._new = [
             ResourceClaim(metadata=Metadata(name=_name(each, at)), spec=ClaimSpec(devices=_SPEC.decode(each.devices)))
             if each.devices
@@ -37,16 +62,20 @@ class DeviceFilter:
             for at, each in enumerate(requests)
         ]
         """The claims that have no devices as far as facts say."""
-        self._numbers: dict[DeviceReason, int] = {}
+        self._reasons: list[DeviceReason | None] = [None]
         self._codes = np.zeros(0, dtype=np.int64)
         """int64[rows]: the number of the reason why a node does not fit, 0 if it fits."""
+        self._scores = np.zeros(0)
+        """float64[rows]: the weighted score of each node, -inf where it does not fit."""
         self._seen = -1
+        self._version = -1
         self._allocations: tuple[AllocationStatus | DeviceClaim | None, ...] = ()
         """The devices of the claims that others may use as well, as ``_codes`` take them into account."""
-        self._known: dict[Hashable, DeviceReason | None] = {}
-        """By state of a node."""
+        self._known: dict[Hashable, Answer | DeviceReason | None] = {}
+        """By state of a node; None: it does not fit, and nobody has asked why."""
+        self._solvers: dict[Layout, Solver] = {}
         self._round = -1
-        self._left = ROUND_STEPS
+        self._left = 0
         """How many devices may be tried in this round."""
         self._postponed: set[int] = set()
         """The rows that were not searched to the end, until the next round."""
@@ -61,53 +90,94 @@ class DeviceFilter:
         """Whether pods on other nodes may take the same devices, or allocate the same claim, at the same time."""
         return self._devices.spans_nodes or any(each.claim for each in self._requests)
 
-    def excluded(self) -> Sequence[tuple[DeviceReason, Bools]]:
-        """Return the nodes that do not fit, by reason."""
-        self._refresh()
-        return [(reason, self._codes == number) for reason, number in self._numbers.items()]
+    def scores(self, rows: int) -> Floats:
+        """Return the weighted scores of the first nodes, float64[rows], -inf where a node does not fit."""
+        self._refresh(rows)
+        return self._scores[:rows]
 
-    def _refresh(self) -> None:
-        changes = self._devices.changes
-        allocations = tuple(self._devices.allocation(each.claim) if each.claim else None for each in self._requests)
-        if allocations != self._allocations:
-            self._allocations, self._seen = allocations, -1
-            self._known.clear()
-        if len(self._codes) < changes.rows:
-            self._codes = np.pad(self._codes, (0, changes.rows - len(self._codes)))
+    def excluded(self, rows: Ints) -> Sequence[tuple[DeviceReason, Bools]]:
+        """Return which of some nodes (rows, int64[R]) do not fit, bool[R] by reason."""
+        self._refresh(int(rows.max(initial=-1)) + 1)
+        for row in rows[self._codes[rows] == _UNEXPLAINED].tolist():
+            self._codes[row] = self._number(self._explained(row))
+        codes = self._codes[rows]
+        return [(reason, codes == code) for code in np.unique(codes).tolist() if (reason := self._reasons[code])]
+
+    def _refresh(self, rows: int) -> None:
+        devices = self._devices
+        changes = devices.changes
+        if self._version != devices.version or any(each.claim for each in self._requests):
+            allocations = tuple(devices.allocation(each.claim) if each.claim else None for each in self._requests)
+            if self._version != devices.version or allocations != self._allocations:
+                self._allocations, self._version, self._seen = allocations, devices.version, -1
+                self._known.clear()
+                self._solvers.clear()
+        if len(self._codes) < (rows := max(rows, changes.rows)):
+            more = (0, rows - len(self._codes))
+            self._codes, self._scores = np.pad(self._codes, more), np.pad(self._scores, more)
         again: list[int] = []
-        if self._round != self._devices.round:
-            self._round, self._left = self._devices.round, ROUND_STEPS
+        if self._round != devices.round:
+            # Half of what is left, so that others can go on as well.
+            self._round, self._left = devices.round, devices.steps_left // 2
             again, self._postponed = sorted(self._postponed), set()
         if self._seen == changes.now and not again:
             return
         changed = np.array(changes.found[: changes.since(self._seen)]).tolist()
-        for row in dict.fromkeys((*changed, *again)):
-            reason = self._reason(row) if self._devices.has_node(row) else None
-            self._codes[row] = self._number(reason)
-            if reason is _POSTPONED:
-                self._postponed.add(row)
+        for row in dict.fromkeys((*changed, *again)) if again else changed:
+            found = self._answer(row) if devices.has_node(row) else _NOTHING
+            if isinstance(found, Answer):
+                self._codes[row] = 0
+                self._scores[row] = weighted_score(found.score, *self._weights)
             else:
+                self._codes[row] = self._number(found)
+                self._scores[row] = NEVER
+            if found is _POSTPONED:
+                self._postponed.add(row)
+            elif self._postponed:
                 self._postponed.discard(row)
         self._seen = changes.now
 
     def _number(self, reason: DeviceReason | None) -> int:
-        return 0 if reason is None else self._numbers.setdefault(reason, len(self._numbers) + 1)
+        if reason is None:
+            return _UNEXPLAINED
+        if reason not in self._reasons:
+            self._reasons.append(reason)
+        return self._reasons.index(reason)
 
-    def _reason(self, row: int) -> DeviceReason | None:
+    def _answer(self, row: int) -> Answer | DeviceReason | None:
+        """Return the devices on a node, or why there are none, None: nobody has asked yet."""
         if any(each is not None and not self._devices.usable(each, row) for each in self._allocations):
             return _ELSEWHERE
-        claims = self._to_allocate()
-        if not claims:
-            return None
         state = self._devices.state(row)
         if state not in self._known:
-            if len(self._known) >= MAX_STATES:
-                self._known.clear()
-            found = self._solve(claims, row)
+            found = self._solve(row)
             if found is _POSTPONED:
                 return found
+            if len(self._known) >= MAX_STATES:
+                self._known.clear()
             self._known[state] = found
         return self._known[state]
+
+    def _explained(self, row: int) -> DeviceReason:
+        """Return why a node does not fit."""
+        state = self._devices.state(row)
+        found = self._known.get(state)
+        if not isinstance(found, DeviceReason):
+            try:
+                found = why_not(self._solver(row), self._devices.taken(row))
+            except AllocationError as error:
+                found = _failed(error)
+            self._known[state] = found
+        return found
+
+    def _solver(self, row: int) -> Solver:
+        layout = self._devices.seen(row).layout
+        found = self._solvers.get(layout)
+        if found is None:
+            if len(self._solvers) >= MAX_SOLVERS:
+                self._solvers.clear()
+            found = self._solvers[layout] = self._devices.solver(layout, self._to_allocate())
+        return found
 
     def _to_allocate(self) -> list[ResourceClaim]:
         return [
@@ -116,36 +186,49 @@ class DeviceFilter:
             if claim is not None and allocation is None
         ]
 
-    def _solve(self, claims: Sequence[ResourceClaim], row: int) -> DeviceReason | None:
-        solver = self._devices.solver(row)
+    def _solve(self, row: int) -> Answer | DeviceReason | None:
+        solver = self._solver(row)
         allowed = min(MAX_STEPS, NODE_STEPS + self._left)
         try:
-            return None if solver.solve(claims, allowed).claims is not None else why_not(solver)
+            found = solver.solve(self._devices.taken(row), allowed, self._order)
         except AllocationError as error:
             if error.kind == "search-too-long":
                 return _TOO_LONG if allowed == MAX_STEPS else _POSTPONED
-            return DeviceReason("DeviceAllocationFailed", f"node(s) could not be asked for devices: {error.text}")
+            return _failed(error)
         finally:
-            self._left -= min(self._left, max(0, solver.steps - NODE_STEPS))
+            beyond = min(self._left, max(0, solver.steps - NODE_STEPS))
+            self._left -= beyond
+            self._devices.steps_left -= beyond
+        return found if found.claims is not None else None
+
+    def score(self, row: int) -> float:
+        """Return the score of a node that fits, before weighting."""
+        return self._of(row).score
 
     def claims(self, row: int) -> tuple[DeviceClaim, ...]:
         """Return the claims, without their names, with the devices that they get on a node that fits."""
-        self._refresh()
-        to_allocate = self._to_allocate()
-        solved = self._devices.solver(row).solve(to_allocate).claims if to_allocate else ()
-        assert solved is not None, "the node does not fit"
-        given = iter(solved)
+        given = iter(self._of(row).claims or ())
+        pools = self._devices.seen(row).pools
         found = []
         for claim, allocation in zip(self._new, self._allocations, strict=True):
             if claim is None or allocation is not None:
                 found.append(DeviceClaim(""))
                 continue
             of_claim = next(given)
-            devices = [(each.candidate.device, each.candidate.slice) for each in of_claim]
-            bound = any(local(*each) for each in devices)
+            bound = any(local(each.slot.candidate.device, each.slot.candidate.slice) for each in of_claim)
             node = self._devices.node_name(row) if bound else ""
-            found.append(DeviceClaim("", "", tuple(each.result for each in of_claim), node))
+            found.append(DeviceClaim("", "", tuple(each.result(pools) for each in of_claim), node))
         return tuple(found)
+
+    def _of(self, row: int) -> Answer:
+        self._refresh(row + 1)
+        found = self._answer(row)
+        assert isinstance(found, Answer), "the node does not fit"
+        return found
+
+
+def _failed(error: AllocationError) -> DeviceReason:
+    return DeviceReason("DeviceAllocationFailed", f"node(s) could not be asked for devices: {error.text}")
 
 
 def _name(request: ClaimRequest, at: int) -> str:

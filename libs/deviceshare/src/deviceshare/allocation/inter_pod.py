@@ -156,11 +156,9 @@ class InterPod:
         """Return what the ResourceClaims of the pod get on a node that fits."""
         return self._devices.claims(row) if self._devices is not None else ()
 
-    def _excluded(self) -> list[tuple[tuple[str, str], Bools]]:
-        """Return the nodes that volumes and ResourceClaims exclude, by code and text of the reason."""
-        of_volumes = self._volumes.excluded() if self._volumes is not None else ()
-        of_devices = self._devices.excluded() if self._devices is not None else ()
-        return [*of_volumes, *of_devices]
+    def device_score(self, row: int) -> float:
+        """Return what the devices of the ResourceClaims score on a node that fits, before weighting."""
+        return self._devices.score(row) if self._devices is not None else 0.0
 
     def _admits(self, policies: Policies) -> tuple[Hashable, Callable[[NodeFact], bool]]:
         request, (affinity, taints) = self._request, policies
@@ -192,13 +190,15 @@ class InterPod:
             if of_plugin := [each for each in filters if each.reason in reasons]:
                 found |= failing(of_plugin, len(of_plugin[0].domains.of_row))
         excluded = [(_REASONS[text].code, text, nodes) for text, nodes in found.items()]
-        for reason, nodes in self._excluded():
+        for reason, nodes in self._volumes.excluded() if self._volumes is not None else ():
             excluded.append((*reason, nodes))
-        return [Check(code, text, nodes[rows], no_cards) for code, text, nodes in excluded if nodes[rows].any()]
+        checks = [Check(code, text, nodes[rows], no_cards) for code, text, nodes in excluded if nodes[rows].any()]
+        of_devices = self._devices.excluded(rows) if self._devices is not None else ()
+        return [*checks, *(Check(*reason, nodes, no_cards) for reason, nodes in of_devices)]
 
     def _without_excluded(self, rows: int) -> tuple[Ints, Mask] | None:
-        """Return the nodes that volumes and ResourceClaims exclude, as domains of one row each; None: no node."""
-        if not (reasons := self._excluded()):
+        """Return the nodes that volumes exclude, as domains of one row each; None: no node."""
+        if self._volumes is None or not (reasons := self._volumes.excluded()):
             return None
         excluded = np.zeros(rows, dtype=np.bool_)
         for _, nodes in reasons:
@@ -211,7 +211,7 @@ class InterPod:
         scores = index.scores
         normalized = scores is not None and (scores.preferred_affinity.highest or scores.prefer_no_schedule.highest)
         of_rows = self._without_excluded(len(index.best.keys))
-        if self._ranking is not None and of_rows is None and not bonus:
+        if self._ranking is not None and self._devices is None and of_rows is None and not bonus:
             if normalized:
                 self._ranking.drop()
             elif (found := self._ranking.find(ranking)) is not None:
@@ -222,21 +222,25 @@ class InterPod:
     def _scanned(
         self, ranking: NodeRanking, bonus: float, of_rows: tuple[Ints, Mask] | None, *, normalized: bool
     ) -> BestNode:
-        """Pass over all nodes; ``of_rows``: those that volumes or devices exclude; ``normalized``: scores are."""
+        """Pass over all nodes; ``of_rows``: those that volumes exclude; ``normalized``: scores are."""
         index, scan = ranking.node_index, self._scan
         excluded: dict[Domains, Mask] = {}
         for _, domains, of_filter in self._filters():
             known = excluded.get(domains)
             excluded[domains] = of_filter if known is None else known | of_filter
         keys, scores = index.best.keys, index.scores
-        if self._pods is None and of_rows is None:
+        devices = self._devices.scores(len(keys)) if self._devices is not None else None
+        if self._pods is None and of_rows is None and devices is None:
             row, gained = ranking.best(bonus) if bonus else (index.best.first(), 0.0)
             return BestNode(row, index.best.able, index.best.key(row), gained) if row >= 0 else _NONE
-        if len(excluded) + (of_rows is not None) == 1 and not (self._scores or normalized or bonus):
+        simple = not (self._scores or normalized or bonus) and devices is None
+        if len(excluded) + (of_rows is not None) == 1 and simple:
             of_row, one = of_rows if of_rows is not None else _only(excluded)
             row = scan.best_without(keys, of_row, one, index.best)
             return BestNode(row, scan.able, float(keys[row]), 0.0) if row >= 0 else _NONE
         scan.start(keys)
+        if devices is not None:
+            np.asarray(scan.totals)[:] += devices
         if of_rows is not None:
             scan.exclude(*of_rows)
         for domains, of_domains in excluded.items():

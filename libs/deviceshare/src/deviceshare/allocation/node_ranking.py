@@ -167,7 +167,7 @@ class RankingCache:
         favouring: bool,
     ) -> NodeRanking:
         """Add a ranking; ``conf`` is that of its pods, ``favouring``: a family prefers one node to all others."""
-        node_index = NodeIndex(self._order, conf.weight, _tie_break_weight(conf))
+        node_index = NodeIndex(self._order, conf.weight, tie_break_weight(conf))
         node_index.scores = scores
         favourites = Best(self._order) if favouring else None
         ranking = self._rankings[equivalence_key] = NodeRanking(
@@ -183,6 +183,6 @@ class RankingCache:
         return found
 
 
-def _tie_break_weight(conf: SchedulerConf) -> float:
+def tie_break_weight(conf: SchedulerConf) -> float:
     """Return the weight of the exact score: 0 under a rounded policy, unless the rounded score has no weight."""
     return _TIE_BREAK if conf.scoring.exact or not conf.weight else 0.0

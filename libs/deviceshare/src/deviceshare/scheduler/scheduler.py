@@ -170,7 +170,7 @@ class Scheduler(Known):
 
         A pod goes to one of the ``avoided`` nodes only if it fits on no other.
         """
-        self.cluster.allocator.devices.round += 1
+        self.cluster.allocator.devices.begin_round()
         return self._deciding.decide(now, ownership, avoided)
 
     def new_claim(self, claim_id: str, pod: PodFact, placement: Placement, decision: Decision, now: Now) -> Claim:

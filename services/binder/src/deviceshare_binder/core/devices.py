@@ -144,14 +144,17 @@ class Devices:
         wanted = [each for each in claim.devices if each.results and self._fact(each).allocation is None]
         self._known.charge(claim.devices, -1)
         try:
-            only = {result.id for each in wanted for result in each.results}
-            solved = self._known.solver(row, only).solve([_object(self._fact(each)) for each in wanted]).claims
+            seen = self._known.seen(row)
+            results = [result for each in wanted for result in each.results]
+            only = {number for result in results for number in seen.numbers(result)}
+            solver = self._known.solver(seen.layout, [_object(self._fact(each)) for each in wanted], only)
+            solved = solver.solve(self._known.taken(row)).claims
         except AllocationError as error:
             return error.text
         finally:
             self._known.charge(claim.devices, 1)
         for each, given in zip(wanted, solved or [()] * len(wanted), strict=True):
-            if sorted(one.result for one in given) != sorted(each.results):
+            if sorted(one.result(seen.pools) for one in given) != sorted(each.results):
                 names = ", ".join(result.device for result in each.results)
                 return f"ResourceClaim {each.key} cannot have the devices {names} of node {node}"
         return ""

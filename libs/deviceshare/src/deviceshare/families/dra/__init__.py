@@ -8,10 +8,24 @@
 :class:`ClusterDevices` has what is known of a cluster, and :func:`why_not` says why claims do not fit on a node.
 """
 
+from deviceshare.families.dra.best_fit import device_order
 from deviceshare.families.dra.cluster_devices import ClusterDevices
 from deviceshare.families.dra.diagnosis import DeviceReason, why_not
 from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.layout import Layout
 from deviceshare.families.dra.results import allocation, local
-from deviceshare.families.dra.solver import MAX_STEPS
+from deviceshare.families.dra.solver import MAX_STEPS, Answer, Solver
 
-__all__ = ["MAX_STEPS", "AllocationError", "ClusterDevices", "DeviceReason", "allocation", "local", "why_not"]
+__all__ = [
+    "MAX_STEPS",
+    "AllocationError",
+    "Answer",
+    "ClusterDevices",
+    "DeviceReason",
+    "Layout",
+    "Solver",
+    "allocation",
+    "device_order",
+    "local",
+    "why_not",
+]

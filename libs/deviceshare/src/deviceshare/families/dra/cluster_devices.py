@@ -2,15 +2,18 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from msgspec.json import encode
 from msgspec.structs import replace
 
 from deviceshare.families.dra.cel import evaluator
-from deviceshare.families.dra.in_use import DeviceUse
-from deviceshare.families.dra.pools import DeviceId, Features, Place, sees, selects
+from deviceshare.families.dra.in_use import PoolUse
+from deviceshare.families.dra.layout import Layout, Taken
+from deviceshare.families.dra.pools import Features, Place, sees, selects
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.slice_kinds import SliceKinds
+from deviceshare.families.dra.slice_kinds import KeptSlice, SliceKinds
 from deviceshare.families.dra.solver import Solver
 from deviceshare.kernels import Changes
 from deviceshare.model import (
@@ -25,7 +28,18 @@ from deviceshare.model import (
     PodFact,
     object_uid,
 )
-from deviceshare.model.device_objects import AllocationStatus, Device, DeviceClass, Metadata, ResourceSlice, Result
+from deviceshare.model.device_objects import (
+    AllocationStatus,
+    Device,
+    DeviceClass,
+    DevicesSpec,
+    Metadata,
+    ResourceClaim,
+    ResourceSlice,
+    Result,
+    Selector,
+    SliceSpec,
+)
 
 FEATURES = Features(
     frozenset(
@@ -46,8 +60,32 @@ devices with binding conditions match no request: the binder does not wait for c
 MAX_RESERVED = 256
 """Pods for which a claim is reserved, as in the API."""
 
+ROUND_STEPS = 40_000
+"""Devices that the searches of a round try together, beyond those that every search may."""
+FORGET_ROUNDS = 1_000
+"""After so many rounds attributes are forgotten that nothing names any more: all nodes are searched again then."""
+
 _Pool = tuple[str, str]
-_NO_POOLS: Counter[_Pool] = Counter()
+_NO_DEVICES = DevicesSpec()
+
+
+class NodeLayout(NamedTuple):
+    """What a node sees: a layout, which equal nodes share, and its pools in the layout's order."""
+
+    layout: Layout
+    pools: tuple[_Pool, ...]
+
+    def numbers(self, result: DeviceResult) -> Sequence[int]:
+        """Return the numbers of a device in the layout."""
+        pool = result.driver, result.pool
+        return self.layout.numbers[self.pools.index(pool)].get(result.device, ()) if pool in self.pools else ()
+
+
+class State(NamedTuple):
+    """A layout, and what is in use of its pools."""
+
+    layout: Layout
+    uses: tuple[Hashable, ...]
 
 
 class ClusterDevices:
@@ -71,22 +109,36 @@ class ClusterDevices:
         self.claims: dict[str, DeviceClaimFact] = {}
         """By ``namespace/name``."""
         self.version = 0
-        """Grows with every change of a class, or of what is known of several nodes."""
+        """Grows with every change of a class."""
         self.round = 0
         """Grows with every round of decisions: the searches of a round have a limit together."""
+        self.steps_left = ROUND_STEPS
+        """How many devices the searches of this round may try, beyond those that every search may."""
         self.selectors = Selectors(evaluator())
         self._kinds = SliceKinds()
-        self._slices: dict[str, ResourceSlice] = {}
-        self._of_pool: defaultdict[_Pool, dict[str, ResourceSlice]] = defaultdict(dict)
-        self._pools_of: defaultdict[str, Counter[_Pool]] = defaultdict(Counter)
-        """By node its pools, each with the number of its slices; '': those that several nodes may see."""
+        self._slices: dict[str, KeptSlice] = {}
+        self._of_pool: dict[_Pool, tuple[KeptSlice, ...]] = {}
+        """By pool its slices, as they came."""
+        self._pools_of: dict[str, tuple[_Pool, ...]] = {}
+        """By node its pools, sorted; '': those that several nodes may see."""
         self._decided: defaultdict[str, Counter[DeviceClaim]] = defaultdict(Counter)
         """By claim what was decided for it, with the number of pods."""
         self._charged: dict[str, tuple[DeviceResult, ...]] = {}
         """By claim the devices that are counted for it."""
-        self._use = DeviceUse()
-        self._states: dict[int, Hashable] = {}
+        self._use: defaultdict[_Pool, PoolUse] = defaultdict(PoolUse)
+        """Of the pools of which devices are in use."""
+        self._layouts: WeakValueDictionary[Hashable, Layout] = WeakValueDictionary()
+        self._seen: dict[int, NodeLayout] = {}
+        """By row what its node sees, as long as no slice and not the node has changed."""
+        self._states: dict[int, State] = {}
         """By row, as long as nothing has changed there."""
+
+    def begin_round(self) -> None:
+        """Begin a round of decisions."""
+        self.round += 1
+        self.steps_left = ROUND_STEPS
+        if self.round % FORGET_ROUNDS == 0 and self._kinds.outdated:
+            self._read_all()
 
     # Objects
 
@@ -99,18 +151,22 @@ class ClusterDevices:
                     self._touch(row)
         match fact:
             case DeviceClassFact():
+                before_class = self.classes.get(fact.name)
+                if before_class is not None:
+                    self._kinds.read(before_class.spec.selectors, _NO_DEVICES, -1)
                 self.classes[fact.name] = DeviceClass(metadata=Metadata(name=fact.name), spec=fact.spec)
-                self._kinds.read(fact.spec.selectors)
-                self._touch_all()
+                self._read(fact.spec.selectors, _NO_DEVICES)
+                self._classes_changed()
                 return True
             case DeviceSliceFact():
-                self._put_slice(fact.name, ResourceSlice(metadata=Metadata(name=fact.name), spec=fact.spec))
+                self._put_slice(fact.name, fact.spec)
                 return True
             case DeviceClaimFact():
                 before = self.claims.get(fact.key)
+                self._forget(before)
                 self.claims[fact.key] = fact
-                if fact.allocation is None and self._kinds.read((), fact.devices):
-                    self._touch_all()
+                if fact.allocation is None:
+                    self._read((), fact.devices)
                 self._charge(fact.key)
                 return _frees(before, fact)
 
@@ -118,41 +174,76 @@ class ClusterDevices:
         """Remove an object; return whether pods may fit that did not."""
         match fact:
             case DeviceClassFact():
-                self.classes.pop(fact.name, None)
-                self._touch_all()
+                if (known := self.classes.pop(fact.name, None)) is not None:
+                    self._kinds.read(known.spec.selectors, _NO_DEVICES, -1)
+                self._classes_changed()
             case DeviceSliceFact():
                 self._put_slice(fact.name, None)
                 return True  # a pool of which it was one slice too many may be complete
             case DeviceClaimFact():
                 before = self.claims.pop(fact.key, None)
+                self._forget(before)
                 self._charge(fact.key)
                 return _frees(before, None)
         return False
 
-    def _put_slice(self, name: str, after: ResourceSlice | None) -> None:
-        before = self._slices.pop(name, None)
+    def _forget(self, claim: DeviceClaimFact | None) -> None:
+        if claim is not None and claim.allocation is None:
+            self._kinds.read((), claim.devices, -1)
+
+    def _read(self, selectors: Iterable[Selector], devices: DevicesSpec) -> None:
+        if self._kinds.read(selectors, devices, 1):
+            self._keep_again()
+
+    def _read_all(self) -> None:
+        """Find anew which attributes classes and waiting claims name."""
+        self._kinds.forget()
+        for each in self.classes.values():
+            self._kinds.read(each.spec.selectors, _NO_DEVICES, 1)
+        for claim in self.claims.values():
+            if claim.allocation is None:
+                self._kinds.read((), claim.devices, 1)
+        self._keep_again()
+
+    def _keep_again(self) -> None:
+        """Keep all slices by the attributes that are seen now."""
+        again = {name: self._kinds.again(each) for name, each in self._slices.items()}
+        self._slices = again
+        self._of_pool = {pool: tuple(again[each.name] for each in slices) for pool, slices in self._of_pool.items()}
+        self._seen.clear()
+        self._touch_all()
+
+    def _put_slice(self, name: str, spec: SliceSpec | None) -> None:
+        if spec is not None and self._kinds.learn(spec) and (self.classes or self.claims):
+            self._read_all()
+        before, after = self._slices.pop(name, None), None if spec is None else self._kinds.keep(name, spec)
         if after is not None:
             self._slices[name] = after
-        for each, sign in ((before, -1), (after, 1)):
-            if each is None:
-                continue
-            pool, node = (each.spec.driver, each.spec.pool.name), each.spec.node_name
-            if sign > 0:
-                self._of_pool[pool][name] = each
-            elif self._of_pool[pool].pop(name, None) is not None and not self._of_pool[pool]:
-                del self._of_pool[pool]
-            pools = self._pools_of[node]
-            pools[pool] += sign
-            if not pools[pool]:
-                del pools[pool]
-            if not pools:
-                del self._pools_of[node]
-            self._touch_pool(pool, node)
+        if before == after:
+            return
+        for pool in dict.fromkeys(each.pool for each in (before, after) if each is not None):
+            others = [each for each in self._of_pool.pop(pool, ()) if each.name != name]
+            if after is not None and after.pool == pool:
+                others.append(after)
+            if others:
+                self._of_pool[pool] = tuple(others)
+        for each in (before, after):
+            if each is not None:
+                self._set_pool_of(each.pool, each.node)
+                self._touch_pool(each.pool, each.node, slices=True)
+
+    def _set_pool_of(self, pool: _Pool, node: str) -> None:
+        pools = {each for each in self._pools_of.pop(node, ()) if each != pool}
+        if any(each.node == node for each in self._of_pool.get(pool, ())):
+            pools.add(pool)
+        if pools:
+            self._pools_of[node] = tuple(sorted(pools))
 
     # Nodes
 
     def set_node(self, row: int) -> None:
         """Apply that a row has another node, another state of it, or none."""
+        self._seen.pop(row, None)
         self._touch(row)
 
     # Claims of pods
@@ -223,8 +314,8 @@ class ClusterDevices:
             return allocation.node == node.name
         return all(
             any(
-                sees(each, place) and any(device.name == result.device for device in each.spec.devices)
-                for each in self._of_pool.get((result.driver, result.pool), {}).values()
+                sees(each.seen(), place) and any(device.name == result.device for device in each.kind.spec.devices)
+                for each in self._of_pool.get((result.driver, result.pool), ())
             )
             for result in allocation.results
         )
@@ -258,66 +349,90 @@ class ClusterDevices:
             return
         for results_of, sign in ((before, -1), (after, 1)):
             for each in results_of:
-                self._use.add(each, sign)
+                self._use_of(each, sign)
         for pool in dict.fromkeys((each.driver, each.pool) for each in (*before, *after)):
             self._touch_pool(pool)
+
+    def _use_of(self, result: DeviceResult, sign: int) -> None:
+        if not result.admin:
+            pool = result.driver, result.pool
+            use = self._use[pool]
+            use.add(result, sign)
+            if not (use.dedicated or use.shares):
+                del self._use[pool]
 
     # Answers
 
     def device(self, result: DeviceResult) -> tuple[Device, ResourceSlice]:
         """Return a device with its slice, of the newest generation. Raises LookupError: there is none."""
         found = [
-            (each.spec.pool.generation, device, each)
-            for each in self._of_pool.get((result.driver, result.pool), {}).values()
-            for device in each.spec.devices
+            (each.generation, device, each)
+            for each in self._of_pool.get((result.driver, result.pool), ())
+            for device in each.kind.spec.devices
             if device.name == result.device
         ]
         if not found:
             raise LookupError(f"there is no device {'/'.join(result.id)}")
         _, device, of_slice = max(found, key=lambda each: each[0])
-        return device, of_slice
+        return device, of_slice.seen()
 
     def is_overused(self, result: DeviceResult) -> bool:
         """Return whether claims have more of a device than there is: one that is not shared, more than once."""
+        use = self._use.get((result.driver, result.pool))
         try:
             device, _ = self.device(result)
         except LookupError:
             return False
-        return self._use.is_overused(result.id, device)
+        return use is not None and use.is_overused(result.device, device)
 
-    def solver(self, row: int, only: Collection[DeviceId] | None = None) -> Solver:
-        """Return the solver for a node; ``only``: the devices that may be chosen, None: all."""
-        node = self._nodes[row]
-        assert node is not None
-        pools = {**self._pools_of.get(node.name, _NO_POOLS), **self._pools_of.get("", _NO_POOLS)}
-        slices = [each for pool in pools for each in self._of_pool[pool].values()]
-        return Solver(place_of(node), slices, self.classes, self._use.now, FEATURES, self.selectors, only)
+    def solver(self, layout: Layout, claims: Sequence[ResourceClaim], only: Collection[int] | None = None) -> Solver:
+        """Return the solver for claims on the nodes of a layout; ``only``: the devices that may be chosen."""
+        return Solver(layout, self.classes, self.selectors, claims, only)
 
-    def state(self, row: int) -> Hashable:
+    def seen(self, row: int) -> NodeLayout:
+        """Return the devices that the node in a row sees."""
+        found = self._seen.get(row)
+        if found is None:
+            found = self._seen[row] = self._see(row)
+        return found
+
+    def state(self, row: int) -> State:
         """Return what decides which claims fit on a node: equal for nodes on which the same claims fit."""
         found = self._states.get(row)
         if found is None:
-            found = self._states[row] = self._state(row)
+            seen = self.seen(row)
+            keys = [use.key if (use := self._use.get(pool)) is not None else None for pool in seen.pools]
+            found = self._states[row] = State(seen.layout, tuple(keys))
         return found
 
-    def _state(self, row: int) -> Hashable:
+    def taken(self, row: int) -> Taken:
+        """Return the devices in use that the node in a row sees."""
+        seen = self.seen(row)
+        return seen.layout.taken([self._use.get(pool) for pool in seen.pools])
+
+    def _see(self, row: int) -> NodeLayout:
         node = self._nodes[row]
         assert node is not None
-        found: list[Hashable] = [self.version]
-        place = place_of(node)
-        several = self._pools_of.get("", _NO_POOLS)
-        for pool in sorted({*self._pools_of.get(node.name, _NO_POOLS), *several}):
-            of_pool = sorted(self._of_pool[pool].items())
-            generations = sorted({each.spec.pool.generation for _, each in of_pool})
-            found.append(pool[0])
-            for name, each in of_pool:
-                seen = each.spec.node_name == node.name or (pool in several and sees(each, place))
-                kind = self._kinds.of(each, node.name)
-                generation = generations.index(each.spec.pool.generation) if len(generations) > 1 else 0
+        place, several = place_of(node), self._pools_of.get("", ())
+        pools = tuple(sorted({*self._pools_of.get(node.name, ()), *several}))
+        key, ordered = list[Hashable](), list[KeptSlice]()
+        for pool in pools:
+            of_pool = self._of_pool[pool]
+            if len({each.kind.spec.pool.resource_slice_count for each in of_pool}) == 1:
+                # Where slices contradict each other the first one counts, as in Kubernetes.
+                of_pool = tuple(sorted(of_pool, key=lambda each: each.name))
+            ordered += of_pool
+            generations = sorted({each.generation for each in of_pool})
+            key.append(pool[0])
+            for each in of_pool:
+                here = each.node == node.name or (pool in several and sees(each.seen(), place))
                 # A pool of several nodes is another one for each node whose devices are selected one by one.
-                where = node.name if each.spec.per_device_node_selection else ""
-                found.append((kind, generation, seen, where, name if pool in several else "", self._use.of(each)))
-        return tuple(found)
+                where = node.name if each.kind.spec.per_device_node_selection else ""
+                key.append((each.kind, generations.index(each.generation), each.node == node.name, here, where))
+        found = self._layouts.get(of_layout := tuple(key))
+        if found is None:
+            found = self._layouts[of_layout] = Layout([each.seen() for each in ordered], place, FEATURES)
+        return NodeLayout(found, pools)
 
     # Changes
 
@@ -330,18 +445,25 @@ class ClusterDevices:
         self.changes.touch(row)
         self._states.pop(row, None)
 
-    def _touch_pool(self, pool: _Pool, *nodes: str) -> None:
-        """Apply that a pool has changed; ``nodes``: where it may have no slice any more."""
-        found = dict.fromkeys([*nodes, *(each.spec.node_name for each in self._of_pool.get(pool, {}).values())])
+    def _touch_pool(self, pool: _Pool, *nodes: str, slices: bool = False) -> None:
+        """Apply that a pool has changed; ``nodes``: where it may have no slice now; ``slices``: not only its use."""
+        found = dict.fromkeys([*nodes, *(each.node for each in self._of_pool.get(pool, ()))])
         if "" in found:
+            if slices:
+                self._seen.clear()
             self._touch_all()
             return
         for node in found:
             if (row := self._rows.get(node)) is not None:
+                if slices:
+                    self._seen.pop(row, None)
                 self._touch(row)
 
-    def _touch_all(self) -> None:
+    def _classes_changed(self) -> None:
         self.version += 1
+        self._touch_all()
+
+    def _touch_all(self) -> None:
         self.changes.touch_all()
         self._states.clear()
 

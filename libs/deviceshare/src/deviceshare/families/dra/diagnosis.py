@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from deviceshare.families.dra.layout import Slot, Taken
 from deviceshare.families.dra.matching import DeviceRequest
-from deviceshare.families.dra.pools import Candidate
 from deviceshare.families.dra.solver import Solver
 from deviceshare.families.dra.taints import tolerated
 
@@ -24,13 +24,16 @@ _TAINTED = DeviceReason("DeviceTainted", "only tainted devices for")
 _IN_USE = DeviceReason("DevicesInUse", "too few free devices for")
 
 
-def why_not(solver: Solver) -> DeviceReason:
-    """Return why the claims that a solver was asked for do not fit. Raises AllocationError as the solver does."""
-    rules: list[tuple[DeviceReason, Callable[[DeviceRequest, Candidate], bool]]] = [
-        (_NONE_MATCHES, solver.matching.selectable),
-        (_TOO_SMALL, solver.matching.enough),
+def why_not(solver: Solver, taken: Taken) -> DeviceReason:
+    """Return why the claims of a solver do not fit where some devices are ``taken``, after it has searched.
+
+    Raises AllocationError as the solver does.
+    """
+    rules: list[tuple[DeviceReason, Callable[[DeviceRequest, Slot], bool]]] = [
+        (_NONE_MATCHES, lambda request, slot: solver.matching.selectable(request, slot.candidate)),
+        (_TOO_SMALL, lambda request, slot: solver.matching.enough(request, slot.candidate)),
         (_TAINTED, _tolerates),
-        (_IN_USE, solver.is_free),
+        (_IN_USE, lambda request, slot: solver.is_free(request, slot, taken)),
     ]
     for alternatives in solver.requests:
         request = alternatives[0]
@@ -38,12 +41,12 @@ def why_not(solver: Solver) -> DeviceReason:
         for reason, passes in rules:
             left = [each for each in left if passes(request, each)]
             if len(left) < max(1, request.number):
-                if reason is _NONE_MATCHES and solver.incomplete:
+                if reason is _NONE_MATCHES and solver.layout.incomplete:
                     return _INCOMPLETE
                 name = f"request {request.name} ({request.device_class.metadata.name})"
                 return DeviceReason(reason.code, f"node(s) had {reason.text} {name}")
     return _TOGETHER
 
 
-def _tolerates(request: DeviceRequest, candidate: Candidate) -> bool:
-    return tolerated(candidate.device.taints, request.exact.tolerations)
+def _tolerates(request: DeviceRequest, slot: Slot) -> bool:
+    return tolerated(slot.candidate.device.taints, request.exact.tolerations)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from deviceshare.families.dra.capacity import Amounts, fits
 from deviceshare.families.dra.pools import DeviceId
 from deviceshare.model import DeviceResult, Quantity, parse_quantity
-from deviceshare.model.device_objects import Device, ResourceClaim, ResourceSlice
+from deviceshare.model.device_objects import Device, ResourceClaim
 
 
 class InUse(NamedTuple):
@@ -37,52 +37,58 @@ def in_use(claims: Iterable[ResourceClaim]) -> InUse:
     return InUse(frozenset(devices), shares)
 
 
-class DeviceUse:
-    """The devices in use of a cluster, which change."""
+class Shares:
+    """The shares that a device has: their number, and what they consume together."""
+
+    __slots__ = ("amounts", "number")
 
     def __init__(self) -> None:
-        self._dedicated: Counter[DeviceId] = Counter()
-        """How many claims have a device; more than one only if schedulers allocate it at the same time."""
-        self._shares: dict[DeviceId, Amounts] = {}
-        self._sharing: Counter[DeviceId] = Counter()
-        """How many shares a device has."""
-        self.now = InUse(self._dedicated.keys(), self._shares)
-        """The devices in use at any time."""
+        self.number, self.amounts = 0, Amounts()
+
+
+class PoolUse:
+    """The devices in use of a pool, by name: how many claims have a dedicated one, and the shares of the others.
+
+    More than one claim has a dedicated device only if schedulers allocate it at the same time.
+    """
+
+    __slots__ = ("_key", "dedicated", "shares")
+
+    def __init__(self) -> None:
+        self.dedicated = Counter[str]()
+        self.shares: dict[str, Shares] = {}
+        self._key: Hashable = None
 
     def add(self, result: DeviceResult, sign: int) -> None:
         """Add (``sign`` 1) or subtract (-1) a device of a claim."""
-        if result.admin:
-            return
+        self._key = None
         consumed = _amounts(result.consumed) if result.shared else None
         if consumed is None:
-            self._dedicated[result.id] += sign
-            if not self._dedicated[result.id]:
-                del self._dedicated[result.id]
+            self.dedicated[result.device] += sign
+            if not self.dedicated[result.device]:
+                del self.dedicated[result.device]
             return
-        self._sharing[result.id] += sign
-        amounts = self._shares.setdefault(result.id, {})
+        shares = self.shares.setdefault(result.device, Shares())
+        shares.number += sign
         for name, amount in consumed.items():
-            amounts[name] = amounts.get(name, Fraction(0)) + sign * amount
-        if not self._sharing[result.id]:
-            del self._sharing[result.id], self._shares[result.id]
+            shares.amounts[name] = shares.amounts.get(name, Fraction(0)) + sign * amount
+        if not shares.number:
+            del self.shares[result.device]
 
-    def of(self, each: ResourceSlice) -> Hashable:
-        """Return what is in use of the devices of a slice, by their places in it."""
-        driver, pool = each.spec.driver, each.spec.pool.name
-        found: list[Hashable] = []
-        for index, device in enumerate(each.spec.devices):
-            key = (driver, pool, device.name)
-            if key in self._dedicated:
-                found.append(index)
-            elif key in self._shares:
-                found.append((index, *sorted(self._shares[key].items())))
-        return tuple(found)
+    @property
+    def key(self) -> Hashable:
+        """What is equal where the same devices are in use, for the same amounts."""
+        if self._key is None:
+            shares = [(name, *sorted(each.amounts.items())) for name, each in sorted(self.shares.items())]
+            self._key = (frozenset(self.dedicated), *shares)
+        return self._key
 
-    def is_overused(self, key: DeviceId, device: Device) -> bool:
+    def is_overused(self, name: str, device: Device) -> bool:
         """Return whether claims have more of a device than there is."""
-        claims = self._dedicated.get(key, 0) + (key in self._shares)
-        known = {name: amount for name, amount in self._shares.get(key, {}).items() if name in device.capacity}
-        return claims > 1 or not fits(device, known, {})
+        shares = self.shares.get(name)
+        used = shares.amounts if shares is not None else {}
+        known = {capacity: amount for capacity, amount in used.items() if capacity in device.capacity}
+        return self.dedicated[name] + (shares is not None) > 1 or not fits(device, known, {})
 
 
 def _amounts(consumed: Iterable[tuple[str, Quantity]]) -> Amounts | None:

@@ -18,6 +18,10 @@ class DeviceRequest(msgspec.Struct):
     alternative: str
     device_class: DeviceClass
     every: list[Candidate] | None = None
+    known: dict[int, bool] = {}
+    """By the place of a device whether it matches, and suffices if it is not in use."""
+    amounts: dict[int, Amounts] = {}
+    """By the number of a device what the request consumes of it."""
 
     @property
     def number(self) -> int:

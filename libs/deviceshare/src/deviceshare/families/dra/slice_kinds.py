@@ -1,37 +1,95 @@
-"""Which ResourceSlices differ only in what no known selector or constraint sees.
+"""ResourceSlices as they are kept: what no known selector or constraint sees is apart, and compressed.
 
-Nodes with equal slices, of which the same devices are in use, share one answer for a claim. The names of devices, of
-pools and of nodes, and attributes that nothing names, such as uuids, differ on all nodes.
+Slices that differ only in that have the same kind, and nodes with slices of the same kinds, of which the same devices
+are in use, share one answer for a claim. The names of pools and of nodes, and attributes that nothing names, such as
+uuids, differ on all nodes.
 """
 
+import zlib
 from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec.structs import replace
 
 from deviceshare.families.dra.selectors import attribute_value, named
-from deviceshare.model.device_objects import Device, DevicesSpec, ResourceSlice, Selector
+from deviceshare.model.device_objects import (
+    Attribute,
+    DevicesSpec,
+    Metadata,
+    PoolOfSlice,
+    ResourceSlice,
+    Selector,
+    SliceSpec,
+)
 
-MAX_NAMES = 1_000
-"""Names of attributes that are known; beyond, every attribute counts."""
-MAX_KINDS = 20_000
-"""Kinds that are known; beyond, all are forgotten and numbered on."""
+NEAR = frozenset(["pcieRoot", "numaNode"])
+"""Attributes that are always seen: devices near each other are preferred."""
+_WINDOW = 1 << 15
+"""Bytes by which zlib refers back."""
+_named = lru_cache(4096)(named)
+_OWN = msgspec.json.Decoder(list[dict[str, Attribute]])
 
-_NO_DEVICES = DevicesSpec()
+
+class SliceKind:
+    """What is equal in several slices; ``own``: of one of them what is seen by nothing, as a dictionary for zlib."""
+
+    __slots__ = ("__weakref__", "own", "spec")
+
+    def __init__(self, spec: SliceSpec, own: bytes) -> None:
+        self.spec, self.own = spec, own[-_WINDOW:]
+
+
+class KeptSlice(msgspec.Struct, frozen=True, gc=False):
+    """A slice: its kind, and what is its own."""
+
+    name: str
+    node: str
+    pool: tuple[str, str]
+    generation: int
+    kind: SliceKind
+    own: bytes
+    """The attributes of its devices that nothing sees, compressed."""
+
+    def seen(self) -> ResourceSlice:
+        """Return the slice without what nothing sees."""
+        spec = self.kind.spec
+        pool = PoolOfSlice(self.pool[1], self.generation, spec.pool.resource_slice_count)
+        return ResourceSlice(metadata=Metadata(name=self.name), spec=replace(spec, node_name=self.node, pool=pool))
 
 
 class SliceKinds:
-    """Numbers for slices: equal ones have the same."""
+    """The kinds of slices, and which attributes are seen."""
 
     def __init__(self) -> None:
-        self._names: set[str] = set()
+        self._known: set[str] = set()
+        """The attributes that devices have, without their domains."""
+        self._users: dict[str, int] = {}
+        """By attribute that is seen how many classes and claims name it."""
+        self._walking = 0
+        """How many classes and claims may look at any attribute."""
         self._all = False
-        """Whether every attribute counts."""
-        self._kinds: dict[bytes, int] = {}
-        self._next = 0
+        """Whether every attribute is seen."""
+        self._kinds: WeakValueDictionary[bytes, SliceKind] = WeakValueDictionary()
 
-    def read(self, selectors: Iterable[Selector], devices: DevicesSpec = _NO_DEVICES) -> bool:
-        """Note what selectors, and the requests of a claim, name; return whether they name anything new."""
+    def learn(self, spec: SliceSpec) -> bool:
+        """Note the attributes of a slice; return whether some are new: then all classes and claims are to be read."""
+        names = {name.rpartition("/")[2] for device in spec.devices for name in device.attributes}
+        new = names - self._known
+        self._known |= new
+        return bool(new)
+
+    def forget(self) -> None:
+        """Forget what classes and claims name; they are to be read again."""
+        self._users, self._walking, self._all = {}, 0, False
+
+    def read(self, selectors: Iterable[Selector], devices: DevicesSpec, sign: int) -> bool:
+        """Note what a class or a claim names (``sign`` 1), or no longer (-1); return whether more attributes are seen.
+
+        What nothing names any more is seen until :meth:`forget`.
+        """
         expressions = [each.cel.expression for each in selectors if each.cel is not None]
         for request in devices.requests:
             for exact in (request.exactly, *request.first_available):
@@ -40,42 +98,58 @@ class SliceKinds:
         names = {
             (each.match_attribute or each.distinct_attribute or "").rpartition("/")[2] for each in devices.constraints
         }
-        before = len(self._names), self._all
+        walks = False
         for expression in expressions:
-            of_expression, walks = named(expression)
+            of_expression, all_of_them = _named(expression)
             names |= of_expression
-            self._all |= walks
-        self._names |= names
-        self._all |= len(self._names) > MAX_NAMES
-        if self._all:
-            self._names.clear()
-        return (len(self._names), self._all) != before
+            walks = walks or all_of_them
+        more = walks and not self._all
+        self._walking += sign * walks
+        self._all = self._all or walks
+        for name in names & self._known:
+            more = more or not (name in self._users or self._all)
+            self._users[name] = self._users.get(name, 0) + sign
+        return more
 
-    def of(self, each: ResourceSlice, node: str) -> int:
-        """Return the number of a slice as a node sees it."""
-        spec = each.spec
-        here = spec.node_name == node
-        seen = replace(
-            spec,
-            node_name="" if here else spec.node_name,
-            pool=replace(spec.pool, name=""),
-            devices=tuple(self._seen(device) for device in spec.devices),
+    @property
+    def outdated(self) -> bool:
+        """Whether attributes are seen that nothing names any more."""
+        return (self._all and not self._walking) or not all(self._users.values())
+
+    def keep(self, name: str, spec: SliceSpec) -> KeptSlice:
+        """Return a slice as it is kept."""
+        seen, own = [], []
+        for device in spec.devices:
+            apart = (
+                {} if self._all else {key: each for key, each in device.attributes.items() if self._is_apart(key, each)}
+            )
+            attributes = {key: each for key, each in device.attributes.items() if key not in apart}
+            seen.append(replace(device, attributes=attributes) if apart else device)
+            own.append(apart)
+        blank = replace(
+            spec, node_name="", pool=PoolOfSlice("", 0, spec.pool.resource_slice_count), devices=tuple(seen)
         )
-        key = (b"=" if here else b"") + msgspec.json.encode(seen)
-        found = self._kinds.get(key)
-        if found is None:
-            if len(self._kinds) >= MAX_KINDS:
-                self._kinds.clear()
-            self._next += 1
-            found = self._kinds[key] = self._next
-        return found
+        text = msgspec.json.encode(own)
+        key = blake2b(msgspec.json.encode(blank), digest_size=20).digest()
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = SliceKind(blank, text)
+        squeeze = zlib.compressobj(wbits=-15, zdict=kind.own)
+        pool = spec.driver, spec.pool.name
+        compressed = squeeze.compress(text) + squeeze.flush()
+        return KeptSlice(name, spec.node_name, pool, spec.pool.generation, kind, compressed)
 
-    def _seen(self, device: Device) -> Device:
-        if self._all:
-            return device
-        attributes = {
-            name: value
-            for name, value in device.attributes.items()
-            if name.rpartition("/")[2] in self._names or attribute_value(value) is None
-        }
-        return replace(device, attributes=attributes)
+    def again(self, each: KeptSlice) -> KeptSlice:
+        """Return a slice by what is seen now."""
+        spread = zlib.decompressobj(wbits=-15, zdict=each.kind.own)
+        own = _OWN.decode(spread.decompress(each.own) + spread.flush())
+        spec = each.seen().spec
+        devices = [
+            replace(device, attributes=device.attributes | apart)
+            for device, apart in zip(spec.devices, own, strict=True)
+        ]
+        return self.keep(each.name, replace(spec, devices=tuple(devices)))
+
+    def _is_apart(self, name: str, value: Attribute) -> bool:
+        plain = name.rpartition("/")[2]
+        return plain not in self._users and plain not in NEAR and attribute_value(value) is not None

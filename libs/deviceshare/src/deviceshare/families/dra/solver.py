@@ -1,4 +1,7 @@
-"""The search for the devices of the claims of a pod on one node: all claims together, the first solution wins.
+"""The search for the devices of the claims of a pod on one node: all claims together.
+
+The first solution in the order of Kubernetes' allocator decides whether claims fit, and which alternatives they get.
+:mod:`.best_fit` looks for better devices afterwards.
 
 Source: the experimental allocator of k8s.io/dynamic-resource-allocation 0.37.2.
 """
@@ -8,38 +11,40 @@ from fractions import Fraction
 from itertools import chain
 from typing import NamedTuple
 
+from deviceshare.families.dra.best_fit import NO_ORDER, DeviceOrder
 from deviceshare.families.dra.capacity import Amounts, fits
 from deviceshare.families.dra.compatibility import Groups, go_together, join
 from deviceshare.families.dra.constraints import Values, allowed, applies, values_of
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.in_use import InUse
+from deviceshare.families.dra.layout import Layout, Slot, Taken
 from deviceshare.families.dra.matching import DeviceRequest, Matching
-from deviceshare.families.dra.pools import Candidate, CounterKey, DeviceId, Features, Place, gather
 from deviceshare.families.dra.requests import MAX_DEVICES, RequestReader
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.taints import tolerated
-from deviceshare.model import DeviceResult, format_quantity, parse_quantity
-from deviceshare.model.device_objects import Device, DeviceClass, Exact, ResourceClaim, ResourceSlice
+from deviceshare.model import DeviceResult, format_quantity
+from deviceshare.model.device_objects import Constraint, DeviceClass, Exact, ResourceClaim
 
 MAX_STEPS = 20_000
 """Devices that one search tries, at most; beyond, the node is refused."""
+BEST_STEPS = 500
+"""Devices that the search for better ones tries; beyond, the first solution stands."""
 
 
 class Given(NamedTuple):
     """A device for a request; ``request`` has the alternative's name after a slash."""
 
     request: str
-    candidate: Candidate
+    slot: Slot
     consumed: Amounts
-    shared: bool
     exact: Exact
 
-    @property
-    def result(self) -> DeviceResult:
-        """The device as it is in decisions."""
+    def result(self, pools: Sequence[tuple[str, str]]) -> DeviceResult:
+        """Return the device as it is in decisions; ``pools``: those of the node, in the layout's order."""
+        shared = self.slot.shared
         consumed = [(name, format_quantity(amount)) for name, amount in sorted(self.consumed.items())]
-        shares = tuple(consumed) if self.shared else ()
-        return DeviceResult(self.request, *self.candidate.id, self.shared, shares, self.exact.admin_access)
+        of_pool, name = pools[self.slot.pool], self.slot.candidate.device.name
+        shares = tuple(consumed) if shared else ()
+        return DeviceResult(self.request, *of_pool, name, shared, shares, self.exact.admin_access)
 
 
 class Answer(NamedTuple):
@@ -47,6 +52,8 @@ class Answer(NamedTuple):
 
     claims: tuple[tuple[Given, ...], ...] | None
     steps: int
+    score: float = 0.0
+    """How good the devices are by the policy for nodes, 0 to 100."""
 
 
 class _TooMany(Exception):
@@ -54,110 +61,141 @@ class _TooMany(Exception):
 
 
 class Solver:
-    """Finds devices on one node for claims that are allocated together."""
+    """Finds devices for claims that are allocated together, on the nodes of a layout.
+
+    Args:
+        layout: what the nodes see.
+        classes: the DeviceClasses.
+        selectors: evaluates their selectors.
+        claims: the claims.
+        only: the numbers of the devices that may be chosen, None: all.
+    """
 
     def __init__(
         self,
-        place: Place,
-        slices: Iterable[ResourceSlice],
+        layout: Layout,
         classes: Mapping[str, DeviceClass],
-        used: InUse,
-        features: Features,
         selectors: Selectors,
-        only: Collection[DeviceId] | None = None,
+        claims: Sequence[ResourceClaim],
+        only: Collection[int] | None = None,
     ) -> None:
-        """``only``: the devices that may be chosen, None: all."""
-        self._place, self._features = place, features
-        self._pools = gather(slices, place, features)
-        self.matching = Matching(features, selectors)
+        self.layout, self._features, self._claims = layout, layout.features, claims
+        self.matching = Matching(self._features, selectors)
         """Which devices match the requests."""
-        self._reader = RequestReader(self._pools, classes, features, self.matching)
-        self._used = used
-        self._order = [
-            each
-            for pool in self._pools
-            if not (pool.invalid or pool.incomplete)
-            for each in pool.devices
-            if only is None or each.id in only
-        ]
-        self._pool_of = {(pool.driver, pool.name): pool for pool in self._pools}
-        self._left_of: dict[tuple[str, str], tuple[dict[CounterKey, Fraction] | None, Groups]] = {}
-        """By pool, what devices in use leave of it."""
-        self._chosen: list[list[Given]] = []
-        self._marked: dict[DeviceId, int] = {}
-        self._steps = 0
+        self._reader = RequestReader(layout.pools, classes, self._features, self.matching)
+        self._asks: list[list[list[DeviceRequest]]] | None = None
+        self.candidates = [slot for slot in layout.slots[: layout.given] if only is None or slot.number in only]
+        """The devices that can be given, in the order in which they are tried."""
+        self._places = {slot.candidate.id: at for at, slot in enumerate(self.candidates)}
+        self._order: DeviceOrder = NO_ORDER
+        self.steps = 0
+        """How many devices the last search tried, also without an answer."""
 
-    @property
-    def steps(self) -> int:
-        """How many devices were tried, also by a search without an answer."""
-        return self._steps
-
-    def solve(self, claims: Sequence[ResourceClaim], max_steps: int = MAX_STEPS) -> Answer:
-        """Return the devices of all claims.
+    def solve(self, taken: Taken, max_steps: int = MAX_STEPS, order: DeviceOrder = NO_ORDER) -> Answer:
+        """Return the devices of all claims where some are ``taken``; ``order``: which ones are preferred.
 
         Raises:
             AllocationError: a claim cannot be evaluated, or a pool is invalid, or the search is too long.
         """
-        self._max_steps = max_steps
-        self._claims = claims
-        self._asks = [self._reader.read(claim) for claim in claims]
-        self._chosen = [[] for _ in claims]
-        if self._claim(0):
-            return Answer(tuple(tuple(each) for each in self._chosen), self._steps)
-        if any(pool.invalid for pool in self._pools):
-            raise AllocationError("invalid-pools", f"node {self._place.name}: a resource pool is invalid", of_node=True)
-        return Answer(None, self._steps)
+        self.steps = 0
+        if self._asks is None:
+            self._asks = [self._reader.read(claim) for claim in self._claims]
+        self._order = NO_ORDER
+        self._begin(taken, self._asks, max_steps)
+        if not self._search():
+            if any(pool.invalid for pool in self.layout.pools):
+                text = f"node {self.layout.place.name}: a resource pool is invalid"
+                raise AllocationError("invalid-pools", text, of_node=True)
+            return Answer(None, self.steps)
+        found = self._answer()
+        return found if order is NO_ORDER else self._better(found, taken, order)
+
+    def _better(self, found: Answer, taken: Taken, order: DeviceOrder) -> Answer:
+        """Return a solution in another order, with the same alternatives, or the same one."""
+        assert found.claims is not None
+        assert self._asks is not None
+        if order.sorts:
+            names = [{given.request for given in of_claim} for of_claim in found.claims]
+            fixed = [
+                [[ask for ask in alternatives if ask.name in of_claim] or alternatives for alternatives in asks]
+                for asks, of_claim in zip(self._asks, names, strict=True)
+            ]
+            self._order = order
+            self._begin(taken, fixed, self.steps + BEST_STEPS)
+            try:
+                if self._search():
+                    found = self._answer()
+            except AllocationError:
+                pass  # of a device that the first solution did not need, or after too many
+        given = [each.slot for of_claim in found.claims or () for each in of_claim if not each.exact.admin_access]
+        return found._replace(steps=self.steps, score=order.score(self.layout, taken, given))
+
+    def _begin(self, taken: Taken, asks: list[list[list[DeviceRequest]]], max_steps: int) -> None:
+        self._max_steps, self._taken, self._searched = max_steps, taken, asks
+        self._chosen: list[list[Given]] = [[] for _ in asks]
+        self._marked: dict[int, int] = {}
+        layout = self.layout
+        self._left = layout.left(taken)
+        self._blocked = {
+            pool
+            for pool, sets in layout.sets_of.items()
+            if any(self._left[at] & layout.sets[at].guard != layout.sets[at].guard for at in sets)
+        }
+        """The pools of which a counter is negative: no device that counts can be given."""
+
+    def _search(self) -> bool:
+        try:
+            return self._claim(0)
+        except RecursionError:
+            raise self._too_long() from None
+
+    def _too_long(self) -> AllocationError:
+        text = f"node {self.layout.place.name}: the search for devices tried {self._max_steps} without an answer"
+        return AllocationError("search-too-long", text, of_node=True)
+
+    def _answer(self) -> Answer:
+        return Answer(tuple(tuple(each) for each in self._chosen), self.steps)
 
     @property
     def requests(self) -> Iterator[list[DeviceRequest]]:
-        """The requests of the claims of :meth:`solve`, each with its alternatives."""
-        return chain.from_iterable(self._asks)
+        """The requests of the claims as of :meth:`solve`, each with its alternatives."""
+        return chain.from_iterable(self._asks or ())
 
-    @property
-    def candidates(self) -> Sequence[Candidate]:
-        """The devices that the node sees, in the order in which they are tried."""
-        return self._order
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether a pool of the node is being updated."""
-        return any(pool.incomplete for pool in self._pools)
-
-    def is_free(self, request: DeviceRequest, candidate: Candidate) -> bool:
+    def is_free(self, request: DeviceRequest, slot: Slot, taken: Taken) -> bool:
         """Return whether what other claims use leaves a device to a request."""
         if request.exact.admin_access:
             return True
-        if candidate.id in self._used.devices:
+        if slot.number in taken.devices:
             return False
-        shares = self._used.shares.get(candidate.id)
-        if shares is None or not self._shared(candidate.device):
+        shares = taken.shares.get(slot.number)
+        if shares is None or not slot.shared:
             return shares is None
-        amounts = self.matching.consumption(request, candidate)
-        return amounts is not None and fits(candidate.device, amounts, shares)
+        amounts = self.matching.consumption(request, slot.candidate)
+        return amounts is not None and fits(slot.candidate.device, amounts, shares)
 
-    def _operable(self, candidate: Candidate) -> bool:
+    def _operable(self, slot: Slot) -> bool:
         """Return whether the features that a device needs are on, and the node can do without what its slice skips.
 
         A device that fails here belongs to mode All, which it prevents.
         """
-        if candidate.device.consumes_counters and "PartitionableDevices" not in self._features:
+        if slot.consumes and "PartitionableDevices" not in self._features:
             return False
-        if not candidate.slice.spec.skip_node_operations:
+        if not slot.candidate.slice.spec.skip_node_operations:
             return True
-        return "OptionalNodeOperations" in self._features and "DRAOptionalNodeOperations" in self._place.features
+        return "OptionalNodeOperations" in self._features and "DRAOptionalNodeOperations" in self.layout.place.features
 
     def _claim(self, claim: int) -> bool:
-        if claim >= len(self._claims):
+        if claim >= len(self._searched):
             return True
         return self._request(claim, 0)
 
     def _request(self, claim: int, request: int) -> bool:
-        if request >= len(self._asks[claim]):
+        if request >= len(self._searched[claim]):
             try:
                 return self._claim(claim + 1)
             except _TooMany:
                 return False
-        alternatives = self._asks[claim][request]
+        alternatives = self._searched[claim][request]
         if not alternatives[0].alternative:
             return self._devices(claim, request, alternatives[0], 0, 0)
         too_many = 0
@@ -171,7 +209,8 @@ class Solver:
             raise _TooMany
         return False
 
-    def _devices(self, claim: int, request: int, ask: DeviceRequest, number: int, start: int) -> bool:
+    def _devices(self, claim: int, request: int, ask: DeviceRequest, number: int, tried: int) -> bool:
+        """Give a request its devices from ``number`` on; ``tried``: a bit for each device not to be tried (again)."""
         if number >= ask.number and not (ask.every is not None and not ask.every):
             return self._request(claim, request + 1)
         if number == 0 and len(self._chosen[claim]) + ask.number > MAX_DEVICES:
@@ -179,81 +218,114 @@ class Solver:
         if ask.every is not None:
             if not ask.every:
                 return False
-            return self._try(claim, request, ask, number, ask.every[number], 0)
-        for index in range(start, len(self._order)):
-            candidate = self._order[index]
-            if self._is_taken(claim, ask, candidate) or not self.matching.selectable(ask, candidate):
+            at = self._places.get(ask.every[number].id)
+            return at is not None and self._try(claim, request, ask, number, self.candidates[at], 0)
+        failed = set[bytes]()
+        in_order = range(tried.bit_length(), len(self.candidates))
+        for at in self._ranked(claim, ask, tried) if self._order.sorts else in_order:
+            if not self._is_candidate(claim, ask, at):
                 continue
-            if not self.matching.enough(ask, candidate):
-                continue  # an amount that is an error comes before what only excludes the device
-            if self._try(claim, request, ask, number, candidate, index + 1):
+            slot = self.candidates[at]
+            if slot.kind in failed:
+                continue  # an equal device would lead nowhere either
+            tried |= 1 << at
+            if self._try(claim, request, ask, number, slot, tried):
                 return True
+            if slot.simple and slot.number not in self._taken.shares and not ask.exact.admin_access:
+                failed.add(slot.kind)
         return False
 
-    def _is_taken(self, claim: int, ask: DeviceRequest, candidate: Candidate) -> bool:
+    def _is_candidate(self, claim: int, ask: DeviceRequest, at: int) -> bool:
+        """Return whether a device matches a request, and is not in use. Raises AllocationError."""
+        known = ask.known.get(at)
+        if known is False:
+            return False
+        slot = self.candidates[at]
+        if self._is_taken(claim, ask, slot):
+            return False
+        if known is None:
+            # An amount that is an error comes before what only excludes the device.
+            known = self.matching.selectable(ask, slot.candidate) and self.matching.enough(ask, slot.candidate)
+            ask.known[at] = known
+        return known
+
+    def _ranked(self, claim: int, ask: DeviceRequest, tried: int) -> Iterable[int]:
+        """Return the devices for a request that can be given now, the best ones first."""
+        keyed = []
+        chosen = [given.slot for of_claim in self._chosen for given in of_claim]
+        for at, slot in enumerate(self.candidates):
+            if tried >> at & 1 or not self._is_candidate(claim, ask, at):
+                continue
+            if (left := self._left_with(slot)) is not None:
+                keyed.append((*self._order.key(self.layout, slot, self._left, left, chosen), at))
+        return [each[-1] for each in sorted(keyed)]
+
+    def _is_taken(self, claim: int, ask: DeviceRequest, slot: Slot) -> bool:
         if ask.exact.admin_access:
             # A shared device may be given again, also in this claim (allocateDevice: only others are marked).
-            return not self._shared(candidate.device) and any(
-                given.candidate.id == candidate.id for given in self._chosen[claim]
-            )
-        if self._shared(candidate.device) and candidate.id not in self._used.devices:
-            return False
-        return candidate.id in self._used.devices or self._marked.get(candidate.id, 0) > 0
+            return not slot.shared and any(given.slot is slot for given in self._chosen[claim])
+        number = slot.number
+        return number in self._taken.devices or (not slot.shared and self._marked.get(number, 0) > 0)
 
-    def _shared(self, device: Device) -> bool:
-        return device.allow_multiple_allocations and "ConsumableCapacity" in self._features
-
-    def _try(self, claim: int, request: int, ask: DeviceRequest, number: int, candidate: Candidate, start: int) -> bool:
+    def _try(self, claim: int, request: int, ask: DeviceRequest, number: int, slot: Slot, tried: int) -> bool:
         """Take a device and go on; undo it if that leads to no solution."""
-        self._steps += 1
-        if self._steps > self._max_steps:
-            text = f"node {self._place.name}: the search for devices tried {self._max_steps} without an answer"
-            raise AllocationError("search-too-long", text, of_node=True)
-        given = self._given(claim, ask, candidate)
-        if given is None:
+        self.steps += 1
+        if self.steps > self._max_steps:
+            raise self._too_long()
+        left = self._left_with(slot)
+        given = self._given(claim, ask, slot) if left is not None else None
+        if given is None or left is None:
             return False
         self._chosen[claim].append(given)
-        self._marked[candidate.id] = self._marked.get(candidate.id, 0) + 1
+        self._marked[slot.number] = self._marked.get(slot.number, 0) + 1
+        before = {at: self._left[at] for at, _ in left}
+        self._left.update(left)
         done = False
         try:
-            done = self._devices(claim, request, ask, number + 1, start)
+            done = self._devices(claim, request, ask, number + 1, tried)
         finally:
             if not done:
                 self._chosen[claim].pop()
-                self._marked[candidate.id] -= 1
+                self._marked[slot.number] -= 1
+                self._left.update(before)
         return done
 
-    def _given(self, claim: int, ask: DeviceRequest, candidate: Candidate) -> Given | None:
-        """Return the device for a request, None if it cannot be given now."""
-        device, must = candidate.device, ask.every is not None
-        if self._is_taken(claim, ask, candidate) or not self._operable(candidate):
-            return None
-        if not self._counters_allow(candidate):
+    def _given(self, claim: int, ask: DeviceRequest, slot: Slot) -> Given | None:
+        """Return the device for a request, None if it cannot be given now whatever its counters."""
+        device = slot.candidate.device
+        if self._is_taken(claim, ask, slot) or not self._operable(slot):
             return None
         if "DeviceTaints" in self._features and not tolerated(device.taints, ask.exact.tolerations):
             return None
-        if not self._constraints_allow(claim, ask, candidate):
-            if must:
+        if not self._constraints_allow(claim, ask, slot):
+            if ask.every is not None:
                 text = f"claim {self._claims[claim].metadata.name}, request {ask.name}: a constraint excludes device "
-                raise AllocationError("all-against-constraint", text + "/".join(candidate.id))
+                raise AllocationError("all-against-constraint", text + "/".join(slot.candidate.id))
             return None
         consumed: Amounts = {}
         if "ConsumableCapacity" in self._features:
-            amounts = self.matching.consumption(ask, candidate)
-            if amounts is None or not fits(device, amounts, self._consumed(candidate.id)):
+            amounts = ask.amounts.get(slot.number)
+            if amounts is None:
+                amounts = self.matching.consumption(ask, slot.candidate)
+                if amounts is None:
+                    return None
+                ask.amounts[slot.number] = amounts
+            # That a device suffices which nobody uses is known before.
+            if (used := self._consumed(slot)) and not fits(device, amounts, used):
                 return None
             consumed = amounts
-        return Given(ask.name, candidate, consumed, self._shared(device), ask.exact)
+        return Given(ask.name, slot, consumed, ask.exact)
 
-    def _consumed(self, key: DeviceId) -> Amounts:
-        used = dict(self._used.shares.get(key, {}))
-        for given in (each for of_claim in self._chosen for each in of_claim):
-            if given.candidate.id == key and given.shared:
-                for name, amount in given.consumed.items():
-                    used[name] = used.get(name, Fraction(0)) + amount
+    def _consumed(self, slot: Slot) -> Amounts:
+        used = dict(self._taken.shares.get(slot.number, {}))
+        if slot.shared and self._marked.get(slot.number):
+            for given in (each for of_claim in self._chosen for each in of_claim):
+                if given.slot is slot:
+                    for name, amount in given.consumed.items():
+                        used[name] = used.get(name, Fraction(0)) + amount
         return used
 
-    def _constraints_allow(self, claim: int, ask: DeviceRequest, candidate: Candidate) -> bool:
+    def _constraints_allow(self, claim: int, ask: DeviceRequest, slot: Slot) -> bool:
         lists = "ListTypeAttributes" in self._features
         for constraint in self._claims[claim].spec.devices.constraints:
             if not applies(constraint, ask.request.name, ask.alternative):
@@ -262,60 +334,47 @@ class Solver:
             for given in self._chosen[claim]:
                 name, _, alternative = given.request.partition("/")
                 if applies(constraint, name, alternative):
-                    values = values_of(constraint, given.candidate.id[0], given.candidate.device, lists)
-                    chosen.append(values or frozenset())
-            if not allowed(constraint, chosen, values_of(constraint, candidate.id[0], candidate.device, lists)):
+                    chosen.append(_values(constraint, given.slot, lists) or frozenset())
+            if not allowed(constraint, chosen, _values(constraint, slot, lists)):
                 return False
         return True
 
-    def _counters_allow(self, candidate: Candidate) -> bool:
-        """Return whether no counter of the pool is negative with the device, and its groups go with the others'."""
-        if not candidate.device.consumes_counters:
-            return True
-        if self._shared(candidate.device) and self._is_shared_already(candidate):
-            return True  # its first share consumed the counters
-        left, groups = self._left(candidate.id[:2])
-        # Access of an administrator to a dedicated device in use consumes its counters again (allocateDevice:
-        # skipCounterCheck is for shared devices only).
-        users, first = list[Candidate](), set(self._used.shares)
-        for given in (given for of_claim in self._chosen for given in of_claim):
-            if given.candidate.id[:2] == candidate.id[:2] and not (given.shared and given.candidate.id in first):
-                users.append(given.candidate)
-            first.add(given.candidate.id)
-        if "CompatibilityGroups" in self._features:
-            groups = dict(groups)
-            for each in users:
-                join(groups, each.device)
-            if not go_together(groups, candidate.device):
-                return False
-        if left is None:
-            return False
-        needed: dict[CounterKey, Fraction] = {}
-        for each in [*users, candidate]:
-            for use in each.device.consumes_counters:
-                for name, counter in use.counters.items():
-                    key = use.counter_set, name
-                    needed[key] = needed.get(key, Fraction(0)) + parse_quantity(counter.value)
-        return all(amount <= left[key] for key, amount in needed.items())
+    def _left_with(self, slot: Slot) -> Sequence[tuple[int, int]] | None:
+        """Return what is left of the counter sets of a device with it; None: a counter would be negative.
 
-    def _left(self, key: tuple[str, str]) -> tuple[dict[CounterKey, Fraction] | None, Groups]:
-        """Return what the devices in use leave of the counters of a pool, and the groups that they have in common.
-
-        None: some counter is negative, and no device that counts can be given.
+        No counter of the pool may be negative, and the groups of the device must go with those of the others.
         """
-        if key not in self._left_of:
-            pool = self._pool_of[key]
-            left, groups = dict(pool.counters), Groups()
-            for each in pool.all_devices:
-                if each.id in self._used.devices or each.id in self._used.shares:
-                    join(groups, each.device)
-                    for use in each.device.consumes_counters:
-                        for name, counter in use.counters.items():
-                            left[use.counter_set, name] -= parse_quantity(counter.value)
-            self._left_of[key] = (None if any(amount < 0 for amount in left.values()) else left), groups
-        return self._left_of[key]
+        if not slot.consumes or (
+            # The first share of a device consumed its counters. Access of an administrator to a dedicated device in use
+            # consumes them again (allocateDevice: skipCounterCheck is for shared devices only).
+            slot.shared and (slot.number in self._taken.shares or self._marked.get(slot.number, 0) > 0)
+        ):
+            return ()
+        if slot.grouped and not self._go_together(slot):
+            return None
+        if slot.pool in self._blocked:
+            return None
+        found = []
+        for at, need in slot.uses:
+            left, guard = self._left[at] - need, self.layout.sets[at].guard
+            if left & guard != guard:
+                return None
+            found.append((at, left))
+        return found
 
-    def _is_shared_already(self, candidate: Candidate) -> bool:
-        return candidate.id in self._used.shares or any(
-            given.candidate.id == candidate.id for of_claim in self._chosen for given in of_claim
-        )
+    def _go_together(self, slot: Slot) -> bool:
+        if "CompatibilityGroups" not in self._features:
+            return True
+        groups = Groups()
+        for each in self.layout.slots:
+            number = each.number
+            if each.pool == slot.pool and (number in self._taken.devices or number in self._taken.shares):
+                join(groups, each.candidate.device)
+        for given in (given for of_claim in self._chosen for given in of_claim):
+            if given.slot.pool == slot.pool:
+                join(groups, given.slot.candidate.device)
+        return go_together(groups, slot.candidate.device)
+
+
+def _values(constraint: Constraint, slot: Slot, lists: bool) -> Values | None:
+    return values_of(constraint, slot.candidate.id[0], slot.candidate.device, lists)
