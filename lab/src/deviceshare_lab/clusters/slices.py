@@ -2,12 +2,26 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
+from random import Random
 from typing import Any, NamedTuple
+from uuid import UUID
 
-from deviceshare.model import DeviceClaimFact, DeviceClassFact, DeviceSliceFact
+from deviceshare.model import (
+    DeviceClaimFact,
+    DeviceClassFact,
+    DeviceSliceFact,
+    GroupKey,
+    PodDeviceClaim,
+    PodFact,
+    PodUid,
+)
+from deviceshare.model.device_objects import Attribute
 from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
+from msgspec.structs import replace
 
 DRIVER = "gpu.nvidia.com"
+_UUIDS = ("uuid", "parentUUID")
 _Json = dict[str, Any]
 
 
@@ -22,7 +36,7 @@ class Profile(NamedTuple):
     """Multiprocessors, copy engines, decoders, JPEG and OFA engines, MiB."""
 
 
-_WHOLE = (98, 7, 5, 1, 1, 40192)
+WHOLE = (98, 7, 5, 1, 1, 40192)
 PROFILES = (
     Profile("1g.10gb", 15, (0, 2, 4, 6), 2, (14, 1, 1, 0, 0, 9856)),
     Profile("1g.5gb", 19, tuple(range(7)), 1, (14, 1, 0, 0, 0, 4864)),
@@ -30,7 +44,7 @@ PROFILES = (
     Profile("2g.10gb", 14, (0, 2, 4), 2, (28, 2, 1, 0, 0, 9856)),
     Profile("3g.20gb", 9, (0, 4), 4, (42, 3, 2, 0, 0, 19968)),
     Profile("4g.20gb", 5, (0,), 4, (56, 4, 2, 0, 0, 19968)),
-    Profile("7g.40gb", 0, (0,), 8, _WHOLE),
+    Profile("7g.40gb", 0, (0,), 8, WHOLE),
 )
 KINDS = {"h100": 8, "a100-mig": 4}
 """The kinds of nodes, and how many cards they have."""
@@ -49,16 +63,32 @@ def classes() -> list[DeviceClassFact]:
 
 
 def slices(kind: str, node: str) -> Iterator[DeviceSliceFact]:
-    """Yield the ResourceSlices of a node; each card has an uuid of its own."""
+    """Yield the ResourceSlices of a node; each card has a uuid of its own."""
+    rng = Random(node)  # noqa: S311 - repeatable, not secret
+    uuids = {str(at): Attribute(string=f"GPU-{UUID(int=rng.getrandbits(128))}") for at in range(KINDS[kind])}
+    for each in _of_one_node(kind):
+        devices = tuple(
+            replace(
+                device,
+                attributes={
+                    name: uuids[value.string] if name in _UUIDS and value.string is not None else value
+                    for name, value in device.attributes.items()
+                },
+            )
+            for device in each.spec.devices
+        )
+        spec = replace(each.spec, node_name=node, pool=replace(each.spec.pool, name=node), devices=devices)
+        yield replace(each, name=each.name.replace("NODE", node), spec=spec)
+
+
+@cache
+def _of_one_node(kind: str) -> tuple[DeviceSliceFact, ...]:
+    """Return the slices of a node; in place of uuids they have the numbers of cards."""
     cards = KINDS[kind]
     if kind == "h100":
-        yield _slice(
-            node, 0, 1, devices=[_card(node, at, "NVIDIA H100 80GB HBM3", "Hopper", "9.0.0") for at in range(cards)]
-        )
-        return
-    yield _slice(node, 0, cards + 1, sharedCounters=[_counters(at) for at in range(cards)])
-    for at in range(cards):
-        yield _slice(node, 1 + at, cards + 1, devices=list(_partitions(node, at)))
+        return (_slice(0, 1, devices=[_card(at, "NVIDIA H100 80GB HBM3", "Hopper", "9.0.0") for at in range(cards)]),)
+    counters = _slice(0, cards + 1, sharedCounters=[_counters(at) for at in range(cards)])
+    return (counters, *(_slice(1 + at, cards + 1, devices=list(_partitions(at))) for at in range(cards)))
 
 
 def claim(key: str, owner: str, profile: str = "", count: int = 1) -> DeviceClaimFact:
@@ -74,27 +104,28 @@ def claim(key: str, owner: str, profile: str = "", count: int = 1) -> DeviceClai
     return decode_device_claim(json.dumps({"metadata": metadata, "spec": spec}).encode())
 
 
-def _slice(node: str, number: int, count: int, **content: Any) -> DeviceSliceFact:
-    pool = {"name": node, "generation": 1, "resourceSliceCount": count}
+def claiming(fact: DeviceClaimFact) -> PodFact:
+    """Return the pod of a claim, without requests."""
+    uid, used = PodUid(fact.owner), (PodDeviceClaim("gpu", fact.key, "template"),)
+    return PodFact(namespace="ns", name=fact.owner, uid=uid, group=GroupKey(f"pod/{uid}"), device_claims=used)
+
+
+def _slice(number: int, count: int, **content: Any) -> DeviceSliceFact:
+    pool = {"name": "NODE", "generation": 1, "resourceSliceCount": count}
     obj = {
-        "metadata": {"name": f"{node}-{DRIVER}-{number:02}"},
-        "spec": {"driver": DRIVER, "nodeName": node, "pool": pool, **content},
+        "metadata": {"name": f"NODE-{DRIVER}-{number:02}"},
+        "spec": {"driver": DRIVER, "nodeName": "NODE", "pool": pool, **content},
     }
     return decode_device_slice(json.dumps(obj).encode())
 
 
-def _card(node: str, at: int, product: str, architecture: str, compute: str) -> _Json:
+def _card(at: int, product: str, architecture: str, compute: str) -> _Json:
     attributes = {
         **_attributes(at, product, architecture, compute),
         "type": {"string": "gpu"},
-        "uuid": {"string": f"GPU-{hash_of(node):08x}-0000-4000-8000-{at:012x}"},
+        "uuid": {"string": str(at)},
     }
     return {"name": f"gpu-{at}", "attributes": attributes, "capacity": {"memory": {"value": "81559Mi"}}}
-
-
-def hash_of(text: str) -> int:
-    """Return a number that differs for nodes."""
-    return int.from_bytes(text.encode()[-4:])
 
 
 def _attributes(at: int, product: str, architecture: str, compute: str) -> _Json:
@@ -110,10 +141,10 @@ def _attributes(at: int, product: str, architecture: str, compute: str) -> _Json
     }
 
 
-def _partitions(node: str, at: int) -> Iterator[_Json]:
-    card = _card(node, at, "NVIDIA A100-SXM4-40GB", "Ampere", "8.0.0")
-    card["capacity"] = _capacity(_WHOLE)
-    card["consumesCounters"] = [_uses(at, _WHOLE, range(8))]
+def _partitions(at: int) -> Iterator[_Json]:
+    card = _card(at, "NVIDIA A100-SXM4-40GB", "Ampere", "8.0.0")
+    card["capacity"] = _capacity(WHOLE)
+    card["consumesCounters"] = [_uses(at, WHOLE, range(8))]
     yield card
     uuid = card["attributes"]["uuid"]
     for profile in PROFILES:
@@ -140,7 +171,7 @@ def _uses(at: int, amounts: tuple[int, ...], memory: range) -> _Json:
 
 
 def _counters(at: int) -> _Json:
-    return {"name": f"gpu-{at}-counter-set", "counters": _amounts(_WHOLE, range(8))}
+    return {"name": f"gpu-{at}-counter-set", "counters": _amounts(WHOLE, range(8))}
 
 
 def _amounts(amounts: tuple[int, ...], memory: range) -> _Json:

@@ -54,7 +54,7 @@ class DeviceOrder(msgspec.Struct, frozen=True):
         """Return what a node scores if some devices are given, 0 to 100."""
         if not (self.packed or self.kept) or not given:
             return 0.0
-        before = layout.left(taken)
+        before = taken.left
         after = dict(before)
         for slot in given:
             for at, need in slot.uses:

@@ -131,7 +131,8 @@ class ClusterDevices:
         self._seen: dict[int, NodeLayout] = {}
         """By row what its node sees, as long as no slice and not the node has changed."""
         self._states: dict[int, State] = {}
-        """By row, as long as nothing has changed there."""
+        self._taken: dict[int, Taken] = {}
+        """Both by row, as long as nothing has changed there."""
 
     def begin_round(self) -> None:
         """Begin a round of decisions."""
@@ -407,8 +408,11 @@ class ClusterDevices:
 
     def taken(self, row: int) -> Taken:
         """Return the devices in use that the node in a row sees."""
-        seen = self.seen(row)
-        return seen.layout.taken([self._use.get(pool) for pool in seen.pools])
+        found = self._taken.get(row)
+        if found is None:
+            seen = self.seen(row)
+            found = self._taken[row] = seen.layout.taken([self._use.get(pool) for pool in seen.pools])
+        return found
 
     def _see(self, row: int) -> NodeLayout:
         node = self._nodes[row]
@@ -444,6 +448,7 @@ class ClusterDevices:
             self.changes.grow(rows)
         self.changes.touch(row)
         self._states.pop(row, None)
+        self._taken.pop(row, None)
 
     def _touch_pool(self, pool: _Pool, *nodes: str, slices: bool = False) -> None:
         """Apply that a pool has changed; ``nodes``: where it may have no slice now; ``slices``: not only its use."""
@@ -466,6 +471,7 @@ class ClusterDevices:
     def _touch_all(self) -> None:
         self.changes.touch_all()
         self._states.clear()
+        self._taken.clear()
 
 
 def place_of(node: NodeFact) -> Place:

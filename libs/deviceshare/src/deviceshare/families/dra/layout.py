@@ -25,6 +25,10 @@ class Taken(NamedTuple):
 
     devices: frozenset[int]
     shares: Mapping[int, Amounts]
+    left: Mapping[int, int]
+    """What is left of each counter set."""
+    blocked: frozenset[int]
+    """The pools of which a counter is negative: no device that counts can be given."""
 
 
 class Counters:
@@ -191,7 +195,7 @@ class Layout:
                     devices.update(numbers.get(name, ()))
                 for name, share in use.shares.items():
                     shares.update(dict.fromkeys(numbers.get(name, ()), share.amounts))
-        return Taken(frozenset(devices), shares)
+        return self._taken(devices, shares)
 
     def taken_of(self, used: InUse) -> Taken:
         """Return what claims have of the devices, by their names."""
@@ -201,15 +205,16 @@ class Layout:
                 devices.add(slot.number)
             if (amounts := used.shares.get(slot.candidate.id)) is not None:
                 shares[slot.number] = amounts
-        return Taken(frozenset(devices), shares)
+        return self._taken(devices, shares)
 
-    def left(self, taken: Taken) -> dict[int, int]:
-        """Return what is left of each counter set."""
-        found = {number: each.total for number, each in enumerate(self.sets)}
-        for number in taken.devices | taken.shares.keys():
+    def _taken(self, devices: set[int], shares: Mapping[int, Amounts]) -> Taken:
+        left = {number: each.total for number, each in enumerate(self.sets)}
+        for number in devices | shares.keys() if shares else devices:
             for of_set, need in self.slots[number].uses:
-                found[of_set] -= need
-        return found
+                left[of_set] -= need
+        negative = {at for at, each in left.items() if each & self.sets[at].guard != self.sets[at].guard}
+        blocked = frozenset(pool for pool, sets in self.sets_of.items() if negative and not negative.isdisjoint(sets))
+        return Taken(frozenset(devices), shares, left, blocked)
 
     @property
     def incomplete(self) -> bool:

@@ -40,11 +40,10 @@ class Given(NamedTuple):
 
     def result(self, pools: Sequence[tuple[str, str]]) -> DeviceResult:
         """Return the device as it is in decisions; ``pools``: those of the node, in the layout's order."""
-        shared = self.slot.shared
-        consumed = [(name, format_quantity(amount)) for name, amount in sorted(self.consumed.items())]
-        of_pool, name = pools[self.slot.pool], self.slot.candidate.device.name
-        shares = tuple(consumed) if shared else ()
-        return DeviceResult(self.request, *of_pool, name, shared, shares, self.exact.admin_access)
+        shared, name = self.slot.shared, self.slot.candidate.device.name
+        consumed = sorted(self.consumed.items()) if shared else ()
+        shares = tuple((capacity, format_quantity(amount)) for capacity, amount in consumed)
+        return DeviceResult(self.request, *pools[self.slot.pool], name, shared, shares, self.exact.admin_access)
 
 
 class Answer(NamedTuple):
@@ -134,14 +133,7 @@ class Solver:
         self._max_steps, self._taken, self._searched = max_steps, taken, asks
         self._chosen: list[list[Given]] = [[] for _ in asks]
         self._marked: dict[int, int] = {}
-        layout = self.layout
-        self._left = layout.left(taken)
-        self._blocked = {
-            pool
-            for pool, sets in layout.sets_of.items()
-            if any(self._left[at] & layout.sets[at].guard != layout.sets[at].guard for at in sets)
-        }
-        """The pools of which a counter is negative: no device that counts can be given."""
+        self._left = dict(taken.left)
 
     def _search(self) -> bool:
         try:
@@ -251,14 +243,14 @@ class Solver:
 
     def _ranked(self, claim: int, ask: DeviceRequest, tried: int) -> Iterable[int]:
         """Return the devices for a request that can be given now, the best ones first."""
-        keyed = []
+        keyed: list[tuple[float, ...]] = []
         chosen = [given.slot for of_claim in self._chosen for given in of_claim]
         for at, slot in enumerate(self.candidates):
             if tried >> at & 1 or not self._is_candidate(claim, ask, at):
                 continue
             if (left := self._left_with(slot)) is not None:
                 keyed.append((*self._order.key(self.layout, slot, self._left, left, chosen), at))
-        return [each[-1] for each in sorted(keyed)]
+        return [int(each[-1]) for each in sorted(keyed)]
 
     def _is_taken(self, claim: int, ask: DeviceRequest, slot: Slot) -> bool:
         if ask.exact.admin_access:
@@ -352,7 +344,7 @@ class Solver:
             return ()
         if slot.grouped and not self._go_together(slot):
             return None
-        if slot.pool in self._blocked:
+        if slot.pool in self._taken.blocked:
             return None
         found = []
         for at, need in slot.uses:
