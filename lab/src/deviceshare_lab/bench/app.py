@@ -161,6 +161,10 @@ def allocator(
         Path | None,
         typer.Option(metavar="FILE", help="Place this workload, which sets family, policy and configuration."),
     ] = None,
+    slices: Annotated[
+        Literal["h100", "a100-mig"] | None,
+        typer.Option(help="Claims for devices of ResourceSlices instead: 8 H100 a node, or 4 A100 with partitions."),
+    ] = None,
     placements: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write pod, node and device annotation of each placement, as CSV."),
@@ -177,10 +181,19 @@ def allocator(
 
     With --constraints the nodes are in 10 zones, and each request has a constraint about the pods with the same
     request, which is required or preferred by zone or by node; mixed: all of them in turn.
+
+    With --slices only --nodes, --pods, --policy and --json count of the other options. Claims ask for a whole card, or
+    for the partitions of an A100 but the largest in turn; in the second half as many end as are placed.
+    claims_per_second: by the CPU time of placing and charging them. bytes_per_device: of the memory for the slices.
     """
     from deviceshare_lab.bench.allocator import command, generated
 
     chosen = "" if policy == "none" else policy
+    if slices is not None:
+        from deviceshare_lab.bench.slices import bench_slices
+
+        bench_slices(slices, nodes, pods, chosen, as_json=json)
+        return
     size = generated.Size(family, nodes, devices, pods, pod_classes, chosen, prefill, mig_geometry, gang, constraints)
     command.bench_allocator(size, command.ties_of(ties), workload, placements, as_json=json)
 

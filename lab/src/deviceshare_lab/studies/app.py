@@ -213,6 +213,33 @@ def partitions(
             write(plot, plots / f"{name}.svg")
 
 
+@app.command("devices")
+def devices(
+    mix: Annotated[
+        str, typer.Option(metavar="NAME,…", help="How often profiles are asked for: small, even, large.")
+    ] = "small,even,large",
+    load: Annotated[
+        float, typer.Option(callback=finite, metavar="N", min=0.1, max=5.0, help="What is asked for, of all memory.")
+    ] = 1.3,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Runs of each mix and policy.")] = 5,
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Nodes with four cards.")] = 8,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes. [default: one per core]")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare how much of A100 cards is in use by ResourceClaims for MIG partitions, by policy.
+
+    Claims arrive at random times and end after random times; one that fits nowhere when it arrives is lost.
+    kube-scheduler: a model of its choice, of the nodes on which a claim fits the one with the fewest pods, and there
+    the first device. first: without a policy. used: of the memory slices of all cards, over time. to kube-scheduler:
+    percentage points on the same arrivals, on average and in the worst run. The command needs no running system.
+    """
+    from deviceshare_cli.simulate.options import parse_names
+
+    from deviceshare_lab.studies.devices import MIXES, study
+
+    study(parse_names(mix, tuple(MIXES), "--mix"), seeds, nodes, load, jobs, as_json=json)
+
+
 @app.command("victims")
 def victims(
     clusters: Annotated[int, typer.Option(metavar="N", min=1, help="Clusters of each kind.")] = 1000,

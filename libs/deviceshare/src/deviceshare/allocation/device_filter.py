@@ -33,7 +33,7 @@ NODE_STEPS = 32
 _ELSEWHERE = DeviceReason("DevicesElsewhere", "node(s) could not use the devices that a ResourceClaim has")
 _TOO_LONG = DeviceReason("DeviceSearchTooLong", f"node(s) have no answer after {MAX_STEPS} devices that were tried")
 _POSTPONED = DeviceReason(
-    "DeviceSearchPostponed", "node(s) were not searched to the end: the searches of a round have a limit together"
+    "DeviceSearchTooLong", "node(s) were not searched to the end: the searches of a round have a limit together"
 )
 _NOTHING = Answer((), 0)
 _SPEC = msgspec.json.Decoder(DevicesSpec)
@@ -133,6 +133,7 @@ class DeviceFilter:
                 self._scores[row] = NEVER
             if found is _POSTPONED:
                 self._postponed.add(row)
+                devices.postponed = True
             elif self._postponed:
                 self._postponed.discard(row)
         self._seen = changes.now
@@ -176,7 +177,8 @@ class DeviceFilter:
         if found is None:
             if len(self._solvers) >= MAX_SOLVERS:
                 self._solvers.clear()
-            found = self._solvers[layout] = self._devices.solver(layout, self._to_allocate())
+            devices, claims = self._devices, self._to_allocate()
+            found = self._solvers[layout] = Solver(layout, devices.classes, devices.selectors, claims)
         return found
 
     def _to_allocate(self) -> list[ResourceClaim]:

@@ -4,6 +4,8 @@ They have the parts of the objects that decide which devices a claim gets, in th
 :mod:`deviceshare.model.device_objects`.
 """
 
+from msgspec.structs import replace
+
 from deviceshare.model.device_objects import AllocationStatus, ClassSpec, DevicesSpec, SliceSpec
 from deviceshare.model.facts import Fact
 from deviceshare.model.problems import Problem
@@ -23,6 +25,10 @@ class DeviceSliceFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="
     name: str
     spec: SliceSpec
     problems: tuple[Problem, ...] = ()
+
+    def without_devices(self) -> "DeviceSliceFact":
+        """Return the slice without what makes it large: all that it takes to remove it."""
+        return replace(self, spec=replace(self.spec, devices=(), shared_counters=()))
 
 
 class DeviceClaimFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="deviceclaim"):

@@ -6,13 +6,14 @@ and the decisions into explanations.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from deviceshare.allocation import Placement, Unplaceable
-from deviceshare.model import Explanation, GroupKey, Now, PodFact, PodGroupFact, PodUid, Resources
-from deviceshare.queueing import Applicant, Decision, Group, Job, JobClass, Reason, Shortage
+from deviceshare.model import Backoff, Explanation, GroupKey, Now, PodFact, PodGroupFact, PodUid, Resources
+from deviceshare.queueing import ROOM_FOR_DEVICES, Applicant, Decision, Group, Job, JobClass, Reason, Shortage
 from deviceshare.scheduler import explaining
 from deviceshare.scheduler.arrivals import most_frequent_requests
 from deviceshare.scheduler.cluster_state import STARTED, ClusterState
@@ -27,6 +28,8 @@ MAX_PODS = 500
 EXPECT_INTERVAL, MAX_EXPECTED = 10.0, 100
 """Seconds between two reports to the allocator of the most frequent requests, and how many: they decide how cards
 are partitioned."""
+SEARCH_RETRY = Backoff(1.0, 60.0)
+"""Pauses before devices are looked for again where a round had no time for all nodes."""
 
 
 class Round(NamedTuple):
@@ -62,6 +65,10 @@ class Deciding:
         """When pods whose claim was refused may be decided again: monotonic, by uid."""
         self._expect_at = 0.0
         """When the requests are reported to the allocator again, monotonic."""
+        self._search_at = inf
+        """When devices are looked for again on nodes for which a round had no time, monotonic."""
+        self._searches = 0
+        """How often in turn."""
         self._wall_offset: float | None = None
         """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
         self._ownership: Ownership = EVERYTHING
@@ -94,6 +101,8 @@ class Deciding:
         yield from self._cluster.dispatcher.due()
         if self._promises.unfinished:
             yield now.monotonic
+        if self._search_at < inf:
+            yield self._search_at
         # How long a PodGroup has waited follows from its creation timestamp.
         steady = self._steady(now)
         yield from (now.monotonic + due - steady for due in self._cluster.enqueue.due(steady))
@@ -116,6 +125,9 @@ class Deciding:
         for uid in [uid for uid, due in self.retries.items() if due <= now.monotonic]:
             del self.retries[uid]
             cluster.reconsider_pod(uid)
+        if searches := now.monotonic >= self._search_at:
+            self._search_at = inf
+            cluster.made_room(ROOM_FOR_DEVICES)
         cluster.reconsider_relabelled()
         cluster.classify_again()
         candidates, cluster.candidates = cluster.candidates, set()
@@ -125,6 +137,11 @@ class Deciding:
         self._admit(now)
         # Not even the order of jobs depends on the avoided nodes.
         turns = cluster.dispatcher.decide(MAX_PODS, now.monotonic, self._steady(now), avoided)
+        if cluster.allocator.devices.postponed and self._search_at == inf:
+            self._search_at = now.monotonic + SEARCH_RETRY.delay(self._searches)
+            self._searches += 1
+        elif searches:
+            self._searches = 0
         for job_class, decision in turns.waiting.values():
             self._report_job_class(job_class, decision, now.wall)
         reported, self._of_groups = self._of_groups, []

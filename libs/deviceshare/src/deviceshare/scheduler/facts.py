@@ -10,6 +10,7 @@ from deviceshare.model import (
     AnyFact,
     ConfigFact,
     DeviceFact,
+    DeviceSliceFact,
     Explanation,
     Gone,
     NamespaceFact,
@@ -67,7 +68,7 @@ class Facts:
         if isinstance(fact, Gone):
             return self._remove(self._facts.pop(key, None), now)
         before = self._facts.get(key)
-        self._facts[key] = fact
+        self._facts[key] = fact.without_devices() if isinstance(fact, DeviceSliceFact) else fact
         match fact:
             case PodFact():
                 ended = None
@@ -101,7 +102,8 @@ class Facts:
     def _set_watched(self, before: AnyFact | None, fact: StorageFact | DeviceFact) -> None:
         """Apply an object of storage or of devices, unless nothing but its revision has changed."""
         if isinstance(before, type(fact)):
-            if replace(before, revision=fact.revision) == fact:
+            # Of a slice it is seen later: its devices are not remembered here.
+            if replace(before, revision=fact.revision) == fact and not isinstance(fact, DeviceSliceFact):
                 return
         else:
             before = None

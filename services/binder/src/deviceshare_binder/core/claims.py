@@ -7,7 +7,7 @@ messages that were on the bus have been read.
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from deviceshare.families import FamilyError
-from deviceshare.model import Claim, DeviceFact, Eviction
+from deviceshare.model import Claim, DeviceFact, DeviceSliceFact, Eviction
 from deviceshare_bus.cores.core import Now, Unreadable
 from deviceshare_bus.messages.subjects import PARTITIONS, address, ledger, partition
 
@@ -189,7 +189,7 @@ class ClaimBinder:
         """Apply a DeviceClass, ResourceSlice or ResourceClaim, None if it is gone."""
         before = self._device_objects.pop(subject, None)
         if fact is not None:
-            self._device_objects[subject] = fact
+            self._device_objects[subject] = fact.without_devices() if isinstance(fact, DeviceSliceFact) else fact
         self._used_changed(self.facts.devices.put(before, fact))
 
     def ledger(self, name: str, claims: Iterable[Claim], evictions: Iterable[Eviction] = ()) -> None:

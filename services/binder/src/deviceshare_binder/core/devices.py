@@ -12,7 +12,7 @@ from hashlib import blake2s
 from typing import Any, NamedTuple
 
 import msgspec
-from deviceshare.families.dra import AllocationError, ClusterDevices, allocation
+from deviceshare.families.dra import AllocationError, ClusterDevices, Solver, allocation
 from deviceshare.kernels import Changes
 from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, NodeFact, object_uid
 from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, Metadata, ResourceClaim
@@ -147,7 +147,8 @@ class Devices:
             seen = self._known.seen(row)
             results = [result for each in wanted for result in each.results]
             only = {number for result in results for number in seen.numbers(result)}
-            solver = self._known.solver(seen.layout, [_object(self._fact(each)) for each in wanted], only)
+            claims = [_object(self._fact(each)) for each in wanted]
+            solver = Solver(seen.layout, self._known.classes, self._known.selectors, claims, only)
             solved = solver.solve(self._known.taken(row)).claims
         except AllocationError as error:
             return error.text

@@ -1,20 +1,17 @@
 """The devices of a cluster: what drivers publish, and what claims use, as facts say and as was decided."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Sequence
-from typing import NamedTuple
-from weakref import WeakValueDictionary
+from collections.abc import Iterable, Sequence
 
 from msgspec.json import encode
 from msgspec.structs import replace
 
 from deviceshare.families.dra.cel import evaluator
+from deviceshare.families.dra.cluster_slices import NO_DEVICES, ClusterSlices, Named, NodeLayout, PoolName, State
 from deviceshare.families.dra.in_use import PoolUse
-from deviceshare.families.dra.layout import Layout, Taken
-from deviceshare.families.dra.pools import Features, Place, sees, selects
+from deviceshare.families.dra.layout import Taken
+from deviceshare.families.dra.pools import Features, Place, selects
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.families.dra.slice_kinds import KeptSlice, SliceKinds
-from deviceshare.families.dra.solver import Solver
 from deviceshare.kernels import Changes
 from deviceshare.model import (
     ClaimRequest,
@@ -32,12 +29,9 @@ from deviceshare.model.device_objects import (
     AllocationStatus,
     Device,
     DeviceClass,
-    DevicesSpec,
     Metadata,
-    ResourceClaim,
     ResourceSlice,
     Result,
-    Selector,
     SliceSpec,
 )
 
@@ -64,28 +58,6 @@ ROUND_STEPS = 40_000
 """Devices that the searches of a round try together, beyond those that every search may."""
 FORGET_ROUNDS = 1_000
 """After so many rounds attributes are forgotten that nothing names any more: all nodes are searched again then."""
-
-_Pool = tuple[str, str]
-_NO_DEVICES = DevicesSpec()
-
-
-class NodeLayout(NamedTuple):
-    """What a node sees: a layout, which equal nodes share, and its pools in the layout's order."""
-
-    layout: Layout
-    pools: tuple[_Pool, ...]
-
-    def numbers(self, result: DeviceResult) -> Sequence[int]:
-        """Return the numbers of a device in the layout."""
-        pool = result.driver, result.pool
-        return self.layout.numbers[self.pools.index(pool)].get(result.device, ()) if pool in self.pools else ()
-
-
-class State(NamedTuple):
-    """A layout, and what is in use of its pools."""
-
-    layout: Layout
-    uses: tuple[Hashable, ...]
 
 
 class ClusterDevices:
@@ -114,20 +86,17 @@ class ClusterDevices:
         """Grows with every round of decisions: the searches of a round have a limit together."""
         self.steps_left = ROUND_STEPS
         """How many devices the searches of this round may try, beyond those that every search may."""
+        self.postponed = False
+        """Whether nodes were not searched to the end in this round, since nothing was left."""
         self.selectors = Selectors(evaluator())
-        self._kinds = SliceKinds()
-        self._slices: dict[str, KeptSlice] = {}
-        self._of_pool: dict[_Pool, tuple[KeptSlice, ...]] = {}
-        """By pool its slices, as they came."""
-        self._pools_of: dict[str, tuple[_Pool, ...]] = {}
-        """By node its pools, sorted; '': those that several nodes may see."""
+        self._slices = ClusterSlices(self._users)
+        self._slices_version = 0
         self._decided: defaultdict[str, Counter[DeviceClaim]] = defaultdict(Counter)
         """By claim what was decided for it, with the number of pods."""
         self._charged: dict[str, tuple[DeviceResult, ...]] = {}
         """By claim the devices that are counted for it."""
-        self._use: defaultdict[_Pool, PoolUse] = defaultdict(PoolUse)
+        self._use: defaultdict[PoolName, PoolUse] = defaultdict(PoolUse)
         """Of the pools of which devices are in use."""
-        self._layouts: WeakValueDictionary[Hashable, Layout] = WeakValueDictionary()
         self._seen: dict[int, NodeLayout] = {}
         """By row what its node sees, as long as no slice and not the node has changed."""
         self._states: dict[int, State] = {}
@@ -137,9 +106,10 @@ class ClusterDevices:
     def begin_round(self) -> None:
         """Begin a round of decisions."""
         self.round += 1
-        self.steps_left = ROUND_STEPS
-        if self.round % FORGET_ROUNDS == 0 and self._kinds.outdated:
-            self._read_all()
+        self.steps_left, self.postponed = ROUND_STEPS, False
+        if self.round % FORGET_ROUNDS == 0 and self._slices.outdated:
+            self._slices.read_all()
+            self._kept_again()
 
     # Objects
 
@@ -152,22 +122,17 @@ class ClusterDevices:
                     self._touch(row)
         match fact:
             case DeviceClassFact():
-                before_class = self.classes.get(fact.name)
-                if before_class is not None:
-                    self._kinds.read(before_class.spec.selectors, _NO_DEVICES, -1)
+                self._read_class(fact.name, -1)
                 self.classes[fact.name] = DeviceClass(metadata=Metadata(name=fact.name), spec=fact.spec)
-                self._read(fact.spec.selectors, _NO_DEVICES)
-                self._classes_changed()
+                self._read_class(fact.name, 1)
                 return True
             case DeviceSliceFact():
-                self._put_slice(fact.name, fact.spec)
-                return True
+                return self._put_slice(fact.name, fact.spec)
             case DeviceClaimFact():
                 before = self.claims.get(fact.key)
-                self._forget(before)
+                self._read_claim(before, -1)
                 self.claims[fact.key] = fact
-                if fact.allocation is None:
-                    self._read((), fact.devices)
+                self._read_claim(fact, 1)
                 self._charge(fact.key)
                 return _frees(before, fact)
 
@@ -175,70 +140,48 @@ class ClusterDevices:
         """Remove an object; return whether pods may fit that did not."""
         match fact:
             case DeviceClassFact():
-                if (known := self.classes.pop(fact.name, None)) is not None:
-                    self._kinds.read(known.spec.selectors, _NO_DEVICES, -1)
-                self._classes_changed()
+                self._read_class(fact.name, -1)
+                self.classes.pop(fact.name, None)
             case DeviceSliceFact():
-                self._put_slice(fact.name, None)
-                return True  # a pool of which it was one slice too many may be complete
+                return self._put_slice(fact.name, None)  # a pool of which it was one too many may be complete
             case DeviceClaimFact():
                 before = self.claims.pop(fact.key, None)
-                self._forget(before)
+                self._read_claim(before, -1)
                 self._charge(fact.key)
                 return _frees(before, None)
         return False
 
-    def _forget(self, claim: DeviceClaimFact | None) -> None:
-        if claim is not None and claim.allocation is None:
-            self._kinds.read((), claim.devices, -1)
+    def _users(self) -> Iterable[Named]:
+        """Return what decides which attributes of devices are seen."""
+        waiting = [each.devices for each in self.claims.values() if each.allocation is None]
+        known = [each.spec.selectors for each in self.classes.values()]
+        return [*((each, NO_DEVICES) for each in known), *(((), each) for each in waiting)]
 
-    def _read(self, selectors: Iterable[Selector], devices: DevicesSpec) -> None:
-        if self._kinds.read(selectors, devices, 1):
-            self._keep_again()
-
-    def _read_all(self) -> None:
-        """Find anew which attributes classes and waiting claims name."""
-        self._kinds.forget()
-        for each in self.classes.values():
-            self._kinds.read(each.spec.selectors, _NO_DEVICES, 1)
-        for claim in self.claims.values():
-            if claim.allocation is None:
-                self._kinds.read((), claim.devices, 1)
-        self._keep_again()
-
-    def _keep_again(self) -> None:
-        """Keep all slices by the attributes that are seen now."""
-        again = {name: self._kinds.again(each) for name, each in self._slices.items()}
-        self._slices = again
-        self._of_pool = {pool: tuple(again[each.name] for each in slices) for pool, slices in self._of_pool.items()}
-        self._seen.clear()
+    def _read_class(self, name: str, sign: int) -> None:
+        if (known := self.classes.get(name)) is not None:
+            self._slices.read((known.spec.selectors, NO_DEVICES), sign)
+        self.version += 1
         self._touch_all()
+        self._kept_again()
 
-    def _put_slice(self, name: str, spec: SliceSpec | None) -> None:
-        if spec is not None and self._kinds.learn(spec) and (self.classes or self.claims):
-            self._read_all()
-        before, after = self._slices.pop(name, None), None if spec is None else self._kinds.keep(name, spec)
-        if after is not None:
-            self._slices[name] = after
-        if before == after:
-            return
-        for pool in dict.fromkeys(each.pool for each in (before, after) if each is not None):
-            others = [each for each in self._of_pool.pop(pool, ()) if each.name != name]
-            if after is not None and after.pool == pool:
-                others.append(after)
-            if others:
-                self._of_pool[pool] = tuple(others)
-        for each in (before, after):
-            if each is not None:
-                self._set_pool_of(each.pool, each.node)
-                self._touch_pool(each.pool, each.node, slices=True)
+    def _read_claim(self, claim: DeviceClaimFact | None, sign: int) -> None:
+        if claim is not None and claim.allocation is None:
+            self._slices.read(((), claim.devices), sign)
+            self._kept_again()
 
-    def _set_pool_of(self, pool: _Pool, node: str) -> None:
-        pools = {each for each in self._pools_of.pop(node, ()) if each != pool}
-        if any(each.node == node for each in self._of_pool.get(pool, ())):
-            pools.add(pool)
-        if pools:
-            self._pools_of[node] = tuple(sorted(pools))
+    def _put_slice(self, name: str, spec: SliceSpec | None) -> bool:
+        changed = self._slices.put(name, spec)
+        self._kept_again()
+        for pool, node in changed:
+            self._touch_pool(pool, node, slices=True)
+        return bool(changed)
+
+    def _kept_again(self) -> None:
+        """Forget what nodes see if all slices are kept in another form."""
+        if self._slices_version != self._slices.version:
+            self._slices_version = self._slices.version
+            self._seen.clear()
+            self._touch_all()
 
     # Nodes
 
@@ -313,18 +256,12 @@ class ClusterDevices:
             return allocation.node_selector is None or selects(allocation.node_selector, place)
         if allocation.node:
             return allocation.node == node.name
-        return all(
-            any(
-                sees(each.seen(), place) and any(device.name == result.device for device in each.kind.spec.devices)
-                for each in self._of_pool.get((result.driver, result.pool), ())
-            )
-            for result in allocation.results
-        )
+        return all(self._slices.has(result, place) for result in allocation.results)
 
     @property
     def spans_nodes(self) -> bool:
         """Whether there are devices that several nodes may use."""
-        return "" in self._pools_of
+        return self._slices.span_nodes
 
     def node_name(self, row: int) -> str:
         """Return the name of the node in a row."""
@@ -366,16 +303,7 @@ class ClusterDevices:
 
     def device(self, result: DeviceResult) -> tuple[Device, ResourceSlice]:
         """Return a device with its slice, of the newest generation. Raises LookupError: there is none."""
-        found = [
-            (each.generation, device, each)
-            for each in self._of_pool.get((result.driver, result.pool), ())
-            for device in each.kind.spec.devices
-            if device.name == result.device
-        ]
-        if not found:
-            raise LookupError(f"there is no device {'/'.join(result.id)}")
-        _, device, of_slice = max(found, key=lambda each: each[0])
-        return device, of_slice.seen()
+        return self._slices.device(result)
 
     def is_overused(self, result: DeviceResult) -> bool:
         """Return whether claims have more of a device than there is: one that is not shared, more than once."""
@@ -386,15 +314,13 @@ class ClusterDevices:
             return False
         return use is not None and use.is_overused(result.device, device)
 
-    def solver(self, layout: Layout, claims: Sequence[ResourceClaim], only: Collection[int] | None = None) -> Solver:
-        """Return the solver for claims on the nodes of a layout; ``only``: the devices that may be chosen."""
-        return Solver(layout, self.classes, self.selectors, claims, only)
-
     def seen(self, row: int) -> NodeLayout:
         """Return the devices that the node in a row sees."""
         found = self._seen.get(row)
         if found is None:
-            found = self._seen[row] = self._see(row)
+            node = self._nodes[row]
+            assert node is not None
+            found = self._seen[row] = self._slices.layout(place_of(node), FEATURES)
         return found
 
     def state(self, row: int) -> State:
@@ -414,30 +340,6 @@ class ClusterDevices:
             found = self._taken[row] = seen.layout.taken([self._use.get(pool) for pool in seen.pools])
         return found
 
-    def _see(self, row: int) -> NodeLayout:
-        node = self._nodes[row]
-        assert node is not None
-        place, several = place_of(node), self._pools_of.get("", ())
-        pools = tuple(sorted({*self._pools_of.get(node.name, ()), *several}))
-        key, ordered = list[Hashable](), list[KeptSlice]()
-        for pool in pools:
-            of_pool = self._of_pool[pool]
-            if len({each.kind.spec.pool.resource_slice_count for each in of_pool}) == 1:
-                # Where slices contradict each other the first one counts, as in Kubernetes.
-                of_pool = tuple(sorted(of_pool, key=lambda each: each.name))
-            ordered += of_pool
-            generations = sorted({each.generation for each in of_pool})
-            key.append(pool[0])
-            for each in of_pool:
-                here = each.node == node.name or (pool in several and sees(each.seen(), place))
-                # A pool of several nodes is another one for each node whose devices are selected one by one.
-                where = node.name if each.kind.spec.per_device_node_selection else ""
-                key.append((each.kind, generations.index(each.generation), each.node == node.name, here, where))
-        found = self._layouts.get(of_layout := tuple(key))
-        if found is None:
-            found = self._layouts[of_layout] = Layout([each.seen() for each in ordered], place, FEATURES)
-        return NodeLayout(found, pools)
-
     # Changes
 
     def _touch(self, row: int) -> None:
@@ -450,9 +352,9 @@ class ClusterDevices:
         self._states.pop(row, None)
         self._taken.pop(row, None)
 
-    def _touch_pool(self, pool: _Pool, *nodes: str, slices: bool = False) -> None:
+    def _touch_pool(self, pool: PoolName, *nodes: str, slices: bool = False) -> None:
         """Apply that a pool has changed; ``nodes``: where it may have no slice now; ``slices``: not only its use."""
-        found = dict.fromkeys([*nodes, *(each.node for each in self._of_pool.get(pool, ()))])
+        found = dict.fromkeys([*nodes, *self._slices.nodes(pool)])
         if "" in found:
             if slices:
                 self._seen.clear()
@@ -463,10 +365,6 @@ class ClusterDevices:
                 if slices:
                     self._seen.pop(row, None)
                 self._touch(row)
-
-    def _classes_changed(self) -> None:
-        self.version += 1
-        self._touch_all()
 
     def _touch_all(self) -> None:
         self.changes.touch_all()
