@@ -12,7 +12,7 @@ from deviceshare.families.dra import Answer, cluster_devices
 from deviceshare.families.dra.cluster_devices import FEATURES
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.solver import Solver
-from deviceshare.model import DeviceClaim, Gone, NodeFact, Now, PodDeviceClaim, PodGroupFact
+from deviceshare.model import DeviceClaim, DeviceClaimFact, Gone, NodeFact, Now, PodDeviceClaim, PodGroupFact
 from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
@@ -308,3 +308,62 @@ def test_a_device_of_which_a_share_cannot_be_read_is_wholly_in_use(amount: str) 
     assert [names(devices) for _, devices in decided(scheduler).values()] == [[["gpu-1"]]]
     scheduler.apply(key_of(other), Gone(), NOW)
     assert [names(devices) for _, devices in decided(scheduler, Now(20.0, 1e9)).values()] == [[["gpu-0"]]]
+
+
+def hard_claim(name: str) -> DeviceClaimFact:
+    """Return a claim for more devices than a node has, in requests to which each device may belong."""
+    by_uuid = [{"cel": {"expression": f'device.attributes["gpu.example.com"].uuid != "{name}"'}}]
+    exactly = {"deviceClassName": "gpu", "count": 1, "selectors": by_uuid}
+    return claim(name, spec={"devices": {"requests": [{"name": f"r{at}", "exactly": exactly} for at in range(9)]}})
+
+
+def test_the_searches_of_all_classes_have_a_limit_in_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = count_steps(monkeypatch)
+    names_of = [f"hard{at}" for at in range(12)]
+    pods = [using(f"p-{name}", name) for name in names_of]
+    scheduler = scheduler_with(node("n"), gpus("n", 8), gpu_class(), *map(hard_claim, names_of), *pods)
+    assert decided(scheduler) == {}
+    assert len(tried) == len(names_of)
+    assert sum(tried) <= cluster_devices.ROUND_STEPS + len(names_of) * (device_filter.NODE_STEPS + 1)
+
+
+def test_nodes_for_which_a_round_had_no_time_are_searched_again_after_a_pause() -> None:
+    nodes: list[NodeFact] = [node(f"n{at}") for at in range(6)]
+    slices = [gpus(each.name, 8) for each in nodes]
+    scheduler = scheduler_with(*nodes, *slices, gpu_class(), hard_claim("hard"), using("p", "hard"))
+    now, pauses = NOW, []
+    while True:
+        assert decided(scheduler, now) == {}
+        due = min(scheduler.rounds_due(now), default=None)
+        if "6 node(s) have no answer" in scheduler.explain("uid-p", now).message:
+            break
+        assert due is not None
+        pauses.append(due - now.monotonic)
+        now = Now(due, now.wall)
+    assert pauses == [min(60.0, 2.0**at) for at in range(len(pauses))]
+    assert len(pauses) >= 4
+
+
+def test_attributes_that_no_claim_names_any_more_are_forgotten() -> None:
+    scheduler = scheduler_with(node("a"), node("b"), gpus("a", 2), gpus("b", 2), gpu_class())
+    devices = scheduler.cluster.allocator.devices
+
+    def alike() -> bool:
+        return devices.seen(0).layout is devices.seen(1).layout
+
+    assert alike()
+    named = hard_claim("hard")
+    scheduler.apply(key_of(named), named, NOW)
+    assert not alike()
+    scheduler.apply(key_of(named), Gone(), NOW)
+    for _ in range(cluster_devices.FORGET_ROUNDS):
+        devices.begin_round()
+    assert alike()
+    plain = claim("plain", spec=named_spec("no-such-attribute"))
+    scheduler.apply(key_of(plain), plain, NOW)
+    assert alike(), "words that are no attributes of devices make no difference"
+
+
+def named_spec(name: str) -> Json:
+    selectors = [{"cel": {"expression": f'device.attributes["gpu.example.com"].model == "{name}"'}}]
+    return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}]}}
