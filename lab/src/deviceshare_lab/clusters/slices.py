@@ -98,7 +98,7 @@ def claim(key: str, owner: str, profile: str = "", count: int = 1) -> DeviceClai
         expression = f"device.attributes['{DRIVER}'].profile == '{profile}'"
         exactly["selectors"] = [{"cel": {"expression": expression}}]
     namespace, name = key.split("/")
-    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    metadata: _Json = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
     metadata |= {"ownerReferences": [{"uid": owner, "controller": True}]}
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
     return decode_device_claim(json.dumps({"metadata": metadata, "spec": spec}).encode())

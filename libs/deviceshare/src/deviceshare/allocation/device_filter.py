@@ -53,6 +53,8 @@ class DeviceFilter:
     def __init__(self, requests: Sequence[ClaimRequest], devices: ClusterDevices, conf: SchedulerConf) -> None:
         self._requests = requests
         self._devices = devices
+        self._shared = any(each.claim for each in requests)
+        """Whether other pods may use a claim as well, or it has devices."""
         self._order = device_order(conf.ordering, conf.scoring)
         self._weights = conf.weight, tie_break_weight(conf)
         self._new = [
@@ -88,7 +90,7 @@ class DeviceFilter:
     @property
     def exclusive(self) -> bool:
         """Whether pods on other nodes may take the same devices, or allocate the same claim, at the same time."""
-        return self._devices.spans_nodes or any(each.claim for each in self._requests)
+        return self._devices.spans_nodes or self._shared
 
     def scores(self, rows: int) -> Floats:
         """Return the weighted scores of the first nodes, float64[rows], -inf where a node does not fit."""
@@ -106,7 +108,7 @@ class DeviceFilter:
     def _refresh(self, rows: int) -> None:
         devices = self._devices
         changes = devices.changes
-        if self._version != devices.version or any(each.claim for each in self._requests):
+        if self._version != devices.version or self._shared:
             allocations = tuple(devices.allocation(each.claim) if each.claim else None for each in self._requests)
             if self._version != devices.version or allocations != self._allocations:
                 self._allocations, self._version, self._seen = allocations, devices.version, -1
@@ -147,7 +149,7 @@ class DeviceFilter:
 
     def _answer(self, row: int) -> Answer | DeviceReason | None:
         """Return the devices on a node, or why there are none, None: nobody has asked yet."""
-        if any(each is not None and not self._devices.usable(each, row) for each in self._allocations):
+        if self._shared and any(each is not None and not self._devices.usable(each, row) for each in self._allocations):
             return _ELSEWHERE
         state = self._devices.state(row)
         if state not in self._known:

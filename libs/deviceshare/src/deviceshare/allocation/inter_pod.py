@@ -240,7 +240,8 @@ class InterPod:
             return BestNode(row, scan.able, float(keys[row]), 0.0) if row >= 0 else _NONE
         scan.start(keys)
         if devices is not None:
-            np.asarray(scan.totals)[:] += devices
+            totals = np.asarray(scan.totals)
+            np.add(totals, devices, out=totals)
         if of_rows is not None:
             scan.exclude(*of_rows)
         for domains, of_domains in excluded.items():

@@ -14,9 +14,9 @@ from deviceshare.families.dra.pools import Candidate, Features, Place, Pool, gat
 from deviceshare.model import parse_quantity
 from deviceshare.model.device_objects import ResourceSlice
 
-_MOST_TAKEN = 1 << 10
+_TAKES = 1 << 10
 """How often one search may take a device: access of administrators consumes counters each time."""
-_MAX_ROOMS = 20_000
+MAX_ROOMS = 2_000
 """States of a counter set whose room is remembered; beyond, all are forgotten."""
 
 
@@ -44,7 +44,7 @@ class Counters:
         totals = {key: pool.counters[name, key] for key in names}
         self._unit = lcm(1, *(each.denominator for amounts in (totals, *needs) for each in amounts.values()))
         most = max(
-            (totals[key] + _MOST_TAKEN * sum(each.get(key, Fraction(0)) for each in needs) for key in names),
+            (totals[key] + _TAKES * sum(each.get(key, Fraction(0)) for each in needs) for key in names),
             default=Fraction(0),
         )
         bits = int(most * self._unit).bit_length() + 2
@@ -68,7 +68,7 @@ class Counters:
         """Return how much of all kinds of devices has room in what is left, 1 if nothing is used."""
         found = self._rooms.get(left)
         if found is None:
-            if len(self._rooms) >= _MAX_ROOMS:
+            if len(self._rooms) >= MAX_ROOMS:
                 self._rooms.clear()
             full, guard = 0.0, self.guard
             found = 0.0

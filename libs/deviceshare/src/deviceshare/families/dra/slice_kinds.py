@@ -27,6 +27,8 @@ from deviceshare.model.device_objects import (
 
 NEAR = frozenset(["pcieRoot", "numaNode"])
 """Attributes that are always seen: devices near each other are preferred."""
+MAX_NAMES = 1_000
+"""Attributes of devices that are known by name; beyond, every attribute is seen."""
 _WINDOW = 1 << 15
 """Bytes by which zlib refers back."""
 _named = lru_cache(4096)(named)
@@ -76,6 +78,8 @@ class SliceKinds:
 
     def learn(self, spec: SliceSpec) -> bool:
         """Note the attributes of a slice; return whether some are new: then all classes and claims are to be read."""
+        if len(self._known) > MAX_NAMES:
+            return False
         names = {name.rpartition("/")[2] for device in spec.devices for name in device.attributes}
         new = names - self._known
         self._known |= new
@@ -119,10 +123,9 @@ class SliceKinds:
     def keep(self, name: str, spec: SliceSpec) -> KeptSlice:
         """Return a slice as it is kept."""
         seen, own = [], []
+        every = self._all or len(self._known) > MAX_NAMES
         for device in spec.devices:
-            apart = (
-                {} if self._all else {key: each for key, each in device.attributes.items() if self._is_apart(key, each)}
-            )
+            apart = {} if every else {key: each for key, each in device.attributes.items() if self._is_apart(key, each)}
             attributes = {key: each for key, each in device.attributes.items() if key not in apart}
             seen.append(replace(device, attributes=attributes) if apart else device)
             own.append(apart)
