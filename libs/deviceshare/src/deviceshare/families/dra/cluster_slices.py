@@ -69,10 +69,11 @@ class ClusterSlices:
 
     def read_all(self) -> None:
         """Find anew which attributes are seen."""
-        self._kinds.forget()
+        before = self._kinds.forget()
         for users in self._users():
             self._kinds.read(*users, 1)
-        self._keep_again()
+        if self._kinds.seen != before:
+            self._keep_again()
 
     def _keep_again(self) -> None:
         again = {name: self._kinds.again(each) for name, each in self._slices.items()}

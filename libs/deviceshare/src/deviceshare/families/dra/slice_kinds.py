@@ -6,7 +6,7 @@ uuids, differ on all nodes.
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from functools import lru_cache
 from hashlib import blake2b
 from weakref import WeakValueDictionary
@@ -85,9 +85,16 @@ class SliceKinds:
         self._known |= new
         return bool(new)
 
-    def forget(self) -> None:
-        """Forget what classes and claims name; they are to be read again."""
+    @property
+    def seen(self) -> Set[str] | None:
+        """Which attributes are seen, None: all."""
+        return None if self._all or len(self._known) > MAX_NAMES else set(self._users)
+
+    def forget(self) -> Set[str] | None:
+        """Forget what classes and claims name, which are to be read again; return which attributes were seen."""
+        before = self.seen
         self._users, self._walking, self._all = {}, 0, False
+        return before
 
     def read(self, selectors: Iterable[Selector], devices: DevicesSpec, sign: int) -> bool:
         """Note what a class or a claim names (``sign`` 1), or no longer (-1); return whether more attributes are seen.
@@ -123,7 +130,7 @@ class SliceKinds:
     def keep(self, name: str, spec: SliceSpec) -> KeptSlice:
         """Return a slice as it is kept."""
         seen, own = [], []
-        every = self._all or len(self._known) > MAX_NAMES
+        every = self.seen is None
         for device in spec.devices:
             apart = {} if every else {key: each for key, each in device.attributes.items() if self._is_apart(key, each)}
             attributes = {key: each for key, each in device.attributes.items() if key not in apart}

@@ -30,6 +30,10 @@ BEST_STEPS = 500
 """Devices that the search for better ones tries; beyond, the first solution stands."""
 
 
+_COMPARED = 8
+"""Devices that are compared count as one that is tried."""
+
+
 class Given(NamedTuple):
     """A device for a request; ``request`` has the alternative's name after a slash."""
 
@@ -250,6 +254,7 @@ class Solver:
                 continue
             if (left := self._left_with(slot)) is not None:
                 keyed.append((*self._order.key(self.layout, slot, self._left, left, chosen), at))
+        self.steps += len(keyed) // _COMPARED
         return [int(each[-1]) for each in sorted(keyed)]
 
     def _is_taken(self, claim: int, ask: DeviceRequest, slot: Slot) -> bool:
