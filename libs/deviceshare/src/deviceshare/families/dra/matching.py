@@ -1,5 +1,7 @@
 """Which devices match a request by its selectors and amounts, in use or not."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from deviceshare.families.dra.capacity import Amounts, consumption, fits
@@ -20,6 +22,10 @@ class DeviceRequest(msgspec.Struct):
     every: list[Candidate] | None = None
     known: dict[int, bool] = {}
     """By the place of a device whether it matches, and suffices if it is not in use."""
+    possible: Sequence[int] = ()
+    """The places of the devices of which it is not known that they do not match, in order; (): not counted yet."""
+    outdated: bool = False
+    """Whether more is known than ``possible`` says."""
     amounts: dict[int, Amounts] = {}
     """By the number of a device what the request consumes of it."""
 
@@ -27,6 +33,15 @@ class DeviceRequest(msgspec.Struct):
     def number(self) -> int:
         """How many devices it is for."""
         return self.exact.count if self.every is None else len(self.every)
+
+    def places(self, devices: int) -> Sequence[int]:
+        """Return the places of the devices that may match, of so many."""
+        if self.outdated:
+            self.possible = [at for at in self.possible if self.known.get(at) is not False]
+            self.outdated = False
+        elif not self.known:
+            self.possible = range(devices)
+        return self.possible
 
 
 class Matching:

@@ -6,7 +6,8 @@ The first solution in the order of Kubernetes' allocator decides whether claims 
 Source: the experimental allocator of k8s.io/dynamic-resource-allocation 0.37.2.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from typing import NamedTuple
@@ -217,8 +218,12 @@ class Solver:
             at = self._places.get(ask.every[number].id)
             return at is not None and self._try(claim, request, ask, number, self.candidates[at], 0)
         failed = set[bytes]()
-        in_order = range(tried.bit_length(), len(self.candidates))
-        for at in self._ranked(claim, ask, tried) if self._order.sorts else in_order:
+        if self._order.sorts:
+            places: Sequence[int] = self._ranked(claim, ask, tried)
+        else:
+            possible = ask.places(len(self.candidates))
+            places = possible[bisect_left(possible, tried.bit_length()) :]
+        for at in places:
             if not self._is_candidate(claim, ask, at):
                 continue
             slot = self.candidates[at]
@@ -243,15 +248,17 @@ class Solver:
             # An amount that is an error comes before what only excludes the device.
             known = self.matching.selectable(ask, slot.candidate) and self.matching.enough(ask, slot.candidate)
             ask.known[at] = known
+            ask.outdated = ask.outdated or not known
         return known
 
-    def _ranked(self, claim: int, ask: DeviceRequest, tried: int) -> Iterable[int]:
+    def _ranked(self, claim: int, ask: DeviceRequest, tried: int) -> Sequence[int]:
         """Return the devices for a request that can be given now, the best ones first."""
         keyed: list[tuple[float, ...]] = []
         chosen = [given.slot for of_claim in self._chosen for given in of_claim]
-        for at, slot in enumerate(self.candidates):
+        for at in ask.places(len(self.candidates)):
             if tried >> at & 1 or not self._is_candidate(claim, ask, at):
                 continue
+            slot = self.candidates[at]
             if (left := self._left_with(slot)) is not None:
                 keyed.append((*self._order.key(self.layout, slot, self._left, left, chosen), at))
         self.steps += len(keyed) // _COMPARED
