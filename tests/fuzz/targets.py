@@ -14,7 +14,6 @@ from deviceshare.families.dra.best_fit import device_order
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.in_use import in_use
 from deviceshare.families.dra.layout import Layout
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
@@ -40,6 +39,7 @@ from deviceshare.objects import (
 from deviceshare.policies import card_policy
 from deviceshare_cli.errors import CommandError
 from deviceshare_lab.conformance.cases import read_file
+from deviceshare_lab.conformance.devices.command import taken, used_by
 from fuzz import chain, corpus, services
 from fuzz.chain import device_lists
 from fuzz.mutations import documents, odd_texts, texts
@@ -131,10 +131,10 @@ _DEVICE_FEATURES = Features(
 def _allocate(device_class: bytes, resource_slice: bytes, claim: bytes) -> None:
     """Allocate devices on a node where an equal claim has some already."""
     found, asked = decode_class(device_class), decode_claim(claim)
-    slices, used = [decode_slice(resource_slice)], in_use([asked])
+    slices, used = [decode_slice(resource_slice)], used_by([asked])
     layout = Layout(slices, Place("n", {}), _DEVICE_FEATURES)
     solver = Solver(layout, {found.metadata.name: found}, _SELECTORS, [asked])
-    solver.solve(layout.taken_of(used), 500, _ORDER)
+    solver.solve(taken(layout, used), 500, _ORDER)
 
 
 def _recorded_case(line: bytes) -> None:

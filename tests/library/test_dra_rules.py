@@ -1,16 +1,16 @@
 """Rules of Kubernetes' allocator of devices that its recorded answers do not fix, as its source has them."""
 
-from fractions import Fraction
 from typing import Any
 
 import msgspec
 import pytest
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.in_use import InUse
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
-from deviceshare.model import parse_quantity
+from deviceshare.model import DeviceResult, parse_quantity
 from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
+from deviceshare_lab.conformance.devices.command import Used
+from deviceshare_lab.conformance.devices.command import used as used_devices
 from support.devices import NO_FEATURES, UNUSED, solve
 
 NONE = NO_FEATURES
@@ -39,7 +39,7 @@ def claim(*requests: dict[str, Any], name: str = "claim") -> dict[str, Any]:
 
 
 def given(
-    slices: list[dict[str, Any]], *claims: dict[str, Any], used: InUse = UNUSED, features: Features = ALL
+    slices: list[dict[str, Any]], *claims: dict[str, Any], used: Used = UNUSED, features: Features = ALL
 ) -> list[list[str]] | None:
     """Return the names of the devices of each claim."""
     classes = {"any": msgspec.convert({"metadata": {"name": "any"}}, DeviceClass)}
@@ -126,7 +126,7 @@ def test_devices_of_features_that_are_off_prevent_mode_all() -> None:
 def test_a_device_that_is_no_longer_shared_has_room_beside_its_shares_only() -> None:
     """Source: CmpRequestOverCapacity adds what is allocated, whatever the device is now."""
     slices = [resource_slice("a", devices=[{"name": "d0", "capacity": {"memory": {"value": "2"}}}])]
-    used = InUse(shares={(DRIVER, "p", "d0"): {"memory": Fraction(1)}})
+    used = used_devices([DeviceResult("", DRIVER, "p", "d0", shared=True, consumed=(("memory", "1"),))])
     assert given(slices, claim(ONE), used=used) is None
     assert given(slices, claim({"capacity": {"requests": {"memory": "1"}}}), used=used) == [["d0"]]
 
@@ -146,7 +146,7 @@ def test_an_incomplete_pool_is_not_invalid() -> None:
 def test_access_of_administrators_to_a_device_in_use_consumes_its_counters_again() -> None:
     """Source: allocateDevice skips the counters for further shares of a shared device only."""
     slices = [resource_slice("a", 2, **COUNTERS), resource_slice("b", 2, devices=[consumer("d0"), consumer("d1")])]
-    used = InUse(frozenset({(DRIVER, "p", "d0")}))
+    used = used_devices([DeviceResult("", DRIVER, "p", "d0")])
     assert given(slices, claim(ADMIN), used=used) == [["d0"]]
     assert given(slices, claim(ADMIN, ONE), used=used) is None  # 1 in use, 1 for the administrator, 0 left
     assert given(slices, claim(ONE), used=used) == [["d1"]]
@@ -183,7 +183,7 @@ def test_a_further_share_is_given_although_a_counter_is_negative() -> None:
     devices = [consumer("d0", "3", **capacity), consumer("d1", "0", **capacity)]
     slices = [resource_slice("a", 2, **COUNTERS), resource_slice("b", 2, devices=devices)]
     memory = {"capacity": {"requests": {"memory": "1"}}}
-    used = InUse(shares={(DRIVER, "p", "d0"): {}})
+    used = used_devices([DeviceResult("", DRIVER, "p", "d0", shared=True)])
     assert given(slices, claim(memory), used=used) == [["d0"]]
     assert given(slices, claim({**memory, "count": 2}), used=used) is None
 
@@ -195,7 +195,7 @@ def test_devices_in_use_that_contradict_each_other_hinder_their_counter_set_only
     other["consumesCounters"][0]["counterSet"] = "e"
     devices = [consumer("d0", groups=("g",)), consumer("d1", groups=("h",)), consumer("d2", groups=("g",)), other]
     slices = [resource_slice("a", 2, sharedCounters=sets), resource_slice("b", 2, devices=devices)]
-    used = InUse(frozenset({(DRIVER, "p", "d0"), (DRIVER, "p", "d1")}))
+    used = used_devices([DeviceResult("", DRIVER, "p", name) for name in ("d0", "d1")])
     assert given(slices, claim(ONE), used=used) == [["d3"]]
 
 

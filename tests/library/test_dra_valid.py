@@ -14,13 +14,13 @@ from deviceshare.families.dra.best_fit import NO_ORDER, DeviceOrder, device_orde
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.in_use import in_use
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.solver import Given
 from deviceshare.model import format_quantity
 from deviceshare.model.device_objects import Device, DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.policies import CARD_POLICIES
+from deviceshare_lab.conformance.devices.command import used_by
 from support.devices import solve
 from support.plain_devices import Checker, Invalid, Json
 
@@ -118,7 +118,7 @@ def solved(case: Json, node: Json, order: DeviceOrder = NO_ORDER) -> list[list[J
         frozenset(node.get("status", {}).get("declaredFeatures", ())),
     )
     classes = {each["metadata"]["name"]: msgspec.convert(each, DeviceClass) for each in case["deviceClasses"]}
-    used = in_use(msgspec.convert(case["allocatedClaims"], list[ResourceClaim]))
+    used = used_by(msgspec.convert(case["allocatedClaims"], list[ResourceClaim]))
     slices = msgspec.convert(case["slices"], list[ResourceSlice])
     claims = msgspec.convert(case["claims"], list[ResourceClaim])
     features = Features(frozenset(case["features"]))

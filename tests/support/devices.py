@@ -8,7 +8,6 @@ import pytest
 from deviceshare.conf import default_conf
 from deviceshare.families.dra import MAX_STEPS, Answer, Layout, Solver
 from deviceshare.families.dra.best_fit import NO_ORDER, DeviceOrder
-from deviceshare.families.dra.in_use import InUse
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.model import (
@@ -24,10 +23,11 @@ from deviceshare.model import (
 from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
 from deviceshare.scheduler import Scheduler
+from deviceshare_lab.conformance.devices.command import Used, taken
 from msgspec.structs import replace
 from support.builders import ask, container, pod
 
-UNUSED = InUse()
+UNUSED: Used = {}
 NO_FEATURES = Features(frozenset())
 DRIVER = "gpu.example.com"
 NOW = Now(10.0, 1e9)
@@ -118,7 +118,7 @@ def solve(
     classes: dict[str, DeviceClass],
     claims: Sequence[ResourceClaim],
     *,
-    used: InUse = UNUSED,
+    used: Used = UNUSED,
     features: Features = NO_FEATURES,
     selectors: Selectors,
     order: DeviceOrder = NO_ORDER,
@@ -126,7 +126,7 @@ def solve(
 ) -> Answer:
     """Return the devices of claims on a node."""
     layout = Layout(slices, place, features)
-    return Solver(layout, classes, selectors, claims).solve(layout.taken_of(used), max_steps, order)
+    return Solver(layout, classes, selectors, claims).solve(taken(layout, used), max_steps, order)
 
 
 def place_device_claims(monkeypatch: pytest.MonkeyPatch) -> None:

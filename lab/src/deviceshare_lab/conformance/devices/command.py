@@ -1,21 +1,22 @@
 """The replay of the answers of Kubernetes' allocator of devices in ``deviceshare lab conformance``."""
 
-from collections.abc import Sequence
-from fractions import Fraction
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from deviceshare.families.dra.cel import evaluator
+from deviceshare.families.dra.cluster_devices import device_result
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.in_use import InUse, in_use
-from deviceshare.families.dra.layout import Layout
-from deviceshare.families.dra.pools import DeviceId, Features, Place
+from deviceshare.families.dra.in_use import PoolUse
+from deviceshare.families.dra.layout import Layout, Taken
+from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.results import allocation
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.solver import Given, Solver
-from deviceshare.model import parse_quantity
+from deviceshare.model import DeviceResult, parse_quantity
 from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare_cli.errors import CommandError
 
@@ -26,6 +27,8 @@ from deviceshare_lab.conformance.replay import Difference
 _DERIVED = "DerivedAttributes"
 _SHARE = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 """In recorded answers in place of every id of a share."""
+Used = dict[tuple[str, str], PoolUse]
+"""What is in use, by driver and pool."""
 _LINES = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -89,7 +92,7 @@ def _differences(case: dict[str, Any], answer: dict[str, Any]) -> list[Differenc
     slices = _objects(case["slices"], ResourceSlice)
     claims = _objects(case["claims"], ResourceClaim)
     classes = {each.metadata.name: each for each in _objects(case["deviceClasses"], DeviceClass)}
-    features, selectors, used = Features(frozenset(case["features"])), Selectors(evaluator()), _used(case)
+    features, selectors, in_use = Features(frozenset(case["features"])), Selectors(evaluator()), _used(case)
     nodes = {node["metadata"]["name"]: node for node in case["nodes"]}
     found = []
     for name, recorded in answer["nodes"].items():
@@ -99,7 +102,7 @@ def _differences(case: dict[str, Any], answer: dict[str, Any]) -> list[Differenc
         ours: Any
         try:
             layout = Layout(slices, place, features)
-            solved = Solver(layout, classes, selectors, claims).solve(layout.taken_of(used)).claims
+            solved = Solver(layout, classes, selectors, claims).solve(taken(layout, in_use)).claims
             ours = (
                 None
                 if solved is None
@@ -154,20 +157,40 @@ def _devices(allocation: dict[str, Any]) -> dict[str, Any]:
     return {"devices": {"results": results} if results else {}}
 
 
-def _used(case: dict[str, Any]) -> InUse:
+def used_by(claims: Sequence[ResourceClaim]) -> Used:
+    """Return what allocated claims use, by pool."""
+    given = [each.status.allocation for each in claims if each.status.allocation is not None]
+    return used(device_result(result) for each in given for result in each.devices.results)
+
+
+def used(results: Iterable[DeviceResult]) -> Used:
+    """Return what claims with these devices use, by pool; access of administrators uses nothing."""
+    found: Used = defaultdict(PoolUse)
+    for each in results:
+        if not each.admin:
+            found[each.driver, each.pool].add(each, 1)
+    return found
+
+
+def taken(layout: Layout, found: Used) -> Taken:
+    """Return what claims have of the devices of a layout."""
+    return layout.taken([found.get(name) for name in layout.names])
+
+
+def _used(case: dict[str, Any]) -> Used:
     if case.get("allocatedClaims"):
-        return in_use(_objects(case["allocatedClaims"], ResourceClaim))
+        return used_by(_objects(case["allocatedClaims"], ResourceClaim))
     state = case["allocatedState"]
+    shares = [
+        *((each, {}) for each in state.get("shares", ())),
+        *((e, e["consumed"]) for e in state.get("capacity", ())),
+    ]
 
-    def key(entry: dict[str, str]) -> DeviceId:
-        return entry["driver"], entry["pool"], entry["device"]
+    def result(entry: dict[str, str], consumed: dict[str, str] | None = None) -> DeviceResult:
+        amounts = tuple((consumed or {}).items())
+        return DeviceResult("", entry["driver"], entry["pool"], entry["device"], consumed is not None, amounts)
 
-    shares: dict[DeviceId, dict[str, Fraction]] = {key(each): {} for each in state.get("shares", ())}
-    for each in state.get("capacity", ()):
-        of_device = shares.setdefault(key(each), {})
-        for name, value in each["consumed"].items():
-            of_device[name] = of_device.get(name, Fraction(0)) + parse_quantity(value)
-    return InUse(frozenset(map(key, state.get("devices", ()))), shares)
+    return used([*map(result, state.get("devices", ())), *(result(*each) for each in shares)])
 
 
 def _objects(objects: Any, kind: Any) -> list[Any]:

@@ -279,7 +279,7 @@ class ClusterDevices:
         results = dict.fromkeys(each for claim in self._decided.get(key, ()) for each in claim.results)
         if fact is not None and fact.allocation is not None:
             # What facts say comes before what was decided: the claim has these devices.
-            results = dict.fromkeys(_result(each) for each in fact.allocation.devices.results)
+            results = dict.fromkeys(device_result(each) for each in fact.allocation.devices.results)
         before, after = self._charged.pop(key, ()), tuple(results)
         if after:
             self._charged[key] = after
@@ -377,7 +377,8 @@ def place_of(node: NodeFact) -> Place:
     return Place(node.name, node.labels)
 
 
-def _result(result: Result) -> DeviceResult:
+def device_result(result: Result) -> DeviceResult:
+    """Return a device that a claim has as it is in decisions."""
     consumed = tuple(sorted((name, str(value)) for name, value in result.consumed_capacity.items()))
     return DeviceResult(
         result.request,

@@ -1,40 +1,12 @@
 """The devices that claims use."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Set
+from collections.abc import Hashable, Iterable
 from fractions import Fraction
-from typing import NamedTuple
 
 from deviceshare.families.dra.capacity import Amounts, fits
-from deviceshare.families.dra.pools import DeviceId
 from deviceshare.model import DeviceResult, Quantity, parse_quantity
-from deviceshare.model.device_objects import Device, ResourceClaim
-
-
-class InUse(NamedTuple):
-    """Devices that other claims have: dedicated ones, and what shares consume of the others."""
-
-    devices: Set[DeviceId] = frozenset()
-    shares: Mapping[DeviceId, Amounts] = {}
-
-
-def in_use(claims: Iterable[ResourceClaim]) -> InUse:
-    """Return what allocated claims use; access of administrators does not count."""
-    devices: set[DeviceId] = set()
-    shares: dict[DeviceId, Amounts] = {}
-    for claim in claims:
-        for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
-            key = (result.driver, result.pool, result.device)
-            if result.admin_access:
-                continue
-            amounts = _amounts(result.consumed_capacity.items()) if result.share_id else None
-            if amounts is None:
-                devices.add(key)
-                continue
-            used = shares.setdefault(key, {})
-            for name, amount in amounts.items():
-                used[name] = used.get(name, Fraction(0)) + amount
-    return InUse(frozenset(devices), shares)
+from deviceshare.model.device_objects import Device
 
 
 class Shares:

@@ -9,7 +9,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from deviceshare.families.dra.capacity import Amounts
-from deviceshare.families.dra.in_use import InUse, PoolUse
+from deviceshare.families.dra.in_use import PoolUse
 from deviceshare.families.dra.pools import Candidate, Features, Place, Pool, gather
 from deviceshare.model import parse_quantity
 from deviceshare.model.device_objects import ResourceSlice
@@ -195,19 +195,6 @@ class Layout:
                     devices.update(numbers.get(name, ()))
                 for name, share in use.shares.items():
                     shares.update(dict.fromkeys(numbers.get(name, ()), share.amounts))
-        return self._taken(devices, shares)
-
-    def taken_of(self, used: InUse) -> Taken:
-        """Return what claims have of the devices, by their names."""
-        devices, shares = set[int](), dict[int, Amounts]()
-        for slot in self.slots:
-            if slot.candidate.id in used.devices:
-                devices.add(slot.number)
-            if (amounts := used.shares.get(slot.candidate.id)) is not None:
-                shares[slot.number] = amounts
-        return self._taken(devices, shares)
-
-    def _taken(self, devices: set[int], shares: Mapping[int, Amounts]) -> Taken:
         left = {number: each.total for number, each in enumerate(self.sets)}
         for number in devices | shares.keys() if shares else devices:
             for of_set, need in self.slots[number].uses:
