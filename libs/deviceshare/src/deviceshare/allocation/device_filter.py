@@ -38,7 +38,7 @@ _POSTPONED = DeviceReason(
 _NOTHING = Answer((), 0)
 _SPEC = msgspec.json.Decoder(DevicesSpec)
 _UNEXPLAINED = -1
-"""The number of a node that does not fit, as long as nobody has asked why."""
+"""The number of a node that does not fit, as long as the reason was not asked for."""
 
 
 class DeviceFilter:
@@ -74,7 +74,7 @@ class DeviceFilter:
         self._allocations: tuple[AllocationStatus | DeviceClaim | None, ...] = ()
         """The devices of the claims that others may use as well, as ``_codes`` take them into account."""
         self._known: dict[Hashable, Answer | DeviceReason | None] = {}
-        """By state of a node; None: it does not fit, and nobody has asked why."""
+        """By state of a node; None: it does not fit, for a reason that was not asked for."""
         self._solvers: dict[Layout, Solver] = {}
         self._round = -1
         self._left = 0
@@ -148,7 +148,7 @@ class DeviceFilter:
         return self._reasons.index(reason)
 
     def _answer(self, row: int) -> Answer | DeviceReason | None:
-        """Return the devices on a node, or why there are none, None: nobody has asked yet."""
+        """Return the devices on a node, or why there are none, None: the reason was not asked for."""
         if self._shared and any(each is not None and not self._devices.usable(each, row) for each in self._allocations):
             return _ELSEWHERE
         state = self._devices.state(row)

@@ -314,7 +314,7 @@ class Solver:
                 if amounts is None:
                     return None
                 ask.amounts[slot.number] = amounts
-            # That a device suffices which nobody uses is known before.
+            # That the device suffices if it is not in use is known before.
             if (used := self._consumed(slot)) and not fits(device, amounts, used):
                 return None
             consumed = amounts
