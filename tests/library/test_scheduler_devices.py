@@ -366,3 +366,15 @@ def test_attributes_that_no_claim_names_any_more_are_forgotten() -> None:
 def named_spec(name: str) -> Json:
     selectors = [{"cel": {"expression": f'device.attributes["gpu.example.com"].model == "{name}"'}}]
     return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}]}}
+
+
+def test_a_claim_may_name_an_attribute_that_nothing_named_before() -> None:
+    """The uuids of devices are apart until then."""
+    scheduler = scheduler_with(node("a"), node("b"), gpus("a", 3), gpus("b", 3), gpu_class())
+    selectors = [{"cel": {"expression": 'device.attributes["gpu.example.com"].uuid == "b-2"'}}]
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}]
+    one = claim("one", spec={"devices": {"requests": requests}})
+    for fact in (one, using("p", "one")):
+        scheduler.apply(key_of(fact), fact, NOW)
+    where, devices = decided(scheduler)["p"]
+    assert (where, names(devices)) == ("b", [["gpu-2"]])
