@@ -156,7 +156,11 @@ class Layout:
             self.sets_of[at] = tuple(number for (of_pool, _), number in set_numbers.items() if of_pool == at)
         for pool, each in (*here, *others):
             self._add(pool, each, set_numbers)
-        grouped = {slot.pool for slot in self.slots if any(use.compatibility_groups for use in _uses(slot.candidate))}
+        grouped = {
+            slot.pool
+            for slot in self.slots
+            if any(use.compatibility_groups for use in slot.candidate.device.consumes_counters)
+        }
         largest: dict[str, Fraction] = {}
         for slot in self.slots:
             slot.grouped = slot.pool in grouped
@@ -175,7 +179,7 @@ class Layout:
         self.slots.append(slot)
         self.numbers[at].setdefault(each.device.name, []).append(slot.number)
         uses: dict[int, int] = {}
-        for use in _uses(each) if "PartitionableDevices" in self.features else ():
+        for use in each.device.consumes_counters if "PartitionableDevices" in self.features else ():
             number = set_numbers.get((at, use.counter_set))
             if number is None:
                 continue  # a set without counters
@@ -207,7 +211,3 @@ class Layout:
     def incomplete(self) -> bool:
         """Whether a pool of the node is being updated."""
         return any(pool.incomplete for pool in self.pools)
-
-
-def _uses(candidate: Candidate) -> Sequence:  # type: ignore[type-arg]
-    return candidate.device.consumes_counters
