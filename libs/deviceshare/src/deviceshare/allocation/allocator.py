@@ -187,9 +187,10 @@ class Allocator(NodeTable):
             node=self._name(row),
             grants=pod_class.grants(chosen, self._cards.cards[row], self._expected),
             resources=pod_class.resources,
-            feasible=feasible,
+            # Kernels that are not compiled count in numpy's types, which no message can have.
+            feasible=int(feasible),
             score=score + bonus + (inter_pod.device_score(row) if inter_pod is not None else 0.0),
-            weighted_score=weighted,
+            weighted_score=float(weighted),
             ports=pod_class.request.host_ports,
             counted=pod_class.counted,
             exclusive=inter_pod is not None and inter_pod.exclusive,
