@@ -67,6 +67,27 @@ async def test_a_write_to_a_reset_connection_is_tried_again(nats_server, monkeyp
         await connection.close()
 
 
+async def test_a_dns_server_that_does_not_answer_is_named_and_nothing_is_connected(monkeypatch):
+    async def silent(*_args, **_options):
+        await asyncio.get_running_loop().create_future()
+
+    async def unexpected(*_args, **_options):
+        pytest.fail("uvloop would report this connection's error when nobody waits for it")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", silent)
+    monkeypatch.setattr(asyncio, "open_connection", unexpected)
+    client = client_module.Client()
+    reasons: asyncio.Queue[Exception] = asyncio.Queue()
+    connecting = asyncio.create_task(
+        client.connect("nats://bus.example:4222", connect_timeout=0.01, error_cb=reasons.put)
+    )
+    try:
+        assert str(await asyncio.wait_for(reasons.get(), 60)) == "DNS does not resolve bus.example in time"
+    finally:
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+
+
 async def test_a_cancellation_that_nats_py_loses_ends_the_connecting(monkeypatch):
     async def losing(self, *_args, error_cb, **_options):
         while True:

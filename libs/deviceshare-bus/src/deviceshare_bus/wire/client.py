@@ -14,6 +14,7 @@ import logging
 import ssl
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import ParseResult
 
 import nats.errors
 from deviceshare.model import ConfigError
@@ -230,9 +231,21 @@ class Client(NatsClient):
     async def _connect_to_server(self, s: Srv) -> None:
         if self._transport:  # nats-py leaves it open when the server denies a reconnect
             self._transport.close()
+        await self._resolve(s.uri)
         await super()._connect_to_server(s)
         if type(self._transport) is TcpTransport:
             self._transport = NatsTransport(self._transport)
+
+    async def _resolve(self, uri: ParseResult) -> None:
+        """Wait for the server's name, which is then connected to. Raises TimeoutError, gaierror.
+
+        uvloop reports an error of DNS that comes after the time for a connection; not that of a name alone.
+        """
+        found = asyncio.get_running_loop().getaddrinfo(uri.hostname, uri.port)
+        try:
+            await asyncio.wait_for(found, self.options["connect_timeout"])
+        except TimeoutError as error:
+            raise TimeoutError(f"DNS does not resolve {uri.hostname} in time") from error
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
         """Ping after what waits: nats-py writes a ping at once, and a flush would end too early."""
