@@ -223,6 +223,29 @@ async def test_the_printed_address_logs_in_once_and_hides_the_secret(secret: Pat
         assert 'action="/logout">' in text
 
 
+@pytest.mark.parametrize(
+    ("headers", "secure"),
+    [
+        ({"Origin": "http://127.0.0.1:{port}"}, False),
+        ({"Origin": "https://127.0.0.1:{port}"}, True),
+        ({"X-Forwarded-Proto": "https"}, True),
+        ({"X-Forwarded-Proto": "http"}, False),
+        ({}, False),
+    ],
+)
+async def test_a_login_by_https_has_a_cookie_for_https_alone(
+    secret: Path, headers: dict[str, str], secure: bool
+) -> None:
+    access = Access(HttpSettings("secret", SecretFile(str(secret))), sessions=Sessions())
+    async with served(access) as session:
+        url = session._base_url
+        assert url is not None
+        sent = {name: value.format(port=url.port) for name, value in headers.items()}
+        async with session.post("/login", data={"token": SECRET}, headers=sent, allow_redirects=False) as answer:
+            assert answer.status == 303
+            assert ("Secure" in answer.headers["Set-Cookie"]) is secure
+
+
 def test_logins_end_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     from aiohttp import web
     from aiohttp.test_utils import make_mocked_request

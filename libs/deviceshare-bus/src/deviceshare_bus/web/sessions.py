@@ -36,7 +36,7 @@ class Sessions:
             self._tokens.popitem(last=False)
         response.set_cookie(
             _name(request), value, max_age=int(SECONDS), path="/", httponly=True, samesite="Strict",
-            secure=request.secure or None,
+            secure=_over_tls(request) or None,
         )  # fmt: skip
 
     def end(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -48,6 +48,19 @@ class Sessions:
         """Forget the tokens of logins whose time is over."""
         while self._tokens and next(iter(self._tokens.values()))[0] <= self._clock():
             self._tokens.popitem(last=False)
+
+
+def _over_tls(request: web.Request) -> bool:
+    """Return whether a browser reads the page by https, also where a proxy ends TLS.
+
+    The browser says so in the header of its form, a proxy in its own. Who makes one up loses a login of their own.
+    """
+    headers = request.headers
+    return (
+        request.secure
+        or headers.get("Origin", "").startswith("https://")
+        or headers.get("X-Forwarded-Proto", "").strip().lower() == "https"
+    )
 
 
 def _name(request: web.Request) -> str:
