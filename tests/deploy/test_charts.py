@@ -37,8 +37,9 @@ def variant(name: str) -> list[charts.Object]:
 
 
 def test_the_base_is_what_the_templates_give() -> None:
-    files = {path.name: path.read_text() for path in charts.BASE.glob("*.yaml") if path.name not in charts.HAND_WRITTEN}
+    files = charts.written(charts.BASE)
     assert files == charts.base(), "run `make manifests`"
+    assert charts.written(charts.CRDS) == charts.kinds(), "run `make manifests`"
     listed = yaml.safe_load((charts.BASE / "kustomization.yaml").read_text())["resources"]
     assert sorted(listed) == sorted({*files, "namespace.yaml"})
 
@@ -130,6 +131,34 @@ def test_a_misspelt_value_is_rejected_at_every_level() -> None:
     for path in paths:
         where = "".join(f"/{name}" for name in path)
         assert f"at '{where}': additional properties 'misspelt' not allowed" in done.stderr
+
+
+def test_nothing_is_said_on_stderr() -> None:
+    """Helm names each symbolic link of a chart there, as if it were a fault."""
+    assert charts.helm("template", "deviceshare", str(charts.CHART)).stderr == ""
+
+
+def test_a_table_that_is_removed_is_named() -> None:
+    for path in tables(VALUES, SCHEMA):
+        if path:
+            done = charts.helm("template", "deviceshare", str(charts.CHART), "--set", f"{'.'.join(path)}=null")
+            assert done.returncode != 0
+            assert f"missing property '{path[-1]}'" in done.stderr
+
+
+def test_the_default_requests_fit_a_node_of_two_cores_during_an_upgrade() -> None:
+    """As the comment in values.yaml says; kubeadm's control plane requests 850m on the same node."""
+
+    def requested(obj: charts.Object) -> tuple[int, int]:
+        (container,) = obj["spec"]["template"]["spec"]["containers"]
+        asked = container["resources"]["requests"]
+        surge = obj["spec"].get("strategy", {}).get("rollingUpdate", {}).get("maxSurge", 0)
+        cpu, replicas = int(asked["cpu"].removesuffix("m")), obj["spec"]["replicas"]
+        return replicas * cpu, surge * cpu
+
+    found = [requested(obj) for obj in variant("default") if obj["kind"] in ("Deployment", "StatefulSet")]
+    assert sum(cpu for cpu, _ in found) == 560
+    assert sum(map(sum, found)) + 850 < 2000
 
 
 @pytest.mark.parametrize(
@@ -301,10 +330,10 @@ def checksum(objects: list[charts.Object]) -> str:
 @pytest.mark.parametrize("name", ["nats.conf", "nats-users.conf", "nats-cluster.conf"])
 def test_a_change_of_any_configuration_restarts_the_bus(tmp_path: Path, name: str) -> None:
     """Also of nats.conf, which nats-users.conf includes."""
-    chart = Path(shutil.copytree(charts.CHART, tmp_path / "deviceshare"))  # with the content of links
+    chart = Path(shutil.copytree(charts.CHART, tmp_path / "deviceshare"))
     found = []
     for change in ("", "# changed\n"):
-        (chart / "files" / name).write_text((charts.ROOT / "deploy" / name).read_text() + change)
+        (chart / "files" / name).write_text((charts.FILES / name).read_text() + change)
         done = charts.helm("template", "deviceshare", str(chart), "--set", VARIANTS["everything"])
         assert done.returncode == 0, done.stderr
         found.append(checksum(charts.objects(done.stdout)))
@@ -325,12 +354,12 @@ def test_the_size_of_the_volume_sets_the_limit_of_nats_server(size: str, limit: 
             assert int(value) == limit << 30
 
 
-def test_rules_and_dashboard_are_those_of_the_repository() -> None:
+def test_the_monitoring_has_the_rules_and_the_dashboard() -> None:
     found = {charts.key(obj)[::2]: obj for obj in variant("everything")}
-    monitoring = charts.ROOT / "deploy" / "monitoring"
-    assert found["PrometheusRule", "deviceshare"]["spec"] == yaml.safe_load((monitoring / "rules.yaml").read_text())
+    rules = yaml.safe_load((charts.FILES / "rules.yaml").read_text())
+    assert found["PrometheusRule", "deviceshare"]["spec"] == rules
     dashboard = found["ConfigMap", "deviceshare-dashboards"]["data"]["deviceshare.json"]
-    assert json.loads(dashboard) == json.loads((monitoring / "dashboard.json").read_text())
+    assert json.loads(dashboard) == json.loads((charts.FILES / "dashboard.json").read_text())
     services = {charts.key(obj)[2]: obj for obj in found.values() if obj["kind"] == "Service"}
     for name in ("health", "metrics"):
         monitor = found["ServiceMonitor", f"deviceshare-{name}"]["spec"]

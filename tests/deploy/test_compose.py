@@ -23,6 +23,7 @@ from deviceshare_bus.wire.credentials import ANONYMOUS, of_directory
 from deviceshare_cli.credentials.certificates import end_of
 from opentelemetry.sdk import environment_variables
 from support import charts, deploy
+from support.charts import FILES
 from support.promtool import promtool
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +111,7 @@ def test_prometheus_accepts_its_configuration(tmp_path):
         assert found["type"] == "A"
         job["static_configs"] = [{"targets": [f"{name}:{found['port']}" for name in found["names"]]}]
     (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(configuration))
-    (tmp_path / "rules.yaml").write_text((ROOT / "deploy" / "monitoring" / "rules.yaml").read_text())
+    (tmp_path / "rules.yaml").write_text((FILES / "rules.yaml").read_text())
     done = promtool("check", "config", "prometheus.yaml", directory=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 

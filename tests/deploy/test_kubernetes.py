@@ -4,6 +4,7 @@ import pytest
 import yaml
 from support import deploy
 from support.apiserver import ApiServer
+from support.charts import FILES
 
 OBJECTS = deploy.everything()
 WORKLOADS = [obj for obj in OBJECTS if obj["kind"] in ("Deployment", "StatefulSet")]
@@ -35,7 +36,7 @@ def test_each_variable_is_read_by_the_code():
 def test_the_bus_has_the_configuration_of_every_bus():
     (config,) = [obj for obj in OBJECTS if obj["kind"] == "ConfigMap"]
     for name in ("nats.conf", "nats-users.conf"):
-        assert config["data"][name] == (deploy.ROOT / "deploy" / name).read_text()
+        assert config["data"][name] == (FILES / name).read_text()
     compose = yaml.safe_load((deploy.ROOT / "compose.yaml").read_text())
     (bus,) = [one for one in containers() if one["name"] == "nats"]
     assert bus["image"] == compose["services"]["bus"]["image"]

@@ -1,4 +1,4 @@
-"""deploy/monitoring: the rules and their test cases, the dashboard, and the names that both use."""
+"""The rules and their test cases, the dashboard, and the names that both use."""
 
 import json
 import re
@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from support.charts import FILES
 from support.promtool import promtool
 
-MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
+CASES = Path(__file__).with_name("rules_test.yaml")
 PAGE = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
 _NAME = re.compile(r"\b(?:deviceshare|volcano|process)_[a-z0-9_]+")
 
 
 def rules() -> list[dict[str, Any]]:
-    found: dict[str, Any] = yaml.safe_load((MONITORING / "rules.yaml").read_text())
+    found: dict[str, Any] = yaml.safe_load((FILES / "rules.yaml").read_text())
     return [rule for group in found["groups"] for rule in group["rules"]]
 
 
@@ -23,17 +24,17 @@ def documented(name: str) -> bool:
 
 
 def test_the_rules_are_valid() -> None:
-    checked = promtool("check", "rules", "rules.yaml", directory=MONITORING)
+    checked = promtool("check", "rules", "rules.yaml", directory=FILES)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_each_alert_fires_when_it_should() -> None:
-    tested = promtool("test", "rules", "rules_test.yaml", directory=MONITORING)
+    tested = promtool("test", "rules", CASES.name, directory=CASES.parent)
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
 
 def test_each_alert_has_a_case_that_fires_and_is_documented() -> None:
-    cases: dict[str, Any] = yaml.safe_load((MONITORING / "rules_test.yaml").read_text())
+    cases: dict[str, Any] = yaml.safe_load(CASES.read_text())
     fires = {
         each["alertname"] for case in cases["tests"] for each in case.get("alert_rule_test", ()) if each["exp_alerts"]
     }
@@ -43,7 +44,7 @@ def test_each_alert_has_a_case_that_fires_and_is_documented() -> None:
 
 
 def test_rules_and_dashboard_use_documented_metrics() -> None:
-    dashboard: dict[str, Any] = json.loads((MONITORING / "dashboard.json").read_text())
+    dashboard: dict[str, Any] = json.loads((FILES / "dashboard.json").read_text())
     expressions = [rule["expr"] for rule in rules()]
     expressions += [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     assert len(expressions) > 30
@@ -52,7 +53,7 @@ def test_rules_and_dashboard_use_documented_metrics() -> None:
 
 
 def test_the_dashboard_can_be_imported() -> None:
-    dashboard: dict[str, Any] = json.loads((MONITORING / "dashboard.json").read_text())
+    dashboard: dict[str, Any] = json.loads((FILES / "dashboard.json").read_text())
     assert dashboard["uid"] == "deviceshare"
     assert dashboard["schemaVersion"] >= 39
     panels = dashboard["panels"]

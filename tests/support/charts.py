@@ -1,6 +1,6 @@
-"""The Helm chart, rendered, and what kustomize builds. ``python -m support.charts`` renders deploy/kubernetes/base.
+"""The Helm chart, rendered, and what kustomize builds. ``python -m support.charts`` renders deploy/kubernetes.
 
-The chart is the source of the base: each template becomes the file of its name.
+The chart is the source of its directories base and crds: each template becomes the file of its name.
 """
 
 import re
@@ -14,12 +14,14 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "deviceshare"
-POD_ANNOTATIONS = CHART / "files" / "pod-annotations.yaml"
+FILES = CHART / "files"
+POD_ANNOTATIONS = FILES / "pod-annotations.yaml"
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 BASE = KUBERNETES / "base"
+CRDS = KUBERNETES / "crds"
 NAMESPACE = "deviceshare-system"
 HAND_WRITTEN = {"kustomization.yaml", "namespace.yaml"}
-"""Files of the base that no template becomes."""
+"""Files of both directories that no template becomes."""
 _BUILD, _CACHE = ROOT / "tests" / "charts" / "build.sh", ROOT / ".cache" / "charts"
 _HEADER = "# Generated from deploy/helm by `make manifests`.\n"
 Object = dict[str, Any]
@@ -76,9 +78,19 @@ def base() -> dict[str, str]:
     return files
 
 
+def kinds() -> dict[str, str]:
+    """Return the files of deploy/kubernetes/crds, by name: kustomize reads none outside of its directory."""
+    return {path.name: _HEADER + path.read_text() for path in sorted((CHART / "crds").glob("*.yaml"))}
+
+
+def written(directory: Path) -> dict[str, str]:
+    """Return the generated files of a directory, by name."""
+    return {path.name: path.read_text() for path in directory.glob("*.yaml") if path.name not in HAND_WRITTEN}
+
+
 if __name__ == "__main__":
-    for old in BASE.glob("*.yaml"):
-        if old.name not in HAND_WRITTEN:
-            old.unlink()
-    for name, text in base().items():
-        (BASE / name).write_text(text)
+    for directory, files in ((BASE, base()), (CRDS, kinds())):
+        for name in written(directory):
+            (directory / name).unlink()
+        for name, text in files.items():
+            (directory / name).write_text(text)

@@ -25,8 +25,9 @@ from deviceshare_cli.settled import SERVICES
 from deviceshare_cli.supervisor import Program, RestartPolicy, Supervisor
 from deviceshare_cluster.interface import Change
 from deviceshare_localcluster import LocalCluster
+from support.charts import FILES
 
-CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nats-cluster.conf"
+CONFIGURATION = FILES / "nats-cluster.conf"
 HOSTS = ("localhost", LOOPBACK)
 SETUP, CLUSTER = "setup", "cluster"
 RESTART = RestartPolicy(Backoff(0.2, 1.0), early_deaths=1000)
