@@ -71,8 +71,9 @@ node: $(READY)  ## build kubelet and its control plane, and images, for test-nod
 	@tests/node/build.sh .cache/node
 	@tests/node/images.sh .cache/node/images
 	@tests/node/plugins/build.sh .cache/node/plugins || echo "no device plugins: their tests are skipped" >&2
+	@tests/node/previous.sh .cache/node/images
 
-manifests: $(READY) charts  ## render deploy/kubernetes/base from the Helm chart
+manifests: $(READY) charts  ## render deploy/kubernetes/base and crds from the Helm chart
 	@PYTHONPATH=tests $(BIN)/python -m support.charts
 
 # Warnings are errors: links and anchors are checked.

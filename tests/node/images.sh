@@ -12,7 +12,8 @@ cd "$top"
 
 key_of() { find "$@" -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*' -not -path '*/build/*' -not -name '*.so' -print0 |
   sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1; }
-key=$(key_of "$here/images.sh" deploy/Dockerfile deploy/Dockerfile.dockerignore libs services requirements LICENSE)
+key=$(key_of "$here/images.sh" deploy/Dockerfile deploy/Dockerfile.dockerignore libs services \
+  requirements/{uv,service,runtime,dev}.txt LICENSE)
 if [ "$(cat "$into/key" 2>/dev/null)" = "$key" ]; then exit 0; fi
 # Where the build fails, the tests must not run with those of other sources.
 rm -f "$into/key" "$into"/{pause,nats,deviceshare,deviceshare-cli}.tar
@@ -27,18 +28,16 @@ builder() { buildah --root "$into/store" --runroot "$work/run" --storage-driver 
 saved() { rm -f "$into/$1.tar"; builder push --quiet "$2" "docker-archive:$into/$1.tar:$2"; }
 
 # The Dockerfile's FROM: Python of Debian, as `python`, with a pip that installs as in the official image.
-if [ ! -e "$into/rootfs.tar" ]; then
+if [ ! -e "$into/base.tar" ]; then
   echo "fetching the base image's packages (once)"
-  mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,python3-pip,ca-certificates \
+  mmdebstrap --quiet --variant=minbase --include=python3,python3-dev,python3-venv,python3-pip,ca-certificates \
     --customize-hook='rm -f "$1"/usr/lib/python3*/EXTERNALLY-MANAGED' \
-    --customize-hook='ln -s python3 "$1"/usr/bin/python' bookworm "$work/rootfs.tar"
-  mv "$work/rootfs.tar" "$into/rootfs.tar"
-fi
-if ! builder inspect --type image "docker.io/library/$base" > /dev/null 2>&1; then
+    --customize-hook='ln -s python3 "$1"/usr/bin/python' bookworm "$work/base.tar"
   container=$(builder from scratch)
-  builder add --quiet "$container" "$into/rootfs.tar" / > /dev/null
+  builder add --quiet "$container" "$work/base.tar" / > /dev/null
   builder config --env SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt "$container"
   builder commit --quiet --rm "$container" "docker.io/library/$base" > /dev/null
+  mv "$work/base.tar" "$into/base.tar"
 fi
 
 busybox=$(command -v busybox)

@@ -1,87 +1,23 @@
-"""The images of deploy/Dockerfile and the Helm chart, on a real kubelet: default values except where a machine of two
-cores, or one without a registry of images, needs others."""
+"""The images of deploy/Dockerfile and the Helm chart, on a real kubelet, with the default values."""
 
-import json
-import subprocess
 from collections.abc import Iterator
 
 import pytest
-from support import charts, node
-from support.charts import CHART
+from support import charts, node_chart
 from support.node import RealNode
+from support.node_chart import SYSTEM, WORK, card_pod
 
-SYSTEM = "deviceshare-system"
-WORK = "work"
-CARDS = "volcano.sh/gpu-number"
 SERVICES = {"inventory": 2, "placement": 2, "binder": 2, "metrics": 1, "setup": 1}
-OPTIONS = (
-    "image.pullPolicy=Never",
-    # The requests of the default values are 2,010m CPU.
-    *(f"{name}.resources.requests.cpu=50m" for name in ("inventory", "placement", "binder")),
-)
-CONFIGURATION = """actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: deviceshare
-    arguments:
-      deviceshare.GPUNumberEnable: "true"
-"""
-VOLUME = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolume",
-    "metadata": {"name": "bus"},
-    "spec": {
-        "capacity": {"storage": "12Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "hostPath": {"path": "/run/bus-store", "type": "DirectoryOrCreate"},
-    },
-}
-
-
-def helm(cluster: RealNode, *arguments: str) -> None:
-    command = [str(charts.tool("helm")), "--kubeconfig", str(cluster.kubeconfig), "--namespace", SYSTEM, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        state = cluster.kubectl("get", "pods,pvc,events", "--all-namespaces", "--output=wide")
-        logs = "\n".join(
-            f"== {name}\n{cluster.kubectl('logs', '--namespace', SYSTEM, name, '--tail=20', '--ignore-errors')}"
-            for name in cluster.kubectl("get", "pods", "--namespace", SYSTEM, "--output=name").split()
-        )
-        pytest.fail(f"helm {' '.join(arguments)}: {done.stderr}\n{state}\n{logs}")
-
-
-def options() -> list[str]:
-    return [part for option in OPTIONS for part in ("--set", option)]
 
 
 @pytest.fixture(scope="module")
 def installed(real_node: RealNode) -> Iterator[RealNode]:
     for image in ("deviceshare", "deviceshare-cli", "nats"):
         real_node.load(image)
-    real_node.run_dns()
-    real_node.make_writable("/run/bus-store", 65534)
-    real_node.apply(VOLUME)
-    # As Kubernetes' documents advertise an extended resource that no device plugin has: kubelet keeps it.
-    patch = json.dumps({"status": {"capacity": {CARDS: "2"}}})
-    real_node.kubectl("patch", "node", node.NAME, "--subresource=status", "--type=merge", "--patch", patch)
-    real_node.create_namespace(SYSTEM)
-    real_node.create_namespace(WORK)
-    real_node.kubectl(
-        "create",
-        "configmap",
-        "volcano-scheduler-configmap",
-        f"--namespace={SYSTEM}",
-        f"--from-literal=volcano-scheduler.conf={CONFIGURATION}",
-    )
-    helm(real_node, "install", "deviceshare", str(CHART), *options(), "--wait", "--timeout", "5m")
+    node_chart.install(real_node, charts.CHART, 2)
     yield real_node
-    real_node.kubectl("delete", "namespace", WORK, "--wait=false")
-
-
-def card_pod(name: str) -> node.Object:
-    obj = node.pod(name, WORK, schedulerName="deviceshare")
-    obj["spec"]["containers"][0]["resources"] = {"limits": {CARDS: "1"}}
-    return obj
+    node_chart.uninstall(real_node)
+    node_chart.delete_rest(real_node)
 
 
 @pytest.mark.timeout(900)

@@ -16,6 +16,7 @@ from typing import Any
 
 from support import apiserver as kube
 from support.apiserver import ApiServer
+from support.history import audit_options
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "node"
@@ -74,7 +75,8 @@ class RealNode:
         self.directory = directory
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._cgroup = os.environ["DEVICESHARE_NODE_CGROUP"]
-        self.server = ApiServer(kube.binaries(), directory / "kube", *_API_SERVER, address=_ADDRESS)
+        options = (*_API_SERVER, *audit_options(directory))
+        self.server = ApiServer(kube.binaries(), directory / "kube", *options, address=_ADDRESS)
 
     def start(self) -> None:
         """Start everything and wait until the node is Ready. Raises TimeoutError."""
