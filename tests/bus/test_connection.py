@@ -72,7 +72,7 @@ async def test_a_dns_server_that_does_not_answer_is_named_and_nothing_is_connect
         await asyncio.get_running_loop().create_future()
 
     async def unexpected(*_args, **_options):
-        pytest.fail("uvloop would report this connection's error when nobody waits for it")
+        pytest.fail("uvloop would report this connection's error after its time")
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", silent)
     monkeypatch.setattr(asyncio, "open_connection", unexpected)
