@@ -22,9 +22,17 @@ def real_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNode]:
 
 
 @pytest.fixture(scope="session")
-def plugins(real_node: RealNode) -> Plugins:
+def installed_plugins(real_node: RealNode) -> Plugins:
     """Give the device plugins of the node, with the chart installed for them."""
     if why := node_plugins.missing():
         pytest.skip(f"allowed: {why}")
     node_scenes.deploy(real_node)
     return Plugins(real_node)
+
+
+@pytest.fixture
+def plugins(installed_plugins: Plugins) -> Iterator[Plugins]:
+    """Give the device plugins for a scene; afterwards its pods are gone, and no plugin runs."""
+    yield installed_plugins
+    node_scenes.delete_pods(installed_plugins.cluster)
+    installed_plugins.end()

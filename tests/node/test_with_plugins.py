@@ -42,7 +42,6 @@ def test_hami_core(plugins: Plugins) -> None:
         limits(vgpu_number=1, vgpu_memory_percentage=5),
     )
     run_scene(plugins, "hami-core", has_software_vgpus, [example("hami-pod"), *mixed(19, *requests)])
-    plugins.cluster.end("vgpu-plugin")
 
 
 def test_mps(plugins: Plugins) -> None:
@@ -50,7 +49,6 @@ def test_mps(plugins: Plugins) -> None:
     mode = {"volcano.sh/vgpu-mode": "mps"}
     requests = limits(vgpu_number=1, vgpu_memory=1500), limits(vgpu_number=1, vgpu_memory=900, vgpu_cores=10)
     run_scene(plugins, "mps", has_software_vgpus, [example("mps-pod"), *mixed(11, *requests, annotations=mode)])
-    plugins.cluster.end("vgpu-plugin")
 
 
 def test_mig(plugins: Plugins) -> None:
@@ -79,7 +77,6 @@ def test_mig(plugins: Plugins) -> None:
     large = mixed(3, limits(vgpu_number=1, vgpu_memory=9000), annotations=mode)
     run_scene(plugins, "mig", compare, [example("mig-pod"), *small], large)
     assert len(held) == len(set(held))
-    plugins.cluster.end("vgpu-plugin")
 
 
 def profiles(plugins: Plugins, model: str, group: str) -> dict[str, int]:
@@ -113,7 +110,6 @@ def test_gpu_number(plugins: Plugins) -> None:
     plugins.run_gpu("number", PLAIN)
     waves = [example("gpu-number-pod"), pod("two", limits(gpu_number=2))], mixed(4, limits(gpu_number=1))
     run_scene(plugins, "gpu-number", has_gpus_of("volcano.sh/gpu-number"), *waves)
-    plugins.cluster.end("gpu-plugin")
 
 
 def test_gpu_memory(plugins: Plugins) -> None:
@@ -121,7 +117,6 @@ def test_gpu_memory(plugins: Plugins) -> None:
     requests = (limits(gpu_memory=600), limits(gpu_memory=4096), limits(gpu_memory=900))
     pods = [example("gpu-pod1"), example("gpu-pod2"), *mixed(16, *requests)]
     run_scene(plugins, "gpu-memory", has_gpus_of("volcano.sh/gpu-memory"), pods)
-    plugins.cluster.end("gpu-plugin")
 
 
 def chip(word: str, memory: int = 0, cores: int = 0) -> Object:
@@ -155,7 +150,6 @@ def test_ascend_templates(plugins: Plugins) -> None:
     requests = chip(word, 3000), chip(word, 6000), chip(word, 12000)
     pods = [example("ascend-hami-pod"), pod("whole", chip(word)), *mixed(6, *requests)]
     run_scene(plugins, "ascend-templates", compare, pods)
-    plugins.cluster.end("ascend-plugin")
 
 
 def test_ascend_hami_core(plugins: Plugins) -> None:
@@ -190,4 +184,3 @@ def test_ascend_hami_core(plugins: Plugins) -> None:
     run_scene(
         plugins, "ascend-hami-core", compare, mixed(12, *requests, annotations={"huawei.com/vnpu-mode": "hami-core"})
     )
-    plugins.cluster.end("ascend-plugin")

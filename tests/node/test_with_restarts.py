@@ -1,7 +1,5 @@
 """kubelet, the device plugin and the node restart under running pods: no container has what its pod does not hold."""
 
-from collections.abc import Iterator
-
 import pytest
 from support import node, node_plugins
 from support.node import Object
@@ -13,14 +11,12 @@ SOME = 6
 
 
 @pytest.fixture
-def scene(plugins: Plugins, request: pytest.FixtureRequest) -> Iterator[Scene]:
+def scene(plugins: Plugins, request: pytest.FixtureRequest) -> Scene:
     """Give a namespace with pods that run on vGPUs."""
     plugins.run_vgpu("hami-core", T4)
     made = Scene(plugins, request.node.name.removeprefix("test_").replace("_", "-"))
     made.start(*vgpu_pods("before"))
-    yield made
-    made.clear()
-    plugins.cluster.end("vgpu-plugin")
+    return made
 
 
 def vgpu_pods(prefix: str) -> list[Object]:

@@ -10,7 +10,6 @@ from support.node_plugins import PLUGINS, Plugins
 from support.node_scenes import T4, Scene, example, has_software_vgpus
 
 pytestmark = pytest.mark.timeout(900)
-ACCOUNT = "system:serviceaccount:volcano-system:volcano-controllers"
 
 
 @pytest.fixture
@@ -52,4 +51,3 @@ def test_job_of_volcanos_guide(plugins: Plugins, controllers: RealNode) -> None:
     scene.check(has_software_vgpus, 1)
     controllers.kubectl("delete", "jobs.batch.volcano.sh", "--all", "--namespace", scene.namespace)
     controllers.wait("the pods of the Job are gone", lambda: not scene.pods(), 120)
-    controllers.end("vgpu-plugin")

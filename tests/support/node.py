@@ -122,6 +122,11 @@ class RealNode:
             command, variables = [str(program or CACHE / name), *arguments], {**os.environ, **(environment or {})}
             self._processes[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables)
 
+    @property
+    def running(self) -> frozenset[str]:
+        """The processes that were started and not ended."""
+        return frozenset(self._processes)
+
     def end(self, name: str) -> None:
         """Kill a process of the cluster."""
         process = self._processes.pop(name)

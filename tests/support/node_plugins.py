@@ -69,6 +69,12 @@ class Plugins:
         for name in ("libvnpu.so", "ld.so.preload"):
             _make_file(self._assets / name)
 
+    def end(self) -> None:
+        """End the plugins that run."""
+        for name in ("vgpu-plugin", "gpu-plugin", "ascend-plugin"):
+            if name in self.cluster.running:
+                self.cluster.end(name)
+
     def run_vgpu(self, mode: str, cards: Sequence[Card]) -> None:
         """Start the vGPU plugin in a mode on these cards, and wait until the node has them."""
         configuration = {"nodeconfig": [{"name": NAME, "operatingmode": mode}]}

@@ -34,6 +34,9 @@ tiers:
       deviceshare.SchedulePolicy: binpack
 """
 _STORE = Path("/run/bus-store")
+_LABEL = "deviceshare.io/scene"
+_RUNNING = 300.0
+"""Seconds in which the pods of a wave run; without other load it takes 40."""
 _OPTIONS = (
     "image.pullPolicy=Never",
     "trusted.volcanoDevicePlugin=true",
@@ -109,12 +112,19 @@ def containers_of(obj: Object) -> list[Object]:
     return [container for spec in specs for container in spec["containers"]]
 
 
+def delete_pods(cluster: RealNode) -> None:
+    """Delete the pods of all scenes, and wait until they are gone."""
+    for namespace in cluster.get("namespaces", "--selector", _LABEL)["items"]:
+        cluster.kubectl("delete", "pods", "--all", "--namespace", namespace["metadata"]["name"], "--now")
+
+
 class Scene:
     """A namespace with pods that run on devices of a plugin."""
 
     def __init__(self, plugins: Plugins, namespace: str) -> None:
         self.plugins, self.cluster, self.namespace = plugins, plugins.cluster, namespace
         self.cluster.create_namespace(namespace)
+        self.cluster.kubectl("label", "namespace", namespace, f"{_LABEL}=")
 
     def apply(self, *objects: Object) -> None:
         """Create pods or Jobs; their images become names of the one that sleeps."""
@@ -128,7 +138,8 @@ class Scene:
         """Create pods and wait until all run."""
         self.apply(*pods)
         try:
-            self.cluster.wait_for_pods(self.namespace, "Running", {made["metadata"]["name"] for made in pods})
+            names = {made["metadata"]["name"] for made in pods}
+            self.cluster.wait_for_pods(self.namespace, "Running", names, _RUNNING)
         except TimeoutError:
             statuses = [(each["metadata"]["name"], each["status"]) for each in self.pods()]
             raise AssertionError([one for one in statuses if one[1].get("phase") != "Running"]) from None
@@ -156,10 +167,6 @@ class Scene:
         if failed:
             self.cluster.kubectl("delete", "pods", *failed, "--namespace", self.namespace, "--now")
         return len(failed)
-
-    def clear(self) -> None:
-        """Delete the pods, and wait until they are gone."""
-        self.cluster.kubectl("delete", "pods", "--all", "--namespace", self.namespace, "--now")
 
 
 def differs(what: str, found: Any, expected: Any) -> Differences:
@@ -212,7 +219,7 @@ def run_scene(plugins: Plugins, namespace: str, compare: Compare, *waves: list[O
     for pods in waves:
         scene.start(*pods)
         scene.check(compare, len(pods))
-        scene.clear()
+        delete_pods(plugins.cluster)
 
 
 def mixed(count: int, *requests: Object, prefix: str = "p", **more: Any) -> list[Object]:
