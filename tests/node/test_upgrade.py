@@ -65,7 +65,7 @@ class Load:
         """Create pods, one after the other."""
         path = f"/api/v1/namespaces/{WORK}/pods"
         while not self.ending:
-            name = f"card-{self.created}"
+            name = f"load-{self.created}"
             self.created += 1
             await self._api.request("POST", path, card_pod(name, automountServiceAccountToken=False))
             self.gone[await self._outcome(f"{path}/{name}")] += 1
@@ -131,7 +131,7 @@ async def test_no_pod_is_lost_or_bound_twice_in_an_upgrade_and_back(earlier: Rea
         assert history.wrong == []
         assert history.gaps == 0
     bindings = Counter(one.what for one in asked(earlier.directory) if is_binding(one, WORK))
-    assert bindings == {f"pods/binding {WORK}/card-{number}": 1 for number in range(load.created)}
+    assert bindings == {f"pods/binding {WORK}/load-{number}": 1 for number in range(load.created)}
     assert "quarantined an invalid message" not in said
     assert "the service failed" not in said
     log.info("%d pods came and went, the longest wait was %.0f s", load.created, load.longest)
