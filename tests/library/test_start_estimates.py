@@ -5,8 +5,8 @@ from heapq import heappop, heappush
 from math import inf
 
 import pytest
-from deviceshare.queueing import start_estimates
-from deviceshare.queueing.start_estimates import COVERAGE, INTERVAL, StartEstimates
+from deviceshare_lab.studies.trace import start_estimates
+from deviceshare_lab.studies.trace.start_estimates import COVERAGE, INTERVAL, StartEstimates
 
 
 def arrivals(rng: random.Random, seconds: float, load: float):

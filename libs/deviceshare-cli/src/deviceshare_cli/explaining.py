@@ -119,7 +119,7 @@ def explanation_text(
     lines += _why(answer, now)
     lines += _refusals(answer)
     lines += _every_check(answer) + _closest(answer) if wide else []
-    lines += _group(answer, now)
+    lines += _group(answer)
     lines += _section("Problems", answer.pod.problems if answer.pod else ())
     lines += _steps(answer)
     lines += ["", f"Trace id: {answer.trace_id}"]
@@ -247,7 +247,7 @@ def _closest(answer: api.PodExplanation) -> list[str]:
     return _section("Closest nodes", lacked) + _section("Cards of the closest nodes", free_cards)
 
 
-def _group(answer: api.PodExplanation, now: float) -> list[str]:
+def _group(answer: api.PodExplanation) -> list[str]:
     explanation, pod = answer.explanation, answer.pod
     lines = []
     group = (pod.group if pod else "") or (explanation.group if explanation else "")
@@ -258,17 +258,7 @@ def _group(answer: api.PodExplanation, now: float) -> list[str]:
     queue = (pod.queue if pod else "") or (explanation.queue if explanation else "")
     if queue:
         lines.append(f"queue {queue}{f': {answer.position}' if answer.position is not None else ''}")
-    if answer.position is not None:
-        lines.append(_start(answer.start, now))
     return _section("Gang and queue", lines)
-
-
-def _start(start: api.StartTime | None, now: float) -> str:
-    if start is None:
-        return "when it starts is not known: too few pods with such a request have started in this queue meanwhile"
-    earliest = age(start.earliest - now)
-    latest = f"to {age(start.latest - now)}" if start.latest is not None else "or more"
-    return f"starts in {earliest} {latest} (80% of such estimates are right)"
 
 
 def _steps(answer: api.PodExplanation) -> list[str]:

@@ -229,21 +229,10 @@ class QueuePosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"position {self.position} of {self.jobs}{behind}"
 
 
-class StartTime(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """When a waiting pod starts, in unix seconds: 80 % of such ranges are right.
-
-    ``latest`` is null if too few pods that waited longer have started.
-    """
-
-    earliest: float
-    latest: float | None
-
-
 class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """The current state of a pod (null if it is gone), the last decision, its steps, its trace id (32 hex digits).
 
-    ``position``: where it is in its queue, null if it is in none. ``start``: when it starts, by how long pods waited
-    that request the same devices in this queue; null if too few of them have started since the service runs.
+    ``position``: where it is in its queue, null if it is in none.
     """
 
     pod: Pod | None
@@ -252,7 +241,6 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str
     life: tuple[LifeStage, ...] = ()
     position: QueuePosition | None = None
-    start: StartTime | None = None
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):

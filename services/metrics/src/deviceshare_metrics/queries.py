@@ -164,6 +164,6 @@ class Queries:
             if found.pod is not None:
                 uid = found.pod.uid
                 model = FragmentedPods(every, Cards(every)).model(found.explanation)
-                position, start = (await self._positions()).get(uid), self._core.start_times.expected(uid, now)
-                found = replace(found, pod=replace(found.pod, fragmented=model), position=position, start=start)
+                position = (await self._positions()).get(uid)
+                found = replace(found, pod=replace(found.pod, fragmented=model), position=position)
         return None if found is None else shown_item(found, visibility)

@@ -5,10 +5,10 @@ from math import inf, isinf
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from deviceshare.queueing.start_estimates import INTERVAL, StartEstimates, StartRange
 from deviceshare_cli.output import table
 
 from deviceshare_lab.studies.trace.churn import ArrivalPlan, Churn
+from deviceshare_lab.studies.trace.start_estimates import INTERVAL, StartEstimates, StartRange
 from deviceshare_lab.traces import Trace
 
 _EVERY = 120

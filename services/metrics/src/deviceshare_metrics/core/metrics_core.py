@@ -35,7 +35,6 @@ from deviceshare_metrics.core.events import (
     StepsReceived,
 )
 from deviceshare_metrics.core.facts import PodSeen
-from deviceshare_metrics.core.start_times import StartTimes
 from deviceshare_metrics.core.state_store import MAX_STEPS, PodHistory, PodStep, StateStore
 from deviceshare_metrics.core.tallies import Tallies
 
@@ -62,7 +61,7 @@ class MetricsCore:
     Args:
         most_gone: how many pods that are gone can be explained.
 
-    ``store``, ``tallies``, ``changed_nodes``, ``events`` and ``start_times`` are for reading only.
+    ``store``, ``tallies``, ``changed_nodes`` and ``events`` are for reading only.
     """
 
     def __init__(self, most_gone: int = MAX_GONE) -> None:
@@ -70,7 +69,6 @@ class MetricsCore:
         self.tallies = Tallies()
         self.changed_nodes = ChangedNodes()
         self.events = EventHistory()
-        self.start_times = StartTimes()
         self._most_gone = most_gone
         self._configuration = EffectiveConfiguration()
         self._shared = SharedValues()
@@ -124,7 +122,6 @@ class MetricsCore:
                 self._touch_node_of(subject)
                 self.store.invalid.pop(subject, None)
             case FactReceived(subject=subject):
-                self.start_times.follow(subject, event.fact, self.store, now.wall)
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
                 self._set_ledger(subject, ledger)
@@ -134,10 +131,8 @@ class MetricsCore:
                 self._set_explanation(explanation)
             case CaughtUp(stream=stream):
                 self._reading.discard(stream)
-            case Tick() if self.ready:
-                self.start_times.advance(now.wall)
-                if now.monotonic >= self._forget_due:
-                    self._forget(now)
+            case Tick() if self.ready and now.monotonic >= self._forget_due:
+                self._forget(now)
         if isinstance(event, FactReceived | LedgerReceived | OutcomesReceived | ExplanationReceived):
             self.store.invalid.pop(event.subject, None)
             self._changed = now.monotonic
