@@ -3,16 +3,21 @@
 # When the command has ended, or was killed, nothing of the node is left: the processes end with their namespace.
 set -euo pipefail
 export DEVICESHARE_NODE_CGROUP=deviceshare-node-$$
+# Another run on this machine would lose its mounts with these directories.
+exec {lock}> "${TMPDIR:-/tmp}/deviceshare-node.lock"
+flock --shared "$lock"
+temporary=$(mktemp -d)
 # The node mounts directories of its own over these.
 made=()
-temporary=$(mktemp -d)
 for directory in /config /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers; do
   [ -e "$directory" ] || made+=("$directory")
 done
 remove() {
   local hierarchy
   rm -rf "$temporary"
-  for directory in "${made[@]}"; do rmdir "$directory" 2> /dev/null || true; done
+  if flock --exclusive --nonblock "$lock"; then
+    for directory in "${made[@]}"; do rmdir "$directory" 2> /dev/null || true; done
+  fi
   for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*/; do
     # A group is busy until its last process is gone.
     for _ in $(seq 100); do
