@@ -51,5 +51,6 @@ clone volcano-sh/volcano ed72c7c815a9fd547a787134676f73d42e9d049c volcano
 cd "$work/volcano"
 CGO_ENABLED=0 "$go" build -trimpath -ldflags "-s -w" -o "$into/volcano-controllers" ./cmd/controller-manager
 mkdir -p "$into/volcano-crds"
-cp config/crd/volcano/bases/*.yaml "$into/volcano-crds/"
+# Its controllers wait for the kinds of all of them.
+cp config/crd/*/bases/*.yaml "$into/volcano-crds/"
 echo "$key" > "$into/key"
