@@ -25,7 +25,8 @@ from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, Device
 from deviceshare.state import Bools, Ints
 
 MAX_STATES = 10_000
-"""States of nodes for which it is known whether the class fits; beyond, all are forgotten."""
+"""States of nodes for which it is known whether the class fits; beyond, all are forgotten. Also beyond twice as many as
+nodes and 100 more, since a state keeps its layout."""
 MAX_SOLVERS = 200
 """Layouts of nodes whose solver is kept; beyond, all are forgotten."""
 NODE_STEPS = 32
@@ -65,6 +66,7 @@ class DeviceFilter:
         ]
         """The claims that have no devices as far as facts say."""
         self._reasons: list[DeviceReason | None] = [None]
+        self._numbers: dict[DeviceReason, int] = {}
         self._codes = np.zeros(0, dtype=np.int64)
         """int64[rows]: the number of the reason why a node does not fit, 0 if it fits."""
         self._scores = np.zeros(0)
@@ -114,6 +116,8 @@ class DeviceFilter:
                 self._allocations, self._version, self._seen = allocations, devices.version, -1
                 self._known.clear()
                 self._solvers.clear()
+                self._numbers.clear()
+                self._reasons = [None]  # all nodes are asked anew
         if len(self._codes) < (rows := max(rows, changes.rows)):
             more = (0, rows - len(self._codes))
             self._codes, self._scores = np.pad(self._codes, more), np.pad(self._scores, more)
@@ -143,9 +147,10 @@ class DeviceFilter:
     def _number(self, reason: DeviceReason | None) -> int:
         if reason is None:
             return _UNEXPLAINED
-        if reason not in self._reasons:
+        if reason not in self._numbers:
+            self._numbers[reason] = len(self._reasons)
             self._reasons.append(reason)
-        return self._reasons.index(reason)
+        return self._numbers[reason]
 
     def _answer(self, row: int) -> Answer | DeviceReason | None:
         """Return the devices on a node, or why there are none, None: the reason was not asked for."""
@@ -153,13 +158,20 @@ class DeviceFilter:
             return _ELSEWHERE
         state = self._devices.state(row)
         if state not in self._known:
-            found = self._solve(row)
+            left = max(0, min(self._left, self._devices.steps_left))
+            found, tried = self._solve(row, min(MAX_STEPS, NODE_STEPS + left))
+            beyond = min(left, max(0, tried - NODE_STEPS))
+            self._left -= beyond
+            self._devices.steps_left -= beyond
             if found is _POSTPONED:
                 return found
-            if len(self._known) >= MAX_STATES:
-                self._known.clear()
-            self._known[state] = found
+            self._remember(state, found)
         return self._known[state]
+
+    def _remember(self, state: Hashable, found: Answer | DeviceReason | None) -> None:
+        if len(self._known) >= min(MAX_STATES, 2 * len(self._codes) + 100):
+            self._known.clear()
+        self._known[state] = found
 
     def _explained(self, row: int) -> DeviceReason:
         """Return why a node does not fit."""
@@ -170,7 +182,7 @@ class DeviceFilter:
                 found = why_not(self._solver(row), self._devices.taken(row))
             except AllocationError as error:
                 found = _failed(error)
-            self._known[state] = found
+            self._remember(state, found)
         return found
 
     def _solver(self, row: int) -> Solver:
@@ -190,20 +202,16 @@ class DeviceFilter:
             if claim is not None and allocation is None
         ]
 
-    def _solve(self, row: int) -> Answer | DeviceReason | None:
+    def _solve(self, row: int, allowed: int = MAX_STEPS) -> tuple[Answer | DeviceReason | None, int]:
+        """Search, and return how many devices were tried as well."""
         solver = self._solver(row)
-        allowed = min(MAX_STEPS, NODE_STEPS + self._left)
         try:
             found = solver.solve(self._devices.taken(row), allowed, self._order)
         except AllocationError as error:
-            if error.kind == "search-too-long":
-                return _TOO_LONG if allowed == MAX_STEPS else _POSTPONED
-            return _failed(error)
-        finally:
-            beyond = min(self._left, max(0, solver.steps - NODE_STEPS))
-            self._left -= beyond
-            self._devices.steps_left -= beyond
-        return found if found.claims is not None else None
+            if error.kind != "search-too-long":
+                return _failed(error), solver.steps
+            return _TOO_LONG if allowed == MAX_STEPS else _POSTPONED, solver.steps
+        return found if found.claims is not None else None, solver.steps
 
     def score(self, row: int) -> float:
         """Return the score of a node that fits, before weighting."""
@@ -227,6 +235,9 @@ class DeviceFilter:
     def _of(self, row: int) -> Answer:
         self._refresh(row + 1)
         found = self._answer(row)
+        if found is _POSTPONED:
+            # The answer was forgotten, and is needed whatever other searches have tried.
+            found, _ = self._solve(row)
         assert isinstance(found, Answer), "the node does not fit"
         return found
 

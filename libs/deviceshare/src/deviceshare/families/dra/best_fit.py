@@ -81,7 +81,7 @@ NO_ORDER = DeviceOrder()
 
 def device_order(cards: CardPolicy, nodes: CardPolicy) -> DeviceOrder:
     """Return the order of devices by the policies for the cards of a node and for nodes."""
-    fullness = float(bool(cards.by_memory)) - float(bool(cards.by_shares))
+    fullness = -float(cards.by_memory or cards.by_shares) or 0.0
     return DeviceOrder(
         sorts=bool(cards.name),
         fullness=0.0 if cards.fragmentation else fullness,

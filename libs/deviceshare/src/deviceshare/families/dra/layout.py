@@ -44,7 +44,8 @@ class Counters:
         totals = {key: pool.counters[name, key] for key in names}
         self._unit = lcm(1, *(each.denominator for amounts in (totals, *needs) for each in amounts.values()))
         most = max(
-            (totals[key] + _TAKES * sum(each.get(key, Fraction(0)) for each in needs) for key in names),
+            # A device may give to a counter: amounts are not restricted.
+            (abs(totals[key]) + _TAKES * sum(abs(each.get(key, Fraction(0))) for each in needs) for key in names),
             default=Fraction(0),
         )
         bits = int(most * self._unit).bit_length() + 2

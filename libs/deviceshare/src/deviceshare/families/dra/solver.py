@@ -102,30 +102,32 @@ class Solver:
             AllocationError: a claim cannot be evaluated, or a pool is invalid, or the search is too long.
         """
         self.steps = 0
-        if self._asks is None:
-            self._asks = [self._reader.read(claim) for claim in self._claims]
         self._order = NO_ORDER
-        self._begin(taken, self._asks, max_steps)
+        self._begin(taken, self._requests(), max_steps)
         if not self._search():
             if any(pool.invalid for pool in self.layout.pools):
-                text = f"node {self.layout.place.name}: a resource pool is invalid"
-                raise AllocationError("invalid-pools", text, of_node=True)
+                raise AllocationError("invalid-pools", "a resource pool is invalid", of_node=True)
             return Answer(None, self.steps)
         found = self._answer()
-        return found if order is NO_ORDER else self._better(found, taken, order)
+        return found if order == NO_ORDER else self._better(found, taken, order, max_steps)
 
-    def _better(self, found: Answer, taken: Taken, order: DeviceOrder) -> Answer:
+    def _requests(self) -> list[list[list[DeviceRequest]]]:
+        """Return the requests of each claim, with their alternatives. Raises AllocationError."""
+        if self._asks is None:
+            self._asks = [self._reader.read(claim) for claim in self._claims]
+        return self._asks
+
+    def _better(self, found: Answer, taken: Taken, order: DeviceOrder, max_steps: int) -> Answer:
         """Return a solution in another order, with the same alternatives, or the same one."""
         assert found.claims is not None
-        assert self._asks is not None
-        if order.sorts:
+        if order.sorts and self.steps < max_steps:
             names = [{given.request for given in of_claim} for of_claim in found.claims]
             fixed = [
                 [[ask for ask in alternatives if ask.name in of_claim] or alternatives for alternatives in asks]
-                for asks, of_claim in zip(self._asks, names, strict=True)
+                for asks, of_claim in zip(self._requests(), names, strict=True)
             ]
             self._order = order
-            self._begin(taken, fixed, self.steps + BEST_STEPS)
+            self._begin(taken, fixed, min(self.steps + BEST_STEPS, max_steps))
             try:
                 if self._search():
                     found = self._answer()
@@ -147,7 +149,7 @@ class Solver:
             raise self._too_long() from None
 
     def _too_long(self) -> AllocationError:
-        text = f"node {self.layout.place.name}: the search for devices tried {self._max_steps} without an answer"
+        text = f"the search for devices tried {self._max_steps} without an answer"
         return AllocationError("search-too-long", text, of_node=True)
 
     def _answer(self) -> Answer:
@@ -155,8 +157,8 @@ class Solver:
 
     @property
     def requests(self) -> Iterator[list[DeviceRequest]]:
-        """The requests of the claims as of :meth:`solve`, each with its alternatives."""
-        return chain.from_iterable(self._asks or ())
+        """The requests of the claims, each with its alternatives. Raises AllocationError."""
+        return chain.from_iterable(self._requests())
 
     def is_free(self, request: DeviceRequest, slot: Slot, taken: Taken) -> bool:
         """Return whether what other claims use leaves a device to a request."""
@@ -304,7 +306,7 @@ class Solver:
         if not self._constraints_allow(claim, ask, slot):
             if ask.every is not None:
                 text = f"claim {self._claims[claim].metadata.name}, request {ask.name}: a constraint excludes device "
-                raise AllocationError("all-against-constraint", text + "/".join(slot.candidate.id))
+                raise AllocationError("all-against-constraint", text + slot.candidate.device.name)
             return None
         consumed: Amounts = {}
         if "ConsumableCapacity" in self._features:

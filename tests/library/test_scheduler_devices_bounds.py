@@ -1,0 +1,138 @@
+"""Devices of ResourceClaims where a bound of what is remembered or tried is reached, and amounts of any sign."""
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from deviceshare.allocation import device_filter
+from deviceshare.families.dra import Answer, cluster_devices
+from deviceshare.families.dra.solver import Solver
+from deviceshare.model import DeviceSliceFact, NodeFact, Now
+from deviceshare.objects.devices import decode_device_slice
+from deviceshare.scheduler import Scheduler
+from msgspec.structs import replace
+from support.builders import node
+from support.devices import DRIVER, NOW, claim, gpu_class, gpus, key_of, scheduler_with, using
+
+
+def sliced(name: str, node_name: str = "a", count: int = 2, **spec: Any) -> DeviceSliceFact:
+    pool = {"name": node_name, "generation": 1, "resourceSliceCount": count}
+    full = {"driver": DRIVER, "nodeName": node_name, "pool": pool, **spec}
+    return decode_device_slice(json.dumps({"metadata": {"name": name}, "spec": full}).encode())
+
+
+def values(amounts: dict[str, int]) -> dict[str, dict[str, str]]:
+    return {name: {"value": str(amount)} for name, amount in amounts.items()}
+
+
+def take(scheduler: Scheduler) -> list[str]:
+    """Decide a round, let its decisions stand, and return the devices that were given."""
+    found = []
+    for fact, placement, decision in scheduler.round(NOW).placed:
+        made = scheduler.new_claim(f"claim-{fact.uid}", fact, placement, decision, NOW)
+        scheduler.claim(placement.node, [*scheduler.cluster.ledger(placement.node).claims.values(), made])
+        found += [each.device for of_claim in placement.devices for each in of_claim.results]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_counters_are_summed_whatever_the_sign_of_what_devices_consume(seed: int) -> None:
+    random = Random(seed)
+    left = {name: random.randint(0, 5) for name in "ab"}
+    needs = {
+        f"d{at}": {
+            name: random.choice((-9, -3, -1, 0, 1, 2, 9, 12)) for name in random.sample("ab", random.randint(1, 2))
+        }
+        for at in range(5)
+    }
+    devices = [
+        {"name": name, "consumesCounters": [{"counterSet": "s", "counters": values(need)}]}
+        for name, need in needs.items()
+    ]
+    counters = sliced("counters", sharedCounters=[{"name": "s", "counters": values(left)}])
+    scheduler = scheduler_with(node("a"), gpu_class(), counters, sliced("devices", devices=devices))
+    for at in range(6):
+        for fact in (claim(f"c{at}"), using(f"p{at}", f"c{at}")):
+            scheduler.apply(key_of(fact), fact, NOW)
+        possible = {name for name, need in needs.items() if all(left[key] >= each for key, each in need.items())}
+        given = take(scheduler)
+        assert bool(given) == bool(possible), at
+        if not given:
+            break
+        assert given[0] in possible
+        for key, amount in needs.pop(given[0]).items():
+            left[key] -= amount
+
+
+def waiting(*slices: DeviceSliceFact) -> str:
+    """Return why a claim for 5 devices waits, in a cluster of nodes with these slices."""
+    nodes = [node(name) for name in sorted({str(each.spec.node_name) for each in slices})]
+    scheduler = scheduler_with(*nodes, *slices, gpu_class(), claim("c", 5), using("p", "c"))
+    assert take(scheduler) == []
+    return scheduler.explain("uid-p", NOW).message
+
+
+def test_reasons_are_the_same_if_what_searches_know_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [gpus(name, at) for at, name in enumerate("abc", 1)]
+    expected = waiting(*few)
+    monkeypatch.setattr(device_filter, "MAX_SOLVERS", 1)
+    assert waiting(*few) == expected
+
+
+def test_a_reason_that_nodes_share_names_none_of_them() -> None:
+    unknown = [{"name": "d", "consumesCounters": [{"counterSet": "none", "counters": values({"a": 1})}]}]
+    message = waiting(*(sliced(f"{name}-devices", name, 1, devices=unknown) for name in ("node-a", "node-b")))
+    assert "2 node(s) could not be asked for devices: a resource pool is invalid" in message
+    assert "node-" not in message
+
+
+@pytest.mark.parametrize("changes", [["a"], ["b"], []])
+def test_devices_are_given_though_the_answer_was_forgotten(monkeypatch: pytest.MonkeyPatch, changes: list[str]) -> None:
+    """The answer of one node is forgotten for that of the other, and nothing is left to be tried."""
+    monkeypatch.setattr(device_filter, "MAX_STATES", 1)
+    monkeypatch.setattr(device_filter, "NODE_STEPS", 1)
+    monkeypatch.setattr(cluster_devices, "ROUND_STEPS", 32)
+    slices = {"a": gpus("a", 9), "b": gpus("b", 10)}
+    scheduler = scheduler_with(node("a"), node("b"), *slices.values(), gpu_class(), claim("c", 8), using("p", "c"))
+    for name in changes:  # it is searched last
+        scheduler.apply(key_of(slices[name]), gpus(name, 11), NOW)
+    assert len(take(scheduler)) == 8
+
+
+def hard(name: str, count: int) -> Any:
+    """Return a claim of ``count`` requests that differ, of which each order is tried where devices differ."""
+    by_uuid = [{"cel": {"expression": f'device.attributes["{DRIVER}"].uuid != "{name}"'}}]
+    exactly = {"deviceClassName": "gpu", "count": 1, "selectors": by_uuid}
+    requests = [{"name": f"r{at}", "exactly": exactly} for at in range(count)]
+    return claim(name, spec={"devices": {"requests": requests}})
+
+
+def test_all_classes_together_try_no_more_than_a_round_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    solve = Solver.solve
+
+    def counted(solver: Solver, *arguments: Any, **options: Any) -> Answer:
+        try:
+            return solve(solver, *arguments, **options)
+        finally:
+            tried.append(solver.steps)
+
+    monkeypatch.setattr(Solver, "solve", counted)
+    monkeypatch.setattr(cluster_devices, "ROUND_STEPS", 4000)
+    nodes: list[NodeFact] = [node(f"n{at}") for at in range(3)]
+    claims = [hard(f"hard-{at}", 9) for at in range(4)]
+    pods = [using(f"p{at}", f"hard-{at}") for at in range(4)]
+    scheduler = scheduler_with(*nodes, *(gpus(each.name, 8) for each in nodes), gpu_class(), *claims, *pods)
+    for at in range(3):
+        tried.clear()
+        scheduler.round(Now(20.0 * (1 + at), 1e9))
+        assert scheduler.cluster.allocator.devices.steps_left >= 0
+        assert sum(tried) <= 4000 + len(nodes) * len(claims) * (device_filter.NODE_STEPS + 1), at
+        for each in claims:
+            changed = replace(each, revision=f"{at}")
+            scheduler.apply(key_of(changed), changed, NOW)
+    easy = (claim("easy"), using("e", "easy"))
+    for fact in easy:
+        scheduler.apply(key_of(fact), fact, NOW)
+    assert [fact.name for fact, *_ in scheduler.round(Now(100.0, 1e9)).placed] == ["e"]
