@@ -138,7 +138,7 @@ async def test_no_pod_is_lost_or_bound_twice_in_an_upgrade_and_back(earlier: Rea
 
 
 def is_binding(one: Any, namespace: str) -> bool:
-    return one.what.startswith(f"pods/binding {namespace}/") and one.code < 300
+    return one.what.startswith(f"pods/binding {namespace}/load-") and one.code < 300
 
 
 def everything(cluster: RealNode) -> set[str]:

@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 into=$(mkdir -p "${1:?directory}" && cd "$1" && pwd)
 from=${DEVICESHARE_PLUGIN_SOURCES:-https://github.com}
-key=$(find "$here/build.sh" "$here/nvml.c" "$here/ascend" -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
+key=$(find "$here/build.sh" "$here/nvml.c" "$here/ascend" -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$into/key" 2>/dev/null)" = "$key" ]; then exit 0; fi
 rm -f "$into/key"
 go=$("$here/../../golang/find.sh" "$into")
