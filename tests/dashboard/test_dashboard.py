@@ -213,7 +213,8 @@ async def test_pods_that_wait_only_for_fragmentation_are_marked():
     core = small_core()
     for name in ("w1", "w2"):
         why = replace(
-            core.store.histories[f"uid-{name}"].explanation, first_failing=(replace(FEW, needed=1, in_sum=9500),)
+            core.store.histories[f"uid-{name}"].explanation,
+            first_failing=(replace(FEW, needed=1, free_by_model=(("Tesla-P4", 9500),)),),
         )
         core.handle(ExplanationReceived(explained(f"uid-{name}"), why), NOW)
     async with shown(core) as page:

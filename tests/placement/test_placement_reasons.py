@@ -3,7 +3,19 @@
 import json
 
 import pytest
-from deviceshare.model import REFUSED, ConfigFact, Explanation, GroupKey, NodeOutcomes, Outcome, PodGroupFact, QueueFact
+from deviceshare.model import (
+    REFUSED,
+    ConfigFact,
+    ContainerGrant,
+    DeviceGrant,
+    Explanation,
+    GroupKey,
+    NodeOutcomes,
+    Outcome,
+    PodFact,
+    PodGroupFact,
+    QueueFact,
+)
 from deviceshare_placement.core import OutcomesReceived
 from msgspec.structs import replace
 from support.builders import MEMORY, card, node, pod, vgpu
@@ -88,3 +100,22 @@ def test_the_job_for_which_nodes_are_kept_free_is_named_beside_the_message(membe
     (found,) = [each for each in played.tick(2.0).explanations if each.name == "small"]
     assert found.message == "0/1 nodes are unavailable: 1 node(s) were kept free for a gang that waited too long."
     assert found.kept_for == (("ns/g",) if members else ("ns/big",))
+
+
+def test_that_enough_is_free_in_sum_is_published_though_the_message_is_the_same() -> None:
+    played = Played(*(node(name, [card(0, memory=1000, node=name)]) for name in ("a", "b")))
+    for name, memory in (("a", 400), ("b", 400), ("b", 550)):
+        played.put(on_node(name, memory))
+    played.put(pod("w", vgpu(1, 700)))
+    (before,) = played.tick().explanations
+    assert before.enough_in_sum == ()
+    played.remove("pod", on_node("b", 550).uid)
+    (after,) = played.tick(2.0).explanations
+    assert after.message == before.message
+    assert [model for model, _ in after.enough_in_sum] == ["NVIDIA-Tesla V100"]
+
+
+def on_node(name: str, memory: int) -> PodFact:
+    there = card(0, memory=1000, node=name)
+    held = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant(there.id, 0, memory, 0),)),)
+    return pod(f"on-{name}-{memory}", vgpu(1, memory), node=name, held=held)

@@ -19,7 +19,7 @@ from deviceshare.allocation.card_removals import NEVER_ENOUGH
 from deviceshare.allocation.device_filter import DeviceFilter
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.expected_pods import Cluster, ExpectedPods
-from deviceshare.allocation.first_failing import first_failing, stages
+from deviceshare.allocation.first_failing import Models, first_failing, stages
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_checks import (
     amount_checks,
@@ -273,7 +273,8 @@ class Allocator(NodeTable):
             of_cards = health_by_kubelet(of_cards, [self._nodes[row] for row in rows.tolist()], offered)
             undecided = stages(of_cards, len(rows)) < 0
             checks += kubelet_checks(pod_class.of_devices, self._resources, rows, undecided, view)
-        first = first_failing(checks, of_cards, name, len(rows))
+        card_models = Models(self._cards.kinds.types.names, self._cards.models[rows], view)
+        first = first_failing(checks, of_cards, name, len(rows), card_models)
         checks = merged([*checks, *of_cards])
         found = tuple(counted(check, name, admitted) for check in checks)
         near = closest(checks, view, name, admitted)

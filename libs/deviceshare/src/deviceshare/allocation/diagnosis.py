@@ -39,7 +39,7 @@ def everywhere(check: Check, rows: Ints, total: int) -> Check:
             considered=_scattered(first.considered, rows, total),
             on_node=_scattered(first.on_node, rows, total),
             free=None if first.free is None else _scattered(first.free, rows, total),
-            in_sum=None if first.in_sum is None else _scattered(first.in_sum, rows, total),
+            free_cards=None if first.free_cards is None else _scattered(first.free_cards, rows, total),
         )
     return replace(
         check,
@@ -95,9 +95,9 @@ def _either_first(one: Check, other: Check) -> FirstFailing | None:
         considered=np.where(one.nodes, mine.considered, theirs.considered),
         on_node=np.where(one.nodes, mine.on_node, theirs.on_node),
         free=None if mine.free is None or theirs.free is None else np.where(one.nodes, mine.free, theirs.free),
-        in_sum=None
-        if mine.in_sum is None or theirs.in_sum is None
-        else np.where(one.nodes, mine.in_sum, theirs.in_sum),
+        free_cards=None
+        if mine.free_cards is None or theirs.free_cards is None
+        else np.where(one.nodes[:, None], mine.free_cards, theirs.free_cards),
     )
 
 

@@ -4,14 +4,16 @@ The checks are in kube-scheduler's order: state, taints, affinity, ports, resour
 spread, inter-pod affinity (the default plugins in pkg/scheduler/apis/config/v1/default_plugins.go), then devices.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
 from deviceshare.families import Check, FirstFailing
 from deviceshare.model import Refusal
-from deviceshare.state import Bools, Ints
+from deviceshare.state import Bools, CardView, Ints
 
 _ORDER = (
     "NodeNotReady",
@@ -64,6 +66,27 @@ _CAPACITY = len(_ORDER)
 """The stage of all other checks: the capacity of cards."""
 
 
+class Models(NamedTuple):
+    """The models of the cards of R nodes, as codes of ``names``: ``whole`` int64[R] of those that kubelet allocates."""
+
+    names: Sequence[str]
+    whole: Ints
+    view: CardView | None
+
+    def free(self, check: Check, first: FirstFailing, rows: Ints) -> "Counter[str]":
+        """Return how much of what a check is about the cards of these rows have free, by model."""
+        if first.free_cards is not None and self.view is not None:
+            unnamed, models, free = "unknown", self.view.type[rows], first.free_cards[rows]
+        elif check.resource.endswith("/gpu") and first.free is not None:
+            unnamed, models, free = check.resource, self.whole[rows], np.maximum(first.free[rows], 0)
+        else:
+            return Counter()
+        found: Counter[str] = Counter()
+        for model in np.unique(models[free > 0]).tolist():
+            found[self.names[model] or unnamed] += int(free[models == model].sum())
+        return found
+
+
 def stage(code: str) -> int:
     """Return how far a node got that fails a check with this code; more is nearer to feasible."""
     return _STAGES.get(code, _CAPACITY)
@@ -85,7 +108,7 @@ def only(check: Check, first: Bools) -> Check:
 
 
 def first_failing(
-    of_nodes: Sequence[Check], of_cards: Sequence[Check], name: Callable[[int], str], total: int
+    of_nodes: Sequence[Check], of_cards: Sequence[Check], name: Callable[[int], str], total: int, models: Models
 ) -> tuple[Refusal, ...]:
     """Return the first failing check of each node as refusals, the nodes that passed most checks first.
 
@@ -94,6 +117,7 @@ def first_failing(
         of_cards: the failed checks of cards, with their ``first``; at most one of them is a node's first.
         name: returns the name of a node by its row.
         total: the number of nodes.
+        models: the models of the cards of the nodes.
     """
     undecided = np.ones(total, dtype=np.bool_)
     found: dict[tuple[str, str, int, int], list[tuple[Check, FirstFailing]]] = {}
@@ -104,21 +128,22 @@ def first_failing(
         if nodes.any():
             same = found.setdefault((check.code, check.text, check.asked, check.needed), [])
             same.append((check, replace(first, nodes=nodes)))
-    refusals = [_refusal(each, name) for each in found.values()]
+    refusals = [_refusal(each, name, models) for each in found.values()]
     return tuple(sorted(refusals, key=lambda refusal: (-stage(refusal.code), -refusal.nodes, refusal.text)))
 
 
 def _of_node(check: Check) -> FirstFailing:
     nothing = np.zeros(len(check.nodes), dtype=np.int64)
-    return FirstFailing(check.nodes, nothing, nothing, nothing, check.free, check.free)
+    return FirstFailing(check.nodes, nothing, nothing, nothing, check.free)
 
 
-def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], str]) -> Refusal:
+def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], str], models: Models) -> Refusal:
     """Return checks that differ only in their nodes as one refusal; the closest node has the most cards that pass."""
     check, _ = same[0]
     about_cards = bool(check.needed)
     closest = (-1, -1, 0)
-    nodes = cards = excluded = considered = in_sum = 0
+    nodes = cards = excluded = considered = 0
+    by_model: Counter[str] = Counter()
     for each, first in same:
         rows = np.flatnonzero(first.nodes)
         free = np.zeros(len(rows), dtype=np.int64) if first.free is None else np.maximum(first.free[rows], 0)
@@ -128,7 +153,7 @@ def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], s
         if here > closest:
             closest, considered = here, int(first.considered[rows[best]])
         nodes += len(rows)
-        in_sum += 0 if first.in_sum is None else int(np.maximum(first.in_sum[rows], 0).sum())
+        by_model += models.free(each, first, rows)
         cards += int(each.failed[rows].sum())
         excluded += int((first.on_node - first.considered)[rows].sum())
     left_there, free_there, row = closest
@@ -139,7 +164,7 @@ def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], s
         resource=check.resource,
         asked=check.asked,
         free=free_there,
-        in_sum=in_sum,
+        free_by_model=tuple(sorted(by_model.items())),
         unit=check.unit,
         nearest=name(-row) if check.free is not None or about_cards else "",
         cards=cards,

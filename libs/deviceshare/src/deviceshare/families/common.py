@@ -166,7 +166,7 @@ def first_failing(checks: Sequence[Check], on_node: Bools, count: int, undecided
     found = []
     for check in checks:
         first, left, free = undecided & check.nodes, considered, check.free
-        in_sum: Ints | None = None
+        free_cards: Ints | None = None
         if check.cards is not None:
             failed = passing & check.cards
             remaining = passing & ~failed
@@ -174,10 +174,10 @@ def first_failing(checks: Sequence[Check], on_node: Bools, count: int, undecided
             first &= left < least
             if check.free_cards is not None:
                 free = most_free(check.free_cards, passing, failed, count)
-                in_sum = np.where(passing, np.maximum(check.free_cards, 0), 0).sum(axis=1)
+                free_cards = np.where(passing, np.maximum(check.free_cards, 0), 0)
             passing = remaining
         needed = count if check.cards is not None and (check.free_cards is not None or not check.asked) else 0
-        of_nodes = FirstFailing(first, left, considered, total, free, in_sum)
+        of_nodes = FirstFailing(first, left, considered, total, free, free_cards)
         found.append(replace(check, needed=needed, first=of_nodes))
         undecided &= ~first
         considered = left

@@ -173,7 +173,7 @@ class FirstFailing(msgspec.Struct, frozen=True):
     Each check excludes cards; the first one that leaves fewer cards than the container needs is the node's. ``nodes``
     bool[R]: these nodes. int64[R] each: ``left``: cards that pass the check, ``considered``: cards that passed all
     checks before it, ``on_node``: the cards of the family; ``free``: the most that each of the needed cards has free,
-    ``in_sum``: what all cards that passed the checks before it have free.
+    ``free_cards`` (int64[R, D]): what each card that passed the checks before it has free.
     """
 
     nodes: NDArray[np.bool_]
@@ -181,7 +181,7 @@ class FirstFailing(msgspec.Struct, frozen=True):
     considered: NDArray[np.int64]
     on_node: NDArray[np.int64]
     free: NDArray[np.int64] | None = None
-    in_sum: NDArray[np.int64] | None = None
+    free_cards: NDArray[np.int64] | None = None
 
 
 class Check(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 Reasons are counted over nodes, so their text contains no node names.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -43,8 +44,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unit: str = ""
     nearest: str = ""
     """The node that lacks least."""
-    in_sum: int = 0
-    """In :attr:`Explanation.first_failing`: what these nodes have free; of cards, those that pass the checks before."""
+    free_by_model: tuple[tuple[str, int], ...] = ()
+    """In :attr:`Explanation.first_failing`, of cards: what those that pass the checks before have free, by model."""
     cards: int = 0
     """How many cards of these nodes fail the check; 0 if it is not about cards."""
     needed: int = 0
@@ -54,6 +55,11 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     used: int | None = None
     """Of a queue's limit: what the queue's pods have of it. None for other checks, and for a limit of what groups are
     promised."""
+
+    @property
+    def asked_in_sum(self) -> int:
+        """The amount that a container needs on one node."""
+        return self.asked * max(self.needed, 1)
 
     @property
     def line(self) -> str:
@@ -154,6 +160,19 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     kept_for: tuple[str, ...] = ()
     """If nodes are kept free for jobs that waited too long: their PodGroups or pods. Other users may not see them: they
     are not in the message, which is that of the pod's condition."""
+
+    @property
+    def enough_in_sum(self) -> tuple[tuple[str, Refusal], ...]:
+        """The models of which the cards of all nodes together have enough free, with the refusals about these."""
+        sums: Counter[tuple[str, int, str]] = Counter()
+        found = []
+        for refusal in self.first_failing:
+            for model, amount in refusal.free_by_model:
+                key = (model, refusal.asked_in_sum, refusal.unit)
+                sums[key] += amount
+                if sums[key] >= refusal.asked_in_sum > 0:
+                    found.append((model, refusal))
+        return tuple(found)
 
 
 def unit_of(resource: str) -> str:

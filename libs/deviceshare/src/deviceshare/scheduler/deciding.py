@@ -20,7 +20,7 @@ from deviceshare.scheduler.cluster_state import STARTED, ClusterState
 from deviceshare.scheduler.ownership import EVERYTHING, Ownership
 from deviceshare.scheduler.promises import Promises
 from deviceshare.scheduler.readiness import enqueue_obstacle, namespace_obstacle, namespace_of, readiness
-from deviceshare.scheduler.records import GroupRecord
+from deviceshare.scheduler.records import GroupRecord, beside
 from deviceshare.scheduler.reporter import Reporter
 
 MAX_PODS = 500
@@ -308,7 +308,8 @@ class Deciding:
             return
         reasons = tuple(why for _, why in decision.waiting)
         (first, why), *_ = decision.waiting
-        message = explaining.waiting(first, why, decision, now, self._instance, preemption).message
+        explained = self._waiting(first, why, decision, now, preemption)
+        message, others = explained.message, beside(explained)
         same_message = decision.group.minimum <= 1 and not (isinstance(why, Unplaceable) and why.problem is not None)
         for job in job_class.jobs.values():
             if job.key == decision.group.key:
@@ -318,9 +319,10 @@ class Deciding:
                 self._report(_alike(job.group, reasons), now, preemption)
                 continue
             for pod in job.group.pods:
-                if self._cluster.pods[pod.uid].reported != message:
+                record = self._cluster.pods[pod.uid]
+                if (record.reported, record.reported_beside) != (message, others):
                     explain = partial(self._waiting, pod, why, decision, now, preemption)
-                    self._reporter.put_later(pod.uid, message, explain)
+                    self._reporter.put_later(pod.uid, message, others, explain)
 
 
 def _for_promises(rejected: Iterable[tuple[Applicant, Shortage]]) -> bool:

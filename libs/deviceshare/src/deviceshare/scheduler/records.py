@@ -1,11 +1,19 @@
 """The records that the core keeps of pods, groups and the ledgers of nodes."""
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import msgspec
 
 from deviceshare.allocation import PodClass
-from deviceshare.model import Claim, Eviction, GroupKey, PodFact, PodGroupFact, Tenant
+from deviceshare.model import Claim, Eviction, Explanation, GroupKey, PodFact, PodGroupFact, Tenant
+
+Beside: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def beside(explanation: Explanation) -> Beside:
+    """Return what changes in an explanation though its message does not: for whom nodes are kept free, models."""
+    return explanation.kept_for, tuple(dict.fromkeys(model for model, _ in explanation.enough_in_sum))
 
 
 @dataclass(slots=True)
@@ -28,6 +36,8 @@ class PodRecord:
     """Why its last fact is not valid; ``fact`` is the one before."""
     reported: str = ""
     """The message of the last explanation, or where its last claim placed it."""
+    reported_beside: Beside = ((), ())
+    """What the last explanation said beside its message (:func:`beside`)."""
     reported_at: float = 0.0
     """When that was, monotonic."""
     explained: bool = False
@@ -35,11 +45,11 @@ class PodRecord:
 
     def forget_report(self) -> None:
         """Forget the last explanation: another replica explains from now on."""
-        self.reported, self.reported_at = "", 0.0
+        self.report("", 0.0)
 
-    def report(self, message: str, now: float) -> None:
-        """Record the last message of a pod; ``now`` is monotonic."""
-        self.reported, self.reported_at = message, now
+    def report(self, message: str, now: float, beside: Beside = ((), ())) -> None:
+        """Record the last explanation of a pod; ``now`` is monotonic."""
+        self.reported, self.reported_at, self.reported_beside = message, now, beside
 
     @property
     def waits(self) -> bool:

@@ -6,7 +6,7 @@ Reasons contain numbers, and every pod that ends changes the numbers of all pods
 from collections.abc import Callable, Mapping
 
 from deviceshare.model import Explanation
-from deviceshare.scheduler.records import PodRecord
+from deviceshare.scheduler.records import Beside, PodRecord, beside
 
 INTERVAL = 1.0
 """Seconds between two explanations of one waiting pod, at least."""
@@ -18,8 +18,8 @@ class Reporter:
     """Holds the newest explanation of each waiting pod until it may be published; bounded by the pods."""
 
     def __init__(self) -> None:
-        self._unreported: dict[str, tuple[str, Callable[[], Explanation]]] = {}
-        """By the pod's uid: the message, and a function that makes the explanation."""
+        self._unreported: dict[str, tuple[str, Beside, Callable[[], Explanation]]] = {}
+        """By the pod's uid: what it says, and a function that makes the explanation."""
         self._repeated = 0
         self._since = 0.0
 
@@ -28,11 +28,11 @@ class Reporter:
 
     def put(self, explanation: Explanation) -> None:
         """Report an explanation of its pod, in place of one that was not published yet."""
-        self.put_later(explanation.uid, explanation.message, lambda: explanation)
+        self.put_later(explanation.uid, explanation.message, beside(explanation), lambda: explanation)
 
-    def put_later(self, uid: str, message: str, make: Callable[[], Explanation]) -> None:
-        """Report a message of a pod like :meth:`put`; the explanation is made when it is published."""
-        self._unreported[uid] = (message, make)
+    def put_later(self, uid: str, message: str, others: Beside, make: Callable[[], Explanation]) -> None:
+        """Report what an explanation says like :meth:`put`; it is made when it is published."""
+        self._unreported[uid] = (message, others, make)
 
     def drop(self, uid: str) -> None:
         """Report nothing of a pod, which waits no more."""
@@ -43,18 +43,18 @@ class Reporter:
         return [self._at(pods[uid]) for uid in self._unreported]
 
     def take(self, pods: Mapping[str, PodRecord], now: float) -> list[Explanation]:
-        """Return the explanations to publish now; messages that were published before are dropped."""
+        """Return the explanations to publish now; what was published before is dropped."""
         if now >= self._since + INTERVAL:
             self._repeated, self._since = 0, now
         reported = []
-        for uid, (message, make) in list(self._unreported.items()):
+        for uid, (message, others, make) in list(self._unreported.items()):
             record = pods.get(uid)
-            if record is None or not record.waits or record.reported == message:
+            if record is None or not record.waits or (record.reported, record.reported_beside) == (message, others):
                 del self._unreported[uid]
             elif now >= self._at(record):
                 del self._unreported[uid]
                 self._repeated += bool(record.reported)
-                record.report(message, now)
+                record.report(message, now, others)
                 record.explained = True
                 reported.append(make())
         return reported

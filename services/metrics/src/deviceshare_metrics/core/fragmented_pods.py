@@ -17,8 +17,6 @@ class FragmentedPods:
     """Finds them, in the whole cluster of a store."""
 
     def __init__(self, store: StateStore, cards: Cards) -> None:
-        self._models: dict[str, str] = {}
-        """The model of the cards of each node."""
         self._nodes: defaultdict[str, list[Counter[tuple[int, int]]]] = defaultdict(list)
         """How many cards with how much memory (MiB) and cores the nodes with cards of a model have."""
         for node in store.nodes.values():
@@ -28,7 +26,6 @@ class FragmentedPods:
             for _, model, number in () if here else whole_models(node):
                 here[model][0, 0] += number
             for model, found in here.items():
-                self._models[node.name] = model
                 self._nodes[model].append(found)
         self._known: dict[tuple[str, int, int, str], bool] = {}
 
@@ -42,29 +39,18 @@ class FragmentedPods:
             return ""
         if any(not refusal.nodes for refusal in explanation.refusals):
             return ""
-        sums: Counter[tuple[str, int]] = Counter()
-        for refusal in explanation.first_failing:
-            if (asked := _asked(refusal)) and (model := self._models.get(refusal.nearest)) is not None:
-                sums[model, asked] += refusal.in_sum
-                if sums[model, asked] >= asked and self._fits_empty(model, refusal):
-                    return model
-        return ""
+        return next((model for model, refusal in explanation.enough_in_sum if self._fits_empty(model, refusal)), "")
 
     def _fits_empty(self, model: str, refusal: Refusal) -> bool:
         number, asked = (refusal.needed, refusal.asked) if refusal.needed else (refusal.asked, 0)
+        if refusal.needed and refusal.unit not in _UNITS:
+            return False
         key = (model, number, asked, refusal.unit)
         if key not in self._known:
             at = _UNITS.index(refusal.unit) if refusal.unit in _UNITS else 0
             enough = (sum(n for size, n in here.items() if size[at] >= asked) for here in self._nodes[model])
             self._known[key] = any(cards >= number for cards in enough)
         return self._known[key]
-
-
-def _asked(refusal: Refusal) -> int:
-    """Return the amount that a pod lacks on cards, or in whole cards, of one node; 0 if it lacks something else."""
-    if refusal.needed:
-        return refusal.asked * refusal.needed if refusal.unit in _UNITS else 0
-    return refusal.asked if api.is_whole(refusal.resource) else 0
 
 
 def count_by_model(pods: Iterable[api.Pod]) -> Counter[str]:
