@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 from deviceshare.queueing import Queues
+from deviceshare_bus.cores.core import Now
 from deviceshare_bus.runtime.service import real_time
 from msgspec.structs import replace
 
@@ -17,7 +18,7 @@ from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.explaining import explain
 from deviceshare_metrics.core.fragmented_pods import FragmentedPods
 from deviceshare_metrics.core.queue_position import has_queue_position, queue_positions
-from deviceshare_metrics.core.queue_reasons import has_queue_reasons, with_current_reason, with_queue_reasons
+from deviceshare_metrics.core.queue_reasons import has_queue_reasons, with_queue_reasons, with_queue_state
 from deviceshare_metrics.core.states import Counts
 from deviceshare_metrics.core.usage import Cards
 from deviceshare_metrics.core.visibility import (
@@ -71,8 +72,9 @@ class Computed(Generic[T]):
 class Queries:
     """Answers queries about the state of a core, while the service applies events to it."""
 
-    def __init__(self, core: MetricsCore) -> None:
+    def __init__(self, core: MetricsCore, clock: Callable[[], Now] = real_time) -> None:
         self._core = core
+        self._clock = clock
         self.snapshot: Callable[[], Awaitable[Snapshot]] = Computed(core.store, in_thread(build_snapshot)).get
         """Returns the current snapshot."""
         self.accounts: Callable[[], Awaitable[Queues]] = Computed(core.store, in_thread(queue_accounts)).get
@@ -82,6 +84,7 @@ class Queries:
         self.namespaces: Callable[[], Awaitable[frozenset[str]]] = Computed(core.store, in_thread(namespaces_of)).get
         """Returns the namespaces that have pods."""
         self._positions = Computed(core.store, self._queue_positions).get
+        self._fragmented = Computed(core.store, in_thread(lambda store: FragmentedPods(store, Cards(store)))).get
         self._counts: OrderedDict[Visibility, Computed[Counts]] = OrderedDict()
 
     async def status(self, visibility: Visibility = EVERYTHING) -> api.ClusterStatus:
@@ -103,7 +106,7 @@ class Queries:
             undecodable=self._core.tallies.undecodable.total(),
             problems=problems,
             synced=self._core.store.synced,
-            seconds_since_change=round(self._core.seconds_since_change(real_time()), 3),
+            seconds_since_change=round(self._core.seconds_since_change(self._clock()), 3),
         )
 
     async def items(self, kind: str, visibility: Visibility = EVERYTHING) -> Sequence[msgspec.Struct]:
@@ -158,12 +161,9 @@ class Queries:
         # For a pod that is gone all histories are searched.
         store = part if snapshot.pods else self._core.store.copy()
         found = await asyncio.to_thread(explain, store, snapshot, namespace, name)
-        if found is not None and has_queue_position(found.pod):
-            accounts, now, every = await self.accounts(), real_time().wall, self._core.store.copy()
-            found = with_current_reason(store, found, lambda: accounts, now)
-            if found.pod is not None:
-                uid = found.pod.uid
-                model = FragmentedPods(every, Cards(every)).model(found.explanation)
-                position = (await self._positions()).get(uid)
-                found = replace(found, pod=replace(found.pod, fragmented=model), position=position)
+        if found is not None and found.pod is not None and has_queue_position(found.pod):
+            accounts, positions = await self.accounts(), await self._positions()
+            model = (await self._fragmented()).model(found.explanation)
+            found = replace(found, pod=replace(found.pod, fragmented=model))
+            found = with_queue_state(store, found, accounts, positions, self._clock().wall)
         return None if found is None else shown_item(found, visibility)

@@ -14,7 +14,6 @@ from typing import Any, cast
 import msgspec
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
-from msgspec.structs import replace
 
 from deviceshare_cli.errors import CommandError, NotFoundError
 from deviceshare_cli.reading.kinds import RESOURCES
@@ -82,15 +81,15 @@ class SnapshotReader:
         """Return an explanation as the JSON API answers."""
         from deviceshare_metrics.core.explaining import explain
         from deviceshare_metrics.core.queue_position import has_queue_position, queue_positions
-        from deviceshare_metrics.core.queue_reasons import with_current_reason
+        from deviceshare_metrics.core.queue_reasons import with_queue_state
 
         found = explain(self._store, self._snapshot, namespace, name)
         if found is None:
             raise NotFoundError(f"pod {namespace}/{name} not found: no such pod exists or is remembered")
-        found = with_current_reason(self._store, found, lambda: self._accounts, self.now)
         if found.pod is None or not has_queue_position(found.pod):
             return found
-        return replace(found, position=queue_positions(self._store, self._accounts).get(found.pod.uid))
+        positions = queue_positions(self._store, self._accounts)
+        return with_queue_state(self._store, found, self._accounts, positions, self.now)
 
     async def objects(self, kind: str) -> list[Object]:
         """Return the objects of a kind."""

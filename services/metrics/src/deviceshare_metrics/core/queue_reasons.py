@@ -4,7 +4,7 @@ Placement decides a waiting pod again only when something may have made room for
 last decision. What a queue holds is known here: all of its pods, and the queue itself, are shown with one amount.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from deviceshare.model import PENDING, Explanation
 from deviceshare.queueing import DESERVED, LIMIT_OF_CODE, Queues, Shortage
@@ -24,20 +24,25 @@ def with_queue_reasons(store: StateStore, pods: Sequence[api.Pod], accounts: Que
     return tuple(_current_pod(store, pod, accounts) for pod in pods)
 
 
-def with_current_reason(
-    store: StateStore, answer: api.PodExplanation, accounts: Callable[[], Queues], now: float
+def with_queue_state(
+    store: StateStore,
+    answer: api.PodExplanation,
+    accounts: Queues,
+    positions: Mapping[str, api.QueuePosition],
+    now: float,
 ) -> api.PodExplanation:
-    """Return an answer about a pod by what its queue holds ``now`` (unix seconds).
+    """Return an answer about a pod with its position, and with what its queue holds ``now`` (unix seconds).
 
-    The given one, if the pod waits for something else or its queue has room for it meanwhile.
+    The reason is the given one if the pod waits for something else or its queue has room for it meanwhile.
     """
-    explanation = answer.explanation
-    if answer.pod is None or explanation is None or not _waits_for_queue(_explanation(store, answer.pod)):
+    if (pod := answer.pod) is None:
         return answer
-    if (shortage := _shortage(explanation, known := accounts())) is None:
+    answer = replace(answer, position=positions.get(pod.uid))
+    explanation, of_reason = answer.explanation, _explanation(store, pod)
+    if explanation is None or of_reason is None or (shortage := _shortage(explanation, accounts)) is None:
         return answer
     current = replace(explanation, message=_message(explanation, shortage), refusals=(shortage.refusal,), at=now)
-    return replace(answer, pod=_current_pod(store, answer.pod, known), explanation=current)
+    return replace(answer, pod=_current_pod(store, pod, accounts), explanation=current)
 
 
 def _current_pod(store: StateStore, pod: api.Pod, accounts: Queues) -> api.Pod:
