@@ -1,8 +1,16 @@
 """`deviceshare top`: totals of card models."""
 
+import json
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from deviceshare_cli.reading.opening import Source
+from deviceshare_cli.whatif import top
 from deviceshare_cli.whatif.holders import held
 from deviceshare_cli.whatif.top import _models, totals
 from deviceshare_metrics import api
+from deviceshare_metrics.api_dashboard import Queue
 
 NODE = api.Node(
     name="n1", ready=True, unschedulable=False, allocatable={}, used={}, pods=0, cards=0, problems=()
@@ -87,3 +95,28 @@ def test_cards_that_count_by_cores_are_fragmented_by_cores():
     ]
     (found,) = totals(chips, [NODE])
     assert (found.whole_cards_free, found.largest_free_cores, found.fragmented) == (1, 8, round(4 / 12, 4))
+
+
+async def test_pods_that_wait_only_for_fragmentation_are_counted_once_though_their_model_has_two_modes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    class Reader:
+        async def items(self, kind: type, state: str = "") -> tuple[Any, ...]:
+            asked.append((kind, state))
+            waiting = [pod(name, state="Pending", fragmented=model) for name, model in (("a", "T4"), ("b", "T4"))]
+            other = pod("c", state="Pending", fragmented="A100")
+            return {
+                api.Device: (device(0), device(1, mode="mig")), api.Node: (NODE,), Queue: (),
+                api.Pod: (*waiting, other),
+            }[kind]  # fmt: skip
+
+    monkeypatch.setattr(top, "opened", lambda _: nullcontext(Reader()))
+    await top.run_top(Source(None, None), "t4", "json")
+    found = json.loads(capsys.readouterr().out)
+    assert [each["mode"] for each in found["models"]] == ["hami-core", "mig"]
+    assert found["pods_fragmented"] == {"T4": 2}
+    assert (api.Pod, "pending") in asked
+    await top.run_top(Source(None, None), "t4", "table")
+    assert "T4     2\n" in capsys.readouterr().out

@@ -230,6 +230,8 @@ async def test_the_printed_address_logs_in_once_and_hides_the_secret(secret: Pat
         ({"Origin": "https://127.0.0.1:{port}"}, True),
         ({"X-Forwarded-Proto": "https"}, True),
         ({"X-Forwarded-Proto": "http"}, False),
+        ({"X-Forwarded-Proto": "https, http"}, True),
+        ({"X-Forwarded-Proto": "http,https"}, False),
         ({}, False),
     ],
 )

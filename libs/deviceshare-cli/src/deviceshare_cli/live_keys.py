@@ -42,6 +42,10 @@ class Keys:
             return f"filter: {self.wanted}▏ (Enter keeps it, Esc removes it)"
         return f"filter: {self.wanted}  {HELP}" if self.wanted else HELP
 
+    def limit_page(self, pages: int) -> None:
+        """Show the last of so many pages in place of one after it."""
+        self.page = min(self.page, pages - 1)
+
     def press(self, key: str) -> None:
         """Apply a key, or the sequence of characters of one."""
         if self.typing:

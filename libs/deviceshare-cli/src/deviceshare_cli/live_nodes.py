@@ -86,7 +86,7 @@ def nodes_view(
     columns = max(1, (width + GAP) // cell)
     lines = max(1, min(rows, -(-len(shown) // columns)))
     pages = -(-len(shown) // (lines * columns))
-    keys.page = min(keys.page, pages - 1)
+    keys.limit_page(pages)
     number, shown = len(shown), shown[keys.page * lines * columns :]
     for row in range(lines):
         line = Text(no_wrap=True, overflow="ellipsis")

@@ -53,13 +53,14 @@ class Sessions:
 def _over_tls(request: web.Request) -> bool:
     """Return whether a browser reads the page by https, also where a proxy ends TLS.
 
-    The browser says so in the header of its form, a proxy in its own. Who makes one up loses a login of their own.
+    The browser says so in the header of its form, a proxy in its own, to which
+    others append. Who makes one up loses a login of their own.
     """
     headers = request.headers
     return (
         request.secure
         or headers.get("Origin", "").startswith("https://")
-        or headers.get("X-Forwarded-Proto", "").strip().lower() == "https"
+        or headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower() == "https"
     )
 
 

@@ -38,10 +38,11 @@ class LiveReader:
         """The current time."""
         return time.time()
 
-    async def items(self, kind: type[T]) -> tuple[T, ...]:
+    async def items(self, kind: type[T], state: str = "") -> tuple[T, ...]:
         """Return a list of the JSON API."""
         (name,) = (name for name, each in ITEMS.items() if each is kind)
-        return (await fetch(self._run.endpoint, name, api.Items[kind])).items  # type: ignore[valid-type]
+        parameters = [("state", state)] if state else []
+        return (await fetch(self._run.endpoint, name, api.Items[kind], parameters)).items  # type: ignore[valid-type]
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:
         """Return the explanation from the JSON API."""

@@ -46,8 +46,8 @@ class Reader(Protocol):
         """The time of the answers, unix seconds."""
         ...
 
-    async def items(self, kind: type[T]) -> tuple[T, ...]:
-        """Return the items of a list of the JSON API, in its order."""
+    async def items(self, kind: type[T], state: str = "") -> tuple[T, ...]:
+        """Return the items of a list of the JSON API, in its order, of those with a state at least those in it."""
         ...
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:

@@ -61,7 +61,7 @@ class SnapshotReader:
 
         return queue_accounts(self._store)
 
-    async def items(self, kind: type[T]) -> tuple[T, ...]:
+    async def items(self, kind: type[T], state: str = "") -> tuple[T, ...]:
         """Return a list as the JSON API answers."""
         (name,) = (name for name, each in ITEMS.items() if each is kind)
         found: tuple[Any, ...]

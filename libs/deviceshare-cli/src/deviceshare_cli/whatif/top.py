@@ -1,7 +1,7 @@
 """``deviceshare top``: what there is of each card model and queue, what is used, and how fragmented the rest is."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -42,8 +42,6 @@ class ModelTotals(msgspec.Struct, kw_only=True):
     largest_free_cores: int = 0
     free_memory: int = 0
     fragmented: float = 0.0
-    pods_fragmented: int = 0
-    """Pods that wait only for fragmentation: enough is free for them in sum, and on no node or card."""
 
 
 class QueueResource(msgspec.Struct, kw_only=True):
@@ -60,19 +58,18 @@ class QueueResource(msgspec.Struct, kw_only=True):
 async def run_top(source: Source, model: str, output: str) -> int:
     """Print the totals of models with a text, and of queues; return the exit status.
 
-    ``output`` is ``table`` or ``json``.
+    ``output`` is ``table`` or ``json``. Pods that wait only for fragmentation are counted by model, not by mode.
     """
     async with opened(source) as reader:
         devices, nodes = await reader.items(api.Device), await reader.items(api.Node)
         models, queues = totals(devices, nodes), queue_resources(await reader.items(Queue))
-        pods = Counter(pod.fragmented for pod in await reader.items(api.Pod))
-    for each in models:
-        each.pods_fragmented = pods[each.model]
+        pods = Counter(pod.fragmented for pod in await reader.items(api.Pod, state="pending") if pod.fragmented)
+    pods = Counter({name: number for name, number in pods.items() if model.lower() in name.lower()})
     models = [each for each in models if model.lower() in each.model.lower()]
     if output == "json":
-        print(indented_json({"models": models, "queues": queues}))
+        print(indented_json({"models": models, "pods_fragmented": pods, "queues": queues}))
     else:
-        lines = [*_models(models), *([""] if models and queues else []), *_queues(queues)]
+        lines = [*_models(models), *_fragmented(pods), *([""] if models and queues else []), *_queues(queues)]
         print(lines_text(lines))
     return 0
 
@@ -151,7 +148,6 @@ def _models(models: Iterable[ModelTotals]) -> list[str]:
         of_nodes,
         "LARGEST FREE",
         "FRAGMENTED",
-        "PODS WAITING FOR IT",
     )
     head = ("MODEL", "MODE", *amounts)
     rows = []
@@ -163,10 +159,13 @@ def _models(models: Iterable[ModelTotals]) -> list[str]:
         parts += [f"{each.largest_free_cores} cores"] if each.cores_total else []
         free = ", ".join(parts) or NONE
         of_nodes = "/".join(str(each.nodes_with_free[number]) for number in NUMBERS)
-        rows.append(
-            [*row, str(each.whole_cards_free), of_nodes, free, f"{each.fragmented:.0%}", str(each.pods_fragmented)]
-        )
+        rows.append([*row, str(each.whole_cards_free), of_nodes, free, f"{each.fragmented:.0%}"])
     return table_lines((head, rows))
+
+
+def _fragmented(pods: Mapping[str, int]) -> list[str]:
+    rows = [[model, str(number)] for model, number in sorted(pods.items())]
+    return ["", *table_lines((("MODEL", "PODS WAITING ONLY FOR FRAGMENTATION"), rows))] if rows else []
 
 
 def _queues(queues: Iterable[QueueResource]) -> list[str]:
