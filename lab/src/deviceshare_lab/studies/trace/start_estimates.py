@@ -8,8 +8,8 @@ each probe that ends, so that :data:`COVERAGE` of the ranges are right in the lo
 conformal inference, Gibbs and Candès 2021).
 """
 
-from collections import deque
-from collections.abc import Hashable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Hashable
 from itertools import islice
 from math import inf
 from typing import NamedTuple
@@ -25,8 +25,7 @@ _PROBES = 1000
 _ENOUGH_PROBES, _ENOUGH_STARTS = 30, 10
 """With fewer probes, or fewer of them whose pod has started, there is no range."""
 _MAX_STARTS = 20_000
-_MAX_KINDS, _MAX_KINDS_OF_QUEUE = 64, 8
-"""A tenant whose pods request ever other amounts does not replace the kinds of other queues."""
+_MAX_KINDS = 32
 _STEP = 0.02
 """How much one probe adapts the share of ranges that may be wrong."""
 _GOLDEN = 0.618033988749895
@@ -65,10 +64,10 @@ class _Kind:
 
 
 class StartEstimates:
-    """Follows waiting pods by kind. Times are seconds of any clock that runs on; a kind is a queue and any value."""
+    """Follows waiting pods by kind. Times are seconds of any clock; a kind is any value, such as queue and cards."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, Hashable], _Kind] = {}
+        self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
         self._kind_of: dict[str, _Kind] = {}
         self._turn = 0.0
         self._due = -inf
@@ -77,29 +76,19 @@ class StartEstimates:
         """Return whether a pod is followed."""
         return uid in self._kind_of
 
-    def wait(self, uid: str, queue: str, kind: Hashable, since: float) -> None:
-        """A pod waits ``since`` a time, also one that was of another kind. With too many kinds it is not followed."""
-        found = self._kinds.get((queue, kind))
-        if found is not None and uid in found.waiting:
-            return
-        if (before := self._kind_of.pop(uid, None)) is not None:
-            since = before.waiting.pop(uid)
-            moved = before.open.pop(uid, ())
-            before.probes = deque((each for each in before.probes if each not in moved), maxlen=_PROBES)
+    def wait(self, uid: str, kind: Hashable, since: float) -> None:
+        """A pod waits ``since`` a time. It is not followed if pods of too many kinds wait."""
+        found = self._kinds.get(kind)
         if found is None:
-            of_queue = {name: each for name, each in self._kinds.items() if name[0] == queue}
-            if not (self._has_room(of_queue, _MAX_KINDS_OF_QUEUE) and self._has_room(self._kinds, _MAX_KINDS)):
-                return
-            found = self._kinds[queue, kind] = _Kind()
+            if len(self._kinds) >= _MAX_KINDS:
+                idle = next((name for name, each in self._kinds.items() if not each.waiting), None)
+                if idle is None:
+                    return
+                del self._kinds[idle]
+            found = self._kinds[kind] = _Kind()
+        self._kinds.move_to_end(kind)
         self._kind_of[uid] = found
         found.waiting[uid] = since
-
-    def _has_room(self, kinds: Mapping[tuple[str, Hashable], _Kind], most: int) -> bool:
-        """Return whether one more kind is allowed; forgets the idle one of which least is known if need be."""
-        idle = [name for name, each in kinds.items() if not each.waiting]
-        if len(kinds) >= most and idle:
-            del self._kinds[min(idle, key=lambda name: len(kinds[name].probes))]
-        return len(kinds) < most or bool(idle)
 
     def end(self, uid: str, now: float, *, started: bool) -> None:
         """A pod waits no more: it has started, or is gone."""

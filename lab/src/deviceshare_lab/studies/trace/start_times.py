@@ -81,7 +81,7 @@ class _Asked(Churn):
         if self.waiting.count > before:
             pod = self._pods[self._arriving[arrival]]
             self._open[arrival] = None
-            self._estimates.wait(str(arrival), "", (pod.cards, pod.amount), now)
+            self._estimates.wait(str(arrival), (pod.cards, pod.amount), now)
 
     def _start(self, arrival: int, now: int) -> None:
         super()._start(arrival, now)
