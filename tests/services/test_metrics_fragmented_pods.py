@@ -108,3 +108,32 @@ def test_cards_that_are_a_plain_number_count_as_well():
     core = decided(nodes, [*on_nodes, pod("small", small), pod("large", large)])
     found = {each.name: each.fragmented for each in snapshot_of(core).pods if each.state == "Pending"}
     assert found == {"small": "nvidia.com/gpu", "large": ""}
+
+
+def test_the_pods_of_a_gang_and_those_that_are_deleted_do_not_count():
+    nodes = [node(name, [card(0, memory=MEMORY, node=name)]) for name in "ab"]
+    on_nodes = [
+        pod(
+            f"on-{each.name}",
+            vgpu(1, 500),
+            node=each.name,
+            held=(ContainerGrant("c0", 0, "hami-core", (DeviceGrant(each.cards[0].id, 0, 500, 0),)),),
+        )
+        for each in nodes
+    ]
+    waiting = pod("w", vgpu(1, 700))
+    explanation = decided(nodes, [*on_nodes, waiting]).store.histories[waiting.uid].explanation
+
+    def fragmented(waiting, explanation):
+        core = read(
+            *((subjects.fact("node", each.name), each) for each in nodes),
+            *((subjects.fact("pod", each.uid), each) for each in (*on_nodes, waiting)),
+            (subjects.explain(waiting.uid), explanation),
+        )
+        catch_up(core)
+        return [each.name for each in snapshot_of(core).pods if each.fragmented]
+
+    assert fragmented(waiting, explanation) == ["w"]
+    assert fragmented(replace(waiting, terminating=True), explanation) == []
+    # Of a gang, a reason is that of one pod.
+    assert fragmented(waiting, replace(explanation, gang="2 of 3 pods are placed")) == []

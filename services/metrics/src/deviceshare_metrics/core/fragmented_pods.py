@@ -33,9 +33,10 @@ class FragmentedPods:
         """Return the model of which enough is free in sum for the pod of an explanation, '' if it lacks anything else.
 
         A pod whose queue has no room waits for more, and one that no node could take if it were empty for other nodes.
-        Nodes that lack something else do not count for the sum.
+        Nodes that lack something else do not count for the sum. A gang needs more than a reason says, which is of one
+        pod: its pods do not count.
         """
-        if explanation is None or explanation.decision != PENDING or explanation.refused:
+        if explanation is None or explanation.decision != PENDING or explanation.refused or explanation.gang:
             return ""
         if any(not refusal.nodes for refusal in explanation.refusals):
             return ""

@@ -275,7 +275,7 @@ def _pods(
             nominated_node=nominated.get(pod.uid, "") if state == "Pending" else "",
             state=state,
             refused=state == "Pending" and is_refused(store, pod),
-            fragmented="" if history is None else fragmented.model(history.explanation),
+            fragmented="" if history is None or pod.terminating else fragmented.model(history.explanation),
             terminating=pod.terminating,
             created=pod.created,
             waiting_since=pod.created if state in api.WAITING and not pod.terminating else None,
