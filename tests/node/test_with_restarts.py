@@ -66,6 +66,7 @@ def test_reboot_of_the_node(scene: Scene) -> None:
     # kubelet rejects pods whose devices it does not know yet; those that it starts again have their own.
     scene.cluster.wait("all pods run again or have failed", lambda: run_again(scene), 180)
     rejected = scene.delete_failed()
+    assert rejected < SOME
     scene.check(has_software_vgpus, SOME - rejected)
     start_more(scene)
     scene.check(has_software_vgpus, 2 * SOME - rejected)
