@@ -21,8 +21,9 @@ from deviceshare.model import (
     PodUid,
 )
 from deviceshare_binder.core import build_core
-from deviceshare_binder.core.events import BindAnswered
-from deviceshare_binder.service import main
+from deviceshare_binder.core.commands import ReadPod
+from deviceshare_binder.core.events import BindAnswered, PodRead
+from deviceshare_binder.service import ClusterSide, main
 from deviceshare_bus.cores.core import Now
 from deviceshare_bus.messages.codec import decode_events, decode_outcomes, encode
 from deviceshare_bus.messages.subjects import event, explain, fact, ledger, outcome
@@ -31,10 +32,12 @@ from deviceshare_bus.streams.publisher import Publisher, Write
 from deviceshare_bus.wire.connection import connect
 from deviceshare_cluster.interface import BindState
 from deviceshare_localcluster import LocalCluster
+from deviceshare_localcluster.kinds import Key
 from nats.js.errors import NotFoundError
 from support.builders import share_cards
 from support.service import at_work, fail_first_write, replayed_elsewhere
 
+ENDED = {"status": {"phase": "Succeeded"}}
 CONFIGURATION = """
 actions: allocate
 tiers:
@@ -305,3 +308,15 @@ async def test_pods_go_for_a_nominated_claim_whatever_is_killed(nats_server):
 
 async def scene_has(scene, reason):
     return any(one["reason"] == reason for one in await scene.cluster.list("Event"))
+
+
+async def test_a_pod_that_has_ended_is_read_as_gone(nats_server):
+    """A roll-back of LEDGER may bring its claim back, and inventory does not publish a pod that it met ended."""
+    async with Scene(nats_server.url) as scene:
+        await scene.pod("a")
+        side, command = ClusterSide(scene.cluster), ReadPod("claim-a", "default", "a", scene.pods["a"])
+        await scene.cluster.bind("default", "a", scene.pods["a"], "n1", {})
+        assert (await side.perform(command)).node == "n1"
+        live = await scene.cluster.get("Pod", "default", "a")
+        await scene.cluster.merge(Key("Pod", "default", "a"), live["metadata"]["resourceVersion"], ENDED)
+        assert await side.perform(command) == PodRead("claim-a", None)

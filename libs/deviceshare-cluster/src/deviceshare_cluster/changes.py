@@ -34,9 +34,8 @@ def why_not_bound(pod: Object | None, uid: str, revision: str = "") -> Binding |
     if spec.get("schedulingGates"):
         names = ", ".join(str(gate.get("name")) for gate in spec["schedulingGates"])
         return Binding(BindState.REFUSED, reason=f"the pod has scheduling gates: {names}")
-    phase = (pod.get("status") or {}).get("phase")
-    if phase in ("Succeeded", "Failed"):
-        return Binding(BindState.REFUSED, reason=f"the pod has ended: {phase}")
+    if has_ended(pod):
+        return Binding(BindState.REFUSED, reason=f"the pod has ended: {pod['status']['phase']}")
     state = pod_state(pod)
     if revision not in ("", state.revision):
         reason = f"the pod is at revision {state.revision}, not {revision}"
@@ -60,6 +59,11 @@ def reservation(volume: Object, namespace: str, claim: str, uid: str) -> Object 
     reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim, "uid": uid}
     patch: Object = {"spec": {"claimRef": reference}}
     return patch if known else patch | {"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}}
+
+
+def has_ended(pod: Object) -> bool:
+    """Return whether a pod has ended: it holds nothing, and is never bound."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def pod_state(pod: Object) -> PodState:

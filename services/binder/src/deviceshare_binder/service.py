@@ -19,7 +19,7 @@ from deviceshare_bus.messages.validation import Decoders, validated
 from deviceshare_bus.runtime.service import Context
 from deviceshare_bus.runtime.shell import Shell, Source
 from deviceshare_cluster import open_cluster
-from deviceshare_cluster.changes import pod_state
+from deviceshare_cluster.changes import has_ended, pod_state
 from deviceshare_cluster.dry_run import DryRunCluster
 from deviceshare_cluster.interface import Cluster, ClusterError, Object, PodState
 from deviceshare_cluster.signing import OFF, signing_keys
@@ -241,8 +241,8 @@ class ClusterSide:
 
     async def _read(self, read: ReadPod) -> PodRead:
         pod = await self._cluster.get("Pod", read.namespace, read.name)
-        if pod is None or pod["metadata"].get("uid") != read.uid:
-            return PodRead(read.claim, None)
+        if pod is None or pod["metadata"].get("uid") != read.uid or has_ended(pod):
+            return PodRead(read.claim, None)  # inventory may never publish a pod that has ended
         return _pod_read(read.claim, pod_state(pod))
 
     async def _fence(self, fence: FencePod) -> PodRead:

@@ -148,7 +148,10 @@ class BindAnswered(Event, frozen=True):
 
 
 class PodRead(Event, frozen=True):
-    """The answer to ``ReadPod`` and ``FencePod``: the pod is on ``node``, '' for none, None if the pod is gone."""
+    """The answer to ``ReadPod`` and ``FencePod``: the pod is on ``node``, '' for none, None if the pod is gone.
+
+    Of ``ReadPod`` None also if it has ended: then it holds nothing, and its claim would stay for good.
+    """
 
     claim: str
     node: str | None
