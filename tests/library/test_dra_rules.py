@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from deviceshare.families.dra.best_fit import DeviceOrder
+from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.selectors import Selectors
@@ -220,3 +222,37 @@ def test_requests_for_capacity_are_rounded(policy: dict[str, Any], asked: str, a
     read = msgspec.convert(slices, list[ResourceSlice])
     solved = solve(Place("n", {}), read, classes, asking, features=ALL, selectors=Selectors(None)).claims
     assert (solved and solved[0][0].consumed) == (answer and {"memory": parse_quantity(answer)})
+
+
+PACKED = DeviceOrder(packed=1.0)
+SHARED: dict[str, Any] = {"allowMultipleAllocations": True}
+
+
+def score(used: Used, *requests: dict[str, Any]) -> float:
+    """Return what a card scores of which half is a device with shares: the whole card is the other device."""
+    counters = {"sharedCounters": [{"name": "c", "counters": {"units": {"value": "4"}}}]}
+    devices = [consumer("half", "2", **SHARED), consumer("whole", "4")]
+    read = [resource_slice("a", 2, devices=devices), resource_slice("b", 2, **counters)]
+    half = {"selectors": [{"cel": {"expression": "device.allowMultipleAllocations"}}]}
+    asked = claim(*({**half, **request} for request in requests))
+    answer = solve(
+        Place("n", {}),
+        msgspec.convert(read, list[ResourceSlice]),
+        {"any": msgspec.convert({"metadata": {"name": "any"}}, DeviceClass)},
+        [msgspec.convert(asked, ResourceClaim)],
+        used=used,
+        features=ALL,
+        selectors=Selectors(evaluator()),
+        order=PACKED,
+    )
+    assert answer.claims is not None
+    return answer.score
+
+
+@pytest.mark.parametrize("shares", [1, 2])
+@pytest.mark.parametrize("in_use", [False, True])
+def test_the_counters_of_a_shared_device_count_once_in_scores(shares: int, in_use: bool) -> None:
+    """The whole card, of size 1, has no room any more, the half of it, of size 1/2, has: a third is left."""
+    share = DeviceResult("r", DRIVER, "p", "half", shared=True, consumed=())
+    used = used_devices([share]) if in_use else UNUSED
+    assert score(used, *[ONE] * shares) == pytest.approx(100 * 2 / 3)

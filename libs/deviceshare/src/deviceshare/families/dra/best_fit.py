@@ -56,7 +56,8 @@ class DeviceOrder(msgspec.Struct, frozen=True):
             return 0.0
         before = taken.left
         after = dict(before)
-        for slot in given:
+        # As in the search, a shared device consumes its counters with its first share.
+        for slot in {slot.number: slot for slot in given if slot.number not in taken.shares}.values():
             for at, need in slot.uses:
                 after[at] -= need
         touched = {at for slot in given for at, _ in slot.uses}
