@@ -1,14 +1,19 @@
 """Devices of ResourceClaims where a bound of what is remembered or tried is reached, and amounts of any sign."""
 
 import json
+from fractions import Fraction
 from random import Random
 from typing import Any
 
 import pytest
 from deviceshare.allocation import device_filter
-from deviceshare.families.dra import Answer, cluster_devices
+from deviceshare.families.dra import Answer, Layout, cluster_devices
+from deviceshare.families.dra.layout import MAX_ROOMS
+from deviceshare.families.dra.layout import _room as room_of
+from deviceshare.families.dra.pools import Place
 from deviceshare.families.dra.solver import Solver
 from deviceshare.model import DeviceSliceFact, NodeFact, Now
+from deviceshare.model.device_objects import Metadata, ResourceSlice
 from deviceshare.objects.devices import decode_device_slice
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
@@ -136,3 +141,25 @@ def test_all_classes_together_try_no_more_than_a_round_may(monkeypatch: pytest.M
     for fact in easy:
         scheduler.apply(key_of(fact), fact, NOW)
     assert [fact.name for fact, *_ in scheduler.round(Now(100.0, 1e9)).placed] == ["e"]
+
+
+def test_all_nodes_together_remember_no_more_rooms_than_the_bound() -> None:
+    """Each node has a layout of its own: they differ in the number of devices, of which half have room."""
+    for at in range(1, 6):
+        uses = [{"counterSet": "s", "counters": values({"a": need})} for need in (1, 3) for _ in range(at)]
+        devices = [
+            {"name": f"d{number}", "attributes": {"size": {"int": number}}, "consumesCounters": [use]}
+            for number, use in enumerate(uses)
+        ]
+        counters = sliced("counters", sharedCounters=[{"name": "s", "counters": values({"a": 10_000})}])
+        slices = [each.spec for each in (counters, sliced("devices", devices=devices))]
+        layout = Layout(
+            [ResourceSlice(metadata=Metadata(name="s"), spec=each) for each in slices],
+            Place("a", {}),
+            cluster_devices.FEATURES,
+        )
+        (counted,) = layout.sets
+        rooms = [counted.room(counted.total - counted.packed({"a": Fraction(used)})) for used in range(10_000)]
+        assert rooms[0] == rooms[9_997] == 1.0
+        assert rooms[9_998] == pytest.approx(1 / 4), "those that take 1 of 10,000, beside those that take 3"
+    assert room_of.cache_info().currsize <= MAX_ROOMS < 5 * 10_000

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 from typing import NamedTuple
 
@@ -16,8 +17,8 @@ from deviceshare.model.device_objects import ResourceSlice
 
 _TAKES = 1 << 10
 """How often one search may take a device: access of administrators consumes counters each time."""
-MAX_ROOMS = 2_000
-"""States of a counter set whose room is remembered; beyond, all are forgotten."""
+MAX_ROOMS = 20_000
+"""States of counter sets, of all layouts together, whose room is remembered."""
 
 
 class Taken(NamedTuple):
@@ -53,8 +54,8 @@ class Counters:
         self.guard = sum(1 << (shift + bits - 1) for shift in self._shifts.values())
         self.total = self.guard + self.packed(totals)
         self._totals = totals
-        self._kinds: dict[bytes, list[tuple[int, float]]] = {}
-        self._rooms: dict[int, float] = {}
+        self.kinds: dict[bytes, list[tuple[int, float]]] = {}
+        """By kind the devices that consume of it, each with what, and how much of the counters that is."""
 
     def packed(self, amounts: Mapping[str, Fraction]) -> int:
         """Return amounts as a number that can be subtracted from what is left."""
@@ -63,22 +64,21 @@ class Counters:
     def add(self, kind: bytes, need: int, amounts: Mapping[str, Fraction]) -> None:
         """Add a device that consumes some of it; devices of one kind serve the same requests."""
         size = max((float(each / self._totals[key]) for key, each in amounts.items() if self._totals[key]), default=0.0)
-        self._kinds.setdefault(kind, []).append((need, size))
+        self.kinds.setdefault(kind, []).append((need, size))
 
     def room(self, left: int) -> float:
         """Return how much of all kinds of devices has room in what is left, 1 if nothing is used."""
-        found = self._rooms.get(left)
-        if found is None:
-            if len(self._rooms) >= MAX_ROOMS:
-                self._rooms.clear()
-            full, guard = 0.0, self.guard
-            found = 0.0
-            for kind in self._kinds.values():
-                fitting = sum((left - need) & guard == guard for need, _ in kind)
-                found += kind[0][1] * fitting / len(kind)
-                full += kind[0][1]
-            found = self._rooms[left] = found / full if full else 0.0
-        return found
+        return _room(self, left)
+
+
+@lru_cache(maxsize=MAX_ROOMS)
+def _room(counters: Counters, left: int) -> float:
+    full, found, guard = 0.0, 0.0, counters.guard
+    for kind in counters.kinds.values():
+        fitting = sum((left - need) & guard == guard for need, _ in kind)
+        found += kind[0][1] * fitting / len(kind)
+        full += kind[0][1]
+    return found / full if full else 0.0
 
 
 class Slot:
