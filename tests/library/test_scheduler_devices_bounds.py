@@ -6,7 +6,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from deviceshare.allocation import device_filter
+from deviceshare.allocation import device_filter, pod_classes
+from deviceshare.conf import default_conf
 from deviceshare.families.dra import Answer, Layout, cluster_devices
 from deviceshare.families.dra.layout import MAX_ROOMS
 from deviceshare.families.dra.layout import _room as room_of
@@ -163,3 +164,25 @@ def test_all_nodes_together_remember_no_more_rooms_than_the_bound() -> None:
         assert rooms[0] == rooms[9_997] == 1.0
         assert rooms[9_998] == pytest.approx(1 / 4), "those that take 1 of 10,000, beside those that take 3"
     assert room_of.cache_info().currsize <= MAX_ROOMS < 5 * 10_000
+
+
+def test_what_is_remembered_for_all_classes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def place_all() -> tuple[list[str], int, int]:
+        """Return the devices that 20 classes get, the most that was remembered on the way, and what is left at last."""
+        slices = [gpus(name, 3 + at) for at, name in enumerate("abcdefgh")]
+        scheduler = scheduler_with(*map(node, "abcdefgh"), *slices, gpu_class())
+        devices, found, most = scheduler.cluster.allocator.devices, list[str](), 0
+        for at in range(20):
+            for fact in (hard(f"c{at}", 2), using(f"p{at}", f"c{at}")):
+                scheduler.apply(key_of(fact), fact, NOW)
+            found += take(scheduler)
+            most = max(most, devices.remembered)
+        scheduler.configure(replace(default_conf(), dra=True, policy="spread"))
+        return found, most, devices.remembered
+
+    given, unbounded, left = place_all()
+    assert (len(given), left) == (40, 0), "nothing is remembered under another configuration"
+    monkeypatch.setattr(pod_classes, "COUNTED_BYTES", unbounded // 4)
+    again, most, left = place_all()
+    assert (again, left) == (given, 0)
+    assert unbounded // 8 < most <= unbounded // 4 + unbounded // 20, "one class above the bound"

@@ -315,8 +315,8 @@ class Allocator(NodeTable):
                     request, self.conf, pods, volumes=volumes, devices=devices,
                     every_row=self.volumes.labels.every_row, scan=self._scan, changes=self._changes,
                 )  # fmt: skip
-            if self._placed is not None and pod_class.near_pods:
-                self._pod_classes.shrink(self._placed)
+            if pod_class.constrained:
+                self._pod_classes.shrink(self._placed, self.devices)
         return pod_class
 
     def _measure(self) -> None:

@@ -31,6 +31,8 @@ MAX_SOLVERS = 200
 """Layouts of nodes whose solver is kept; beyond, all are forgotten."""
 NODE_STEPS = 32
 """Devices that a search may try on every node: as many as a claim may have, so that it never lacks the first ones."""
+_PER_STATE, _PER_DEVICE = 1_000, 300
+"""Bytes, roughly, of a state that is known, and of a device in a solver."""
 _ELSEWHERE = DeviceReason("DevicesElsewhere", "node(s) could not use the devices that a ResourceClaim has")
 _TOO_LONG = DeviceReason("DeviceSearchTooLong", f"node(s) have no answer after {MAX_STEPS} devices that were tried")
 _POSTPONED = DeviceReason(
@@ -78,6 +80,8 @@ class DeviceFilter:
         self._known: dict[Hashable, Answer | DeviceReason | None] = {}
         """By state of a node; None: it does not fit, for a reason that was not asked for."""
         self._solvers: dict[Layout, Solver] = {}
+        self._bytes = 0
+        """What ``devices.remembered`` has of it."""
         self._round = -1
         self._left = 0
         """How many devices may be tried in this round."""
@@ -143,6 +147,18 @@ class DeviceFilter:
             elif self._postponed:
                 self._postponed.discard(row)
         self._seen = changes.now
+        self._count()
+
+    def _count(self) -> None:
+        of_solvers = sum(_PER_DEVICE * len(each.candidates) for each in self._solvers.values())
+        before, self._bytes = self._bytes, _PER_STATE * len(self._known) + of_solvers
+        self._devices.remembered += self._bytes - before
+
+    def close(self) -> None:
+        """Forget all, and release what is counted of it."""
+        self._known.clear()
+        self._solvers.clear()
+        self._count()
 
     def _number(self, reason: DeviceReason | None) -> int:
         if reason is None:

@@ -133,6 +133,8 @@ class InterPod:
             self.affinity.close()
         if self.spread is not None:
             self.spread.close()
+        if self._devices is not None:
+            self._devices.close()
 
     @property
     def rejection(self) -> Refusal | None:

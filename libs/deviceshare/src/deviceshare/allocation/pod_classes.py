@@ -5,13 +5,14 @@ from weakref import WeakValueDictionary
 
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.conf import SchedulerConf
+from deviceshare.families.dra import ClusterDevices
 from deviceshare.model import PodRequest
 from deviceshare.topology import PlacedPods
 
 COUNTED_BYTES = 1 << 29
-"""What is counted for the inter-pod constraints of ranked classes, roughly; beyond, classes lose their rankings.
+"""What is counted for the inter-pod constraints of ranked classes, and remembered for their ResourceClaims, roughly.
 
-The class in use keeps its own, whatever its size.
+Beyond, classes lose their rankings. The class in use keeps its own, whatever its size.
 """
 MAX_RANKED = 4096
 """Pod classes that keep their ranking; beyond, the least recently used class loses it.
@@ -68,9 +69,9 @@ class PodClasses:
             oldest.drop_ranking()
         return pod_class
 
-    def shrink(self, counted: PlacedPods) -> None:
-        """Drop rankings, the least recently used first, until few enough pods are counted for the others."""
-        while counted.size > COUNTED_BYTES and len(self._recent) > 1:
+    def shrink(self, counted: PlacedPods | None, devices: ClusterDevices) -> None:
+        """Drop rankings, the least recently used first, until little enough is counted for the others."""
+        while devices.remembered + (0 if counted is None else counted.size) > COUNTED_BYTES and len(self._recent) > 1:
             _, oldest = self._recent.popitem(last=False)
             oldest.drop_ranking()
 

@@ -88,6 +88,8 @@ class ClusterDevices:
         """How many devices the searches of this round may try, beyond those that every search may."""
         self.postponed = False
         """Whether nodes were not searched to the end in this round, since nothing was left."""
+        self.remembered = 0
+        """Bytes, roughly, of what is remembered of searches; the callers change it."""
         self.selectors = Selectors(evaluator())
         self._slices = ClusterSlices(self._users)
         self._slices_version = 0
