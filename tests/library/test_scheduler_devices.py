@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 from deviceshare.allocation import device_filter
-from deviceshare.families.dra import Answer, cluster_devices
+from deviceshare.families.dra import cluster_devices
 from deviceshare.families.dra.cluster_devices import FEATURES
 from deviceshare.families.dra.codec import without_nulls
-from deviceshare.families.dra.solver import Solver
 from deviceshare.model import DeviceClaim, DeviceClaimFact, Gone, NodeFact, Now, PodDeviceClaim, PodGroupFact
 from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
 from support.builders import node
-from support.devices import NOW, allocated, claim, gpu_class, gpus, key_of, scheduler_with, sharing, using
+from support.devices import NOW, allocated, claim, count_steps, gpu_class, gpus, key_of, scheduler_with, sharing, using
 
 ALL = FEATURES | {"DeviceBindingAndStatus"}
 DATA = Path(__file__).parents[1] / "data" / "dra"
@@ -210,21 +209,6 @@ def test_the_message_counts_each_node_under_why_it_has_no_devices() -> None:
     message = scheduler.explain("uid-p", NOW).message
     assert "2 node(s) had no device that matches request r (gpu)" in message
     assert "1 node(s) had too few free devices for request r (gpu)" in message
-
-
-def count_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which every search adds how many devices it tried."""
-    found: list[int] = []
-    solve = Solver.solve
-
-    def counted(self: Solver, *args: Any) -> Answer:
-        try:
-            return solve(self, *args)
-        finally:
-            found.append(self.steps)
-
-    monkeypatch.setattr(Solver, "solve", counted)
-    return found
 
 
 def test_nodes_with_equal_devices_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 from deviceshare.allocation import device_filter, pod_classes
 from deviceshare.conf import default_conf
-from deviceshare.families.dra import Answer, Layout, cluster_devices
+from deviceshare.families.dra import Layout, cluster_devices
 from deviceshare.families.dra.layout import MAX_ROOMS
 from deviceshare.families.dra.layout import _room as room_of
 from deviceshare.families.dra.pools import Place
-from deviceshare.families.dra.solver import Solver
 from deviceshare.model import DeviceSliceFact, NodeFact, Now
 from deviceshare.model.device_objects import Metadata, ResourceSlice
 from deviceshare.objects.devices import decode_device_slice
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
 from support.builders import node
-from support.devices import DRIVER, NOW, claim, gpu_class, gpus, key_of, scheduler_with, using
+from support.devices import DRIVER, NOW, claim, count_steps, gpu_class, gpus, key_of, scheduler_with, using
 
 
 def sliced(name: str, node_name: str = "a", count: int = 2, **spec: Any) -> DeviceSliceFact:
@@ -115,16 +114,7 @@ def hard(name: str, count: int) -> Any:
 
 
 def test_all_classes_together_try_no_more_than_a_round_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[int] = []
-    solve = Solver.solve
-
-    def counted(solver: Solver, *arguments: Any, **options: Any) -> Answer:
-        try:
-            return solve(solver, *arguments, **options)
-        finally:
-            tried.append(solver.steps)
-
-    monkeypatch.setattr(Solver, "solve", counted)
+    tried = count_steps(monkeypatch)
     monkeypatch.setattr(cluster_devices, "ROUND_STEPS", 4000)
     nodes: list[NodeFact] = [node(f"n{at}") for at in range(3)]
     claims = [hard(f"hard-{at}", 9) for at in range(4)]
@@ -186,3 +176,18 @@ def test_what_is_remembered_for_all_classes_is_bounded(monkeypatch: pytest.Monke
     again, most, left = place_all()
     assert (again, left) == (given, 0)
     assert unbounded // 8 < most <= unbounded // 4 + unbounded // 20, "one class above the bound"
+
+
+@pytest.mark.parametrize(("on_node", "first"), [(2, "gpu-0"), (3, "gpu-0"), (32, "gpu-1")])
+def test_best_fit_tries_no_more_than_a_round_may(monkeypatch: pytest.MonkeyPatch, on_node: int, first: str) -> None:
+    """The first of 20 devices is the largest: others are better, and it is given where too few can be compared."""
+    tried = count_steps(monkeypatch)
+    monkeypatch.setattr(device_filter, "NODE_STEPS", on_node)
+    monkeypatch.setattr(cluster_devices, "ROUND_STEPS", 0)
+    devices = [{"name": f"gpu-{at}", "capacity": values({"memory": 1 if at else 4})} for at in range(20)]
+    scheduler = scheduler_with(node("a"), gpu_class(), sliced("a", count=1, devices=devices))
+    scheduler.configure(replace(default_conf(), dra=True, policy="binpack"))
+    for fact in (claim("c", 2), using("p", "c")):
+        scheduler.apply(key_of(fact), fact, NOW)
+    assert min(take(scheduler)) == first
+    assert 2 <= max(tried) <= on_node + 20 // 8 + 1

@@ -129,6 +129,21 @@ def solve(
     return Solver(layout, classes, selectors, claims).solve(taken(layout, used), max_steps, order)
 
 
+def count_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which every search adds how many devices it tried."""
+    found: list[int] = []
+    solve = Solver.solve
+
+    def counted(self: Solver, *args: Any) -> Answer:
+        try:
+            return solve(self, *args)
+        finally:
+            found.append(self.steps)
+
+    monkeypatch.setattr(Solver, "solve", counted)
+    return found
+
+
 def place_device_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the default configuration say that pods with ResourceClaims are placed, for tests without one."""
     conf = replace(default_conf(), dra=True)
