@@ -130,6 +130,6 @@ def test_devices_that_count_as_resources_of_a_node_are_refused_by_name(field: st
     classes = {"c": decode_class(b'{"metadata": {"name": "c"}}')}
     requests = [{"name": "r", "exactly": {"deviceClassName": "c"}}]
     claim = {"metadata": {"name": "claim"}, "spec": {"devices": {"requests": requests}}}
-    with pytest.raises(AllocationError, match="d0: nodeAllocatableResources") as caught:
+    with pytest.raises(AllocationError, match="nodeAllocatableResources") as caught:
         solve(Place("n", {}), slices, classes, [decode_claim(json.dumps(claim).encode())], selectors=Selectors(None))
     assert caught.value.of_node

@@ -92,6 +92,25 @@ def test_a_reason_that_nodes_share_names_none_of_them() -> None:
     assert "node-" not in message
 
 
+def refused(count: int, **exactly: Any) -> str:
+    """Return why a claim waits on two nodes, of which the pools lack slices if there are to be more than one."""
+    devices = {name: [{"name": f"of-{name}"}] for name in ("node-a", "node-b")}
+    slices = [sliced(f"{name}-devices", name, count, devices=of_node) for name, of_node in devices.items()]
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", **exactly}}]}}
+    scheduler = scheduler_with(
+        node("node-a"), node("node-b"), *slices, gpu_class(), claim("c", spec=spec), using("p", "c")
+    )
+    assert take(scheduler) == []
+    return scheduler.explain("uid-p", NOW).message
+
+
+def test_a_reason_names_no_device_and_no_pool_of_a_node() -> None:
+    absent = [{"cel": {"expression": f'device.attributes["{DRIVER}"].absent == "x"'}}]
+    for message in (refused(1, selectors=absent), refused(2, allocationMode="All")):
+        assert "2 node(s) could not be asked for devices: " in message
+        assert "node-" not in message
+
+
 @pytest.mark.parametrize("changes", [["a"], ["b"], []])
 def test_devices_are_given_though_the_answer_was_forgotten(monkeypatch: pytest.MonkeyPatch, changes: list[str]) -> None:
     """The answer of one node is forgotten for that of the other, and nothing is left to be tried."""

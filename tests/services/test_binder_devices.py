@@ -149,6 +149,14 @@ def test_devices_that_are_gone_are_not_allocated() -> None:
     assert "cannot have the devices" in core.refusal(10.1)
 
 
+def test_an_error_of_devices_names_the_node_of_the_claim() -> None:
+    """Nodes with equal devices share the error."""
+    core = Scene()
+    core.fact(gpu_class(expression='device.attributes["gpu.example.com"].absent == "x"'))
+    core.take(0.0)
+    assert "node n1: class gpu: " in core.refusal(10.1)
+
+
 def test_of_two_claims_with_one_device_the_one_without_a_bound_pod_is_refused() -> None:
     core = Scene()
     core.take(0.0)

@@ -151,7 +151,7 @@ class Devices:
             solver = Solver(seen.layout, self._known.classes, self._known.selectors, claims, only)
             solved = solver.solve(self._known.taken(row)).claims
         except AllocationError as error:
-            return error.text
+            return f"node {node}: {error.text}"
         finally:
             self._known.charge(claim.devices, 1)
         for each, given in zip(wanted, solved or [()] * len(wanted), strict=True):

@@ -8,7 +8,7 @@ class AllocationError(DeviceshareError):
 
     Args:
         kind: one word for programs, such as ``cel-runtime``.
-        text: the claim, the request and what is wrong, for users.
+        text: the claim, the request and what is wrong, for users; neither node nor device, since nodes share it.
         of_node: the error is the node's: other nodes may fit. Otherwise kube-scheduler ends the attempt.
     """
 

@@ -76,11 +76,11 @@ class Matching:
                     raise AllocationError("selector-unknown", f"{owner}: a selector of an unknown kind")
                 outcome = self._selectors.matches(selector.cel.expression, candidate.id[0], device, multiple)
                 if isinstance(outcome, tuple):
-                    raise AllocationError(outcome[0], f"{owner} on device {candidate.device.name}: {outcome[1]}")
+                    raise AllocationError(outcome[0], f"{owner}: {outcome[1]}")
                 if not outcome:
                     return False
         if device.node_allocatable_resources or device.node_allocatable_resource_mappings:
-            text = f"device {candidate.device.name}: nodeAllocatableResources are not supported"
+            text = "a device has nodeAllocatableResources, which are not supported"
             raise AllocationError("node-allocatable-unsupported", text, of_node=True)
         if device.binding_conditions and "DeviceBindingAndStatus" not in self._features:
             return False
@@ -96,5 +96,4 @@ class Matching:
     def consumption(self, ask: DeviceRequest, candidate: Candidate) -> Amounts | None:
         """Return what a request consumes of a device, None if it cannot. Raises AllocationError."""
         fractional = "FractionalCapacityRange" in self._features
-        where = f"request {ask.name}, device {candidate.device.name}"
-        return consumption(ask.exact, candidate.device, fractional=fractional, where=where)
+        return consumption(ask.exact, candidate.device, fractional=fractional, where=f"request {ask.name}")

@@ -73,7 +73,7 @@ class RequestReader:
         for pool in self._pools:
             for state, is_so in (("incomplete", pool.incomplete), ("invalid", pool.invalid)):
                 if is_so:
-                    raise AllocationError(f"all-of-{state}-pool", f"{where}: pool {pool.driver}/{pool.name} is {state}")
+                    raise AllocationError(f"all-of-{state}-pool", f"{where}: a pool of {pool.driver} is {state}")
             every += [
                 each
                 for each in pool.devices

@@ -305,8 +305,8 @@ class Solver:
             return None
         if not self._constraints_allow(claim, ask, slot):
             if ask.every is not None:
-                text = f"claim {self._claims[claim].metadata.name}, request {ask.name}: a constraint excludes device "
-                raise AllocationError("all-against-constraint", text + slot.candidate.device.name)
+                text = f"claim {self._claims[claim].metadata.name}, request {ask.name}: a constraint excludes a device"
+                raise AllocationError("all-against-constraint", text)
             return None
         consumed: Amounts = {}
         if "ConsumableCapacity" in self._features:
