@@ -48,7 +48,7 @@ def given(
     read = msgspec.convert(slices, list[ResourceSlice])
     asked = msgspec.convert(list(claims), list[ResourceClaim])
     answer = solve(Place("n", {}), read, classes, asked, used=used, features=features, selectors=Selectors(None)).claims
-    return None if answer is None else [[each.slot.candidate.device.name for each in of_claim] for of_claim in answer]
+    return None if answer is None else [[each.device.candidate.device.name for each in of_claim] for of_claim in answer]
 
 
 ONE: dict[str, Any] = {"count": 1}

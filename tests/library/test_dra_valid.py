@@ -133,11 +133,11 @@ def solved(case: Json, node: Json, order: DeviceOrder = NO_ORDER) -> list[list[J
 
 
 def as_result(given: Given) -> Json:
-    driver, pool, device = given.slot.candidate.id
+    driver, pool, device = given.device.candidate.id
     found: dict[str, Any] = {"request": given.request, "driver": driver, "pool": pool, "device": device}
     if given.exact.admin_access:
         found["adminAccess"] = True
-    if given.slot.shared:
+    if given.device.shared:
         found["consumedCapacity"] = {name: format_quantity(amount) for name, amount in given.consumed.items()}
     return found
 

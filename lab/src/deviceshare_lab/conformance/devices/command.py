@@ -132,7 +132,7 @@ def _theirs(recorded: dict[str, Any]) -> Any:
 def _allocation(
     claim: ResourceClaim, given: Sequence[Given], classes: dict[str, DeviceClass], layout: Layout
 ) -> dict[str, Any]:
-    candidates = [each.slot.candidate for each in given]
+    candidates = [each.device.candidate for each in given]
     devices = {each.id: (each.device, each.slice) for each in candidates}
     results = [each.result(layout.names) for each in given]
     return allocation(claim, results, [_SHARE] * len(given), classes, devices, layout.place.name)

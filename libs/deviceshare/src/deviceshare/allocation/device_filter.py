@@ -243,7 +243,7 @@ class DeviceFilter:
                 found.append(DeviceClaim(""))
                 continue
             of_claim = next(given)
-            bound = any(local(each.slot.candidate.device, each.slot.candidate.slice) for each in of_claim)
+            bound = any(local(each.device.candidate.device, each.device.candidate.slice) for each in of_claim)
             node = self._devices.node_name(row) if bound else ""
             found.append(DeviceClaim("", "", tuple(each.result(pools) for each in of_claim), node))
         return tuple(found)

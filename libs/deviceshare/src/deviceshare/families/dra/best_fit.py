@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from deviceshare.families.dra.layout import Layout, Slot, Taken
+from deviceshare.families.dra.layout import Layout, LayoutDevice, Taken
 from deviceshare.policies import CardPolicy
 
 Key = tuple[float, ...]
@@ -28,16 +28,16 @@ class DeviceOrder(msgspec.Struct, frozen=True):
     def key(
         self,
         layout: Layout,
-        slot: Slot,
+        device: LayoutDevice,
         before: Mapping[int, int],
         after: Sequence[tuple[int, int]],
-        chosen: Sequence[Slot],
+        chosen: Sequence[LayoutDevice],
     ) -> Key:
         """Return the key of a device: the smallest one is the best.
 
         Args:
             layout: the devices of the node.
-            slot: the device.
+            device: the device.
             before: what is left of each counter set.
             after: what would be left of those of the device.
             chosen: the devices that were chosen.
@@ -47,29 +47,29 @@ class DeviceOrder(msgspec.Struct, frozen=True):
             counters = layout.sets[at]
             left += counters.room(rest)
             lost += counters.room(before[at]) - counters.room(rest)
-        far = sum(slot.root != each.root for each in chosen)
-        return (round(lost, 9), slot.size, round(self.fullness * left, 9), far)
+        far = sum(device.root != each.root for each in chosen)
+        return (round(lost, 9), device.size, round(self.fullness * left, 9), far)
 
-    def score(self, layout: Layout, taken: Taken, given: Sequence[Slot]) -> float:
+    def score(self, layout: Layout, taken: Taken, given: Sequence[LayoutDevice]) -> float:
         """Return what a node scores if some devices are given, 0 to 100."""
         if not (self.packed or self.kept) or not given:
             return 0.0
         before = taken.left
         after = dict(before)
         # As in the search, a shared device consumes its counters with its first share.
-        for slot in {slot.number: slot for slot in given if slot.number not in taken.shares}.values():
-            for at, need in slot.uses:
+        for device in {device.number: device for device in given if device.number not in taken.shares}.values():
+            for at, need in device.uses:
                 after[at] -= need
-        touched = {at for slot in given for at, _ in slot.uses}
+        touched = {at for device in given for at, _ in device.uses}
         lost = sum(layout.sets[at].room(before[at]) - layout.sets[at].room(after[at]) for at in touched)
         used, total = 0.0, 0
-        for pool in {slot.pool for slot in given}:
+        for pool in {device.pool for device in given}:
             if sets := layout.sets_of.get(pool):
                 used += sum(1.0 - layout.sets[at].room(after[at]) for at in sets)
                 total += len(sets)
             else:
-                numbers = [slot.number for slot in layout.slots if slot.pool == pool]
-                taken_there = taken.devices | taken.shares.keys() | {slot.number for slot in given}
+                numbers = [device.number for device in layout.devices if device.pool == pool]
+                taken_there = taken.devices | taken.shares.keys() | {device.number for device in given}
                 used += sum(number in taken_there for number in numbers)
                 total += len(numbers)
         full = 100.0 * used / total

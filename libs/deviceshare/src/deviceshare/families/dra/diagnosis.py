@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from deviceshare.families.dra.layout import Slot, Taken
+from deviceshare.families.dra.layout import LayoutDevice, Taken
 from deviceshare.families.dra.matching import DeviceRequest
 from deviceshare.families.dra.solver import Solver
 from deviceshare.families.dra.taints import tolerated
@@ -29,11 +29,11 @@ def why_not(solver: Solver, taken: Taken) -> DeviceReason:
 
     Raises AllocationError as the solver does.
     """
-    rules: list[tuple[DeviceReason, Callable[[DeviceRequest, Slot], bool]]] = [
-        (_NONE_MATCHES, lambda request, slot: solver.matching.selectable(request, slot.candidate)),
-        (_TOO_SMALL, lambda request, slot: solver.matching.enough(request, slot.candidate)),
+    rules: list[tuple[DeviceReason, Callable[[DeviceRequest, LayoutDevice], bool]]] = [
+        (_NONE_MATCHES, lambda request, device: solver.matching.selectable(request, device.candidate)),
+        (_TOO_SMALL, lambda request, device: solver.matching.enough(request, device.candidate)),
         (_TAINTED, _tolerates),
-        (_IN_USE, lambda request, slot: solver.is_free(request, slot, taken)),
+        (_IN_USE, lambda request, device: solver.is_free(request, device, taken)),
     ]
     for alternatives in solver.requests:
         request = alternatives[0]
@@ -48,5 +48,5 @@ def why_not(solver: Solver, taken: Taken) -> DeviceReason:
     return _TOGETHER
 
 
-def _tolerates(request: DeviceRequest, slot: Slot) -> bool:
-    return tolerated(slot.candidate.device.taints, request.exact.tolerations)
+def _tolerates(request: DeviceRequest, device: LayoutDevice) -> bool:
+    return tolerated(device.candidate.device.taints, request.exact.tolerations)

@@ -81,7 +81,7 @@ def _room(counters: Counters, left: int) -> float:
     return found / full if full else 0.0
 
 
-class Slot:
+class LayoutDevice:
     """A device of a layout."""
 
     __slots__ = (
@@ -137,7 +137,7 @@ class Layout:
         self.pools = gather(slices, place, features)
         self.names = sorted({(each.spec.driver, each.spec.pool.name) for each in slices})
         """The pools in the order in which a node passes what is in use of them."""
-        self.slots: list[Slot] = []
+        self.devices: list[LayoutDevice] = []
         """All devices; those that can be given have the first numbers, in the order in which they are tried."""
         self.sets: list[Counters] = []
         self.sets_of: dict[int, tuple[int, ...]] = {}
@@ -158,27 +158,27 @@ class Layout:
         for pool, each in (*here, *others):
             self._add(pool, each, set_numbers)
         grouped = {
-            slot.pool
-            for slot in self.slots
-            if any(use.compatibility_groups for use in slot.candidate.device.consumes_counters)
+            device.pool
+            for device in self.devices
+            if any(use.compatibility_groups for use in device.candidate.device.consumes_counters)
         }
         largest: dict[str, Fraction] = {}
-        for slot in self.slots:
-            slot.grouped = slot.pool in grouped
-            for key, capacity in slot.candidate.device.capacity.items():
+        for device in self.devices:
+            device.grouped = device.pool in grouped
+            for key, capacity in device.candidate.device.capacity.items():
                 largest[key] = max(largest.get(key, Fraction(0)), parse_quantity(capacity.value))
-        for slot in self.slots:
-            slot.size = sum(
+        for device in self.devices:
+            device.size = sum(
                 float(parse_quantity(capacity.value) / largest[key])
-                for key, capacity in slot.candidate.device.capacity.items()
+                for key, capacity in device.candidate.device.capacity.items()
                 if largest[key]
             )
 
     def _add(self, pool: Pool, each: Candidate, set_numbers: Mapping[tuple[int, str], int]) -> None:
         at = self.names.index((pool.driver, pool.name))
-        slot = Slot(len(self.slots), each, at, self.features)
-        self.slots.append(slot)
-        self.numbers[at].setdefault(each.device.name, []).append(slot.number)
+        device = LayoutDevice(len(self.devices), each, at, self.features)
+        self.devices.append(device)
+        self.numbers[at].setdefault(each.device.name, []).append(device.number)
         uses: dict[int, int] = {}
         for use in each.device.consumes_counters if "PartitionableDevices" in self.features else ():
             number = set_numbers.get((at, use.counter_set))
@@ -187,9 +187,9 @@ class Layout:
             amounts = {name: parse_quantity(counter.value) for name, counter in use.counters.items()}
             need = self.sets[number].packed(amounts)
             uses[number] = uses.get(number, 0) + need
-            if slot.number < self.given:
-                self.sets[number].add(slot.kind, need, amounts)
-        slot.uses = tuple(uses.items())
+            if device.number < self.given:
+                self.sets[number].add(device.kind, need, amounts)
+        device.uses = tuple(uses.items())
 
     def taken(self, uses: Sequence[PoolUse | None]) -> Taken:
         """Return what claims have of the devices; ``uses``: of each of the pools ``names``."""
@@ -202,7 +202,7 @@ class Layout:
                     shares.update(dict.fromkeys(numbers.get(name, ()), share.amounts))
         left = {number: each.total for number, each in enumerate(self.sets)}
         for number in devices | shares.keys() if shares else devices:
-            for of_set, need in self.slots[number].uses:
+            for of_set, need in self.devices[number].uses:
                 left[of_set] -= need
         negative = {at for at, each in left.items() if each & self.sets[at].guard != self.sets[at].guard}
         blocked = frozenset(pool for pool, sets in self.sets_of.items() if negative and not negative.isdisjoint(sets))

@@ -51,24 +51,24 @@ class Matching:
         self._features, self._selectors = features, selectors
         self._matches: dict[tuple[int, DeviceId], bool] = {}
 
-    def selectable(self, ask: DeviceRequest, candidate: Candidate) -> bool:
+    def selectable(self, request: DeviceRequest, candidate: Candidate) -> bool:
         """Return whether the selectors of the class and of the request match a device that the node sees.
 
         Raises:
             AllocationError: a selector cannot be evaluated, or the device has what is not supported.
         """
-        key = (id(ask.exact), candidate.id)
+        key = (id(request.exact), candidate.id)
         known = self._matches.get(key)
         if known is None:
-            known = self._matches[key] = self._select(ask, candidate)
+            known = self._matches[key] = self._select(request, candidate)
         return known
 
-    def _select(self, ask: DeviceRequest, candidate: Candidate) -> bool:
+    def _select(self, request: DeviceRequest, candidate: Candidate) -> bool:
         device = candidate.device
         multiple = "ConsumableCapacity" in self._features
         owners = (
-            (f"class {ask.device_class.metadata.name}", ask.device_class.spec.selectors),
-            (f"request {ask.name}", ask.exact.selectors),
+            (f"class {request.device_class.metadata.name}", request.device_class.spec.selectors),
+            (f"request {request.name}", request.exact.selectors),
         )
         for owner, selectors in owners:
             for selector in selectors:
@@ -86,14 +86,14 @@ class Matching:
             return False
         return candidate.here
 
-    def enough(self, ask: DeviceRequest, candidate: Candidate) -> bool:
+    def enough(self, request: DeviceRequest, candidate: Candidate) -> bool:
         """Return whether a device has the requested amounts if it is not in use. Raises AllocationError."""
         if "ConsumableCapacity" not in self._features:
             return True
-        consumed = self.consumption(ask, candidate)
+        consumed = self.consumption(request, candidate)
         return consumed is not None and fits(candidate.device, consumed, {})
 
-    def consumption(self, ask: DeviceRequest, candidate: Candidate) -> Amounts | None:
+    def consumption(self, request: DeviceRequest, candidate: Candidate) -> Amounts | None:
         """Return what a request consumes of a device, None if it cannot. Raises AllocationError."""
         fractional = "FractionalCapacityRange" in self._features
-        return consumption(ask.exact, candidate.device, fractional=fractional, where=f"request {ask.name}")
+        return consumption(request.exact, candidate.device, fractional=fractional, where=f"request {request.name}")

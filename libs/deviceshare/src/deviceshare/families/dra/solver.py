@@ -17,7 +17,7 @@ from deviceshare.families.dra.capacity import Amounts, fits
 from deviceshare.families.dra.compatibility import Groups, go_together, join
 from deviceshare.families.dra.constraints import Values, allowed, applies, values_of
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.layout import Layout, Slot, Taken
+from deviceshare.families.dra.layout import Layout, LayoutDevice, Taken
 from deviceshare.families.dra.matching import DeviceRequest, Matching
 from deviceshare.families.dra.requests import MAX_DEVICES, RequestReader
 from deviceshare.families.dra.selectors import Selectors
@@ -39,16 +39,16 @@ class Given(NamedTuple):
     """A device for a request; ``request`` has the alternative's name after a slash."""
 
     request: str
-    slot: Slot
+    device: LayoutDevice
     consumed: Amounts
     exact: Exact
 
     def result(self, pools: Sequence[tuple[str, str]]) -> DeviceResult:
         """Return the device as it is in decisions; ``pools``: those of the node, in the layout's order."""
-        shared, name = self.slot.shared, self.slot.candidate.device.name
+        shared, name = self.device.shared, self.device.candidate.device.name
         consumed = sorted(self.consumed.items()) if shared else ()
         shares = tuple((capacity, format_quantity(amount)) for capacity, amount in consumed)
-        return DeviceResult(self.request, *pools[self.slot.pool], name, shared, shares, self.exact.admin_access)
+        return DeviceResult(self.request, *pools[self.device.pool], name, shared, shares, self.exact.admin_access)
 
 
 class Answer(NamedTuple):
@@ -88,9 +88,9 @@ class Solver:
         """Which devices match the requests."""
         self._reader = RequestReader(layout.pools, classes, self._features, self.matching)
         self._asks: list[list[list[DeviceRequest]]] | None = None
-        self.candidates = [slot for slot in layout.slots[: layout.given] if only is None or slot.number in only]
+        self.candidates = [device for device in layout.devices[: layout.given] if only is None or device.number in only]
         """The devices that can be given, in the order in which they are tried."""
-        self._places = {slot.candidate.id: at for at, slot in enumerate(self.candidates)}
+        self._places = {device.candidate.id: at for at, device in enumerate(self.candidates)}
         self._order: DeviceOrder = NO_ORDER
         self.steps = 0
         """How many devices the last search tried, also without an answer."""
@@ -133,7 +133,7 @@ class Solver:
                     found = self._answer()
             except AllocationError:
                 pass  # of a device that the first solution did not need, or after too many
-        given = [each.slot for of_claim in found.claims or () for each in of_claim if not each.exact.admin_access]
+        given = [each.device for of_claim in found.claims or () for each in of_claim if not each.exact.admin_access]
         return found._replace(steps=self.steps, score=order.score(self.layout, taken, given))
 
     def _begin(self, taken: Taken, asks: list[list[list[DeviceRequest]]], max_steps: int) -> None:
@@ -160,26 +160,26 @@ class Solver:
         """The requests of the claims, each with its alternatives. Raises AllocationError."""
         return chain.from_iterable(self._requests())
 
-    def is_free(self, request: DeviceRequest, slot: Slot, taken: Taken) -> bool:
+    def is_free(self, request: DeviceRequest, device: LayoutDevice, taken: Taken) -> bool:
         """Return whether what other claims use leaves a device to a request."""
         if request.exact.admin_access:
             return True
-        if slot.number in taken.devices:
+        if device.number in taken.devices:
             return False
-        shares = taken.shares.get(slot.number)
-        if shares is None or not slot.shared:
+        shares = taken.shares.get(device.number)
+        if shares is None or not device.shared:
             return shares is None
-        amounts = self.matching.consumption(request, slot.candidate)
-        return amounts is not None and fits(slot.candidate.device, amounts, shares)
+        amounts = self.matching.consumption(request, device.candidate)
+        return amounts is not None and fits(device.candidate.device, amounts, shares)
 
-    def _operable(self, slot: Slot) -> bool:
+    def _operable(self, device: LayoutDevice) -> bool:
         """Return whether the features that a device needs are on, and the node can do without what its slice skips.
 
         A device that fails here belongs to mode All, which it prevents.
         """
-        if slot.consumes and "PartitionableDevices" not in self._features:
+        if device.consumes and "PartitionableDevices" not in self._features:
             return False
-        if not slot.candidate.slice.spec.skip_node_operations:
+        if not device.candidate.slice.spec.skip_node_operations:
             return True
         return "OptionalNodeOperations" in self._features and "DRAOptionalNodeOperations" in self.layout.place.features
 
@@ -228,14 +228,14 @@ class Solver:
         for at in places:
             if not self._is_candidate(claim, ask, at):
                 continue
-            slot = self.candidates[at]
-            if slot.kind in failed:
+            device = self.candidates[at]
+            if device.kind in failed:
                 continue  # an equal device would lead nowhere either
             tried |= 1 << at
-            if self._try(claim, request, ask, number, slot, tried):
+            if self._try(claim, request, ask, number, device, tried):
                 return True
-            if slot.simple and slot.number not in self._taken.shares and not ask.exact.admin_access:
-                failed.add(slot.kind)
+            if device.simple and device.number not in self._taken.shares and not ask.exact.admin_access:
+                failed.add(device.kind)
         return False
 
     def _is_candidate(self, claim: int, ask: DeviceRequest, at: int) -> bool:
@@ -243,12 +243,12 @@ class Solver:
         known = ask.known.get(at)
         if known is False:
             return False
-        slot = self.candidates[at]
-        if self._is_taken(claim, ask, slot):
+        device = self.candidates[at]
+        if self._is_taken(claim, ask, device):
             return False
         if known is None:
             # An amount that is an error comes before what only excludes the device.
-            known = self.matching.selectable(ask, slot.candidate) and self.matching.enough(ask, slot.candidate)
+            known = self.matching.selectable(ask, device.candidate) and self.matching.enough(ask, device.candidate)
             ask.known[at] = known
             ask.outdated = ask.outdated or not known
         return known
@@ -256,34 +256,34 @@ class Solver:
     def _ranked(self, claim: int, ask: DeviceRequest, tried: int) -> Sequence[int]:
         """Return the devices for a request that can be given now, the best ones first."""
         keyed: list[tuple[float, ...]] = []
-        chosen = [given.slot for of_claim in self._chosen for given in of_claim]
+        chosen = [given.device for of_claim in self._chosen for given in of_claim]
         for at in ask.places(len(self.candidates)):
             if tried >> at & 1 or not self._is_candidate(claim, ask, at):
                 continue
-            slot = self.candidates[at]
-            if (left := self._left_with(slot)) is not None:
-                keyed.append((*self._order.key(self.layout, slot, self._left, left, chosen), at))
+            device = self.candidates[at]
+            if (left := self._left_with(device)) is not None:
+                keyed.append((*self._order.key(self.layout, device, self._left, left, chosen), at))
         self.steps += len(keyed) // _COMPARED
         return [int(each[-1]) for each in sorted(keyed)]
 
-    def _is_taken(self, claim: int, ask: DeviceRequest, slot: Slot) -> bool:
+    def _is_taken(self, claim: int, ask: DeviceRequest, device: LayoutDevice) -> bool:
         if ask.exact.admin_access:
             # A shared device may be given again, also in this claim (allocateDevice: only others are marked).
-            return not slot.shared and any(given.slot is slot for given in self._chosen[claim])
-        number = slot.number
-        return number in self._taken.devices or (not slot.shared and self._marked.get(number, 0) > 0)
+            return not device.shared and any(given.device is device for given in self._chosen[claim])
+        number = device.number
+        return number in self._taken.devices or (not device.shared and self._marked.get(number, 0) > 0)
 
-    def _try(self, claim: int, request: int, ask: DeviceRequest, number: int, slot: Slot, tried: int) -> bool:
+    def _try(self, claim: int, request: int, ask: DeviceRequest, number: int, device: LayoutDevice, tried: int) -> bool:
         """Take a device and go on; undo it if that leads to no solution."""
         self.steps += 1
         if self.steps > self._max_steps:
             raise self._too_long()
-        left = self._left_with(slot)
-        given = self._given(claim, ask, slot) if left is not None else None
+        left = self._left_with(device)
+        given = self._given(claim, ask, device) if left is not None else None
         if given is None or left is None:
             return False
         self._chosen[claim].append(given)
-        self._marked[slot.number] = self._marked.get(slot.number, 0) + 1
+        self._marked[device.number] = self._marked.get(device.number, 0) + 1
         before = {at: self._left[at] for at, _ in left}
         self._left.update(left)
         done = False
@@ -292,46 +292,45 @@ class Solver:
         finally:
             if not done:
                 self._chosen[claim].pop()
-                self._marked[slot.number] -= 1
+                self._marked[device.number] -= 1
                 self._left.update(before)
         return done
 
-    def _given(self, claim: int, ask: DeviceRequest, slot: Slot) -> Given | None:
+    def _given(self, claim: int, ask: DeviceRequest, device: LayoutDevice) -> Given | None:
         """Return the device for a request, None if it cannot be given now whatever its counters."""
-        device = slot.candidate.device
-        if self._is_taken(claim, ask, slot) or not self._operable(slot):
+        if self._is_taken(claim, ask, device) or not self._operable(device):
             return None
-        if "DeviceTaints" in self._features and not tolerated(device.taints, ask.exact.tolerations):
+        if "DeviceTaints" in self._features and not tolerated(device.candidate.device.taints, ask.exact.tolerations):
             return None
-        if not self._constraints_allow(claim, ask, slot):
+        if not self._constraints_allow(claim, ask, device):
             if ask.every is not None:
                 text = f"claim {self._claims[claim].metadata.name}, request {ask.name}: a constraint excludes a device"
                 raise AllocationError("all-against-constraint", text)
             return None
         consumed: Amounts = {}
         if "ConsumableCapacity" in self._features:
-            amounts = ask.amounts.get(slot.number)
+            amounts = ask.amounts.get(device.number)
             if amounts is None:
-                amounts = self.matching.consumption(ask, slot.candidate)
+                amounts = self.matching.consumption(ask, device.candidate)
                 if amounts is None:
                     return None
-                ask.amounts[slot.number] = amounts
+                ask.amounts[device.number] = amounts
             # That the device suffices if it is not in use is known before.
-            if (used := self._consumed(slot)) and not fits(device, amounts, used):
+            if (used := self._consumed(device)) and not fits(device.candidate.device, amounts, used):
                 return None
             consumed = amounts
-        return Given(ask.name, slot, consumed, ask.exact)
+        return Given(ask.name, device, consumed, ask.exact)
 
-    def _consumed(self, slot: Slot) -> Amounts:
-        used = dict(self._taken.shares.get(slot.number, {}))
-        if slot.shared and self._marked.get(slot.number):
+    def _consumed(self, device: LayoutDevice) -> Amounts:
+        used = dict(self._taken.shares.get(device.number, {}))
+        if device.shared and self._marked.get(device.number):
             for given in (each for of_claim in self._chosen for each in of_claim):
-                if given.slot is slot:
+                if given.device is device:
                     for name, amount in given.consumed.items():
                         used[name] = used.get(name, Fraction(0)) + amount
         return used
 
-    def _constraints_allow(self, claim: int, ask: DeviceRequest, slot: Slot) -> bool:
+    def _constraints_allow(self, claim: int, ask: DeviceRequest, device: LayoutDevice) -> bool:
         lists = "ListTypeAttributes" in self._features
         for constraint in self._claims[claim].spec.devices.constraints:
             if not applies(constraint, ask.request.name, ask.alternative):
@@ -340,47 +339,47 @@ class Solver:
             for given in self._chosen[claim]:
                 name, _, alternative = given.request.partition("/")
                 if applies(constraint, name, alternative):
-                    chosen.append(_values(constraint, given.slot, lists) or frozenset())
-            if not allowed(constraint, chosen, _values(constraint, slot, lists)):
+                    chosen.append(_values(constraint, given.device, lists) or frozenset())
+            if not allowed(constraint, chosen, _values(constraint, device, lists)):
                 return False
         return True
 
-    def _left_with(self, slot: Slot) -> Sequence[tuple[int, int]] | None:
+    def _left_with(self, device: LayoutDevice) -> Sequence[tuple[int, int]] | None:
         """Return what is left of the counter sets of a device with it; None: a counter would be negative.
 
         No counter of the pool may be negative, and the groups of the device must go with those of the others.
         """
-        if not slot.consumes or (
+        if not device.consumes or (
             # The first share of a device consumed its counters. Access of an administrator to a dedicated device in use
             # consumes them again (allocateDevice: skipCounterCheck is for shared devices only).
-            slot.shared and (slot.number in self._taken.shares or self._marked.get(slot.number, 0) > 0)
+            device.shared and (device.number in self._taken.shares or self._marked.get(device.number, 0) > 0)
         ):
             return ()
-        if slot.grouped and not self._go_together(slot):
+        if device.grouped and not self._go_together(device):
             return None
-        if slot.pool in self._taken.blocked:
+        if device.pool in self._taken.blocked:
             return None
         found = []
-        for at, need in slot.uses:
+        for at, need in device.uses:
             left, guard = self._left[at] - need, self.layout.sets[at].guard
             if left & guard != guard:
                 return None
             found.append((at, left))
         return found
 
-    def _go_together(self, slot: Slot) -> bool:
+    def _go_together(self, device: LayoutDevice) -> bool:
         if "CompatibilityGroups" not in self._features:
             return True
         groups = Groups()
-        for each in self.layout.slots:
+        for each in self.layout.devices:
             number = each.number
-            if each.pool == slot.pool and (number in self._taken.devices or number in self._taken.shares):
+            if each.pool == device.pool and (number in self._taken.devices or number in self._taken.shares):
                 join(groups, each.candidate.device)
         for given in (given for of_claim in self._chosen for given in of_claim):
-            if given.slot.pool == slot.pool:
-                join(groups, given.slot.candidate.device)
-        return go_together(groups, slot.candidate.device)
+            if given.device.pool == device.pool:
+                join(groups, given.device.candidate.device)
+        return go_together(groups, device.candidate.device)
 
 
-def _values(constraint: Constraint, slot: Slot, lists: bool) -> Values | None:
-    return values_of(constraint, slot.candidate.id[0], slot.candidate.device, lists)
+def _values(constraint: Constraint, device: LayoutDevice, lists: bool) -> Values | None:
+    return values_of(constraint, device.candidate.id[0], device.candidate.device, lists)
