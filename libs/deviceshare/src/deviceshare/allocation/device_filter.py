@@ -147,7 +147,6 @@ class DeviceFilter:
             elif self._postponed:
                 self._postponed.discard(row)
         self._seen = changes.now
-        self._count()
 
     def _count(self) -> None:
         of_solvers = sum(_PER_DEVICE * len(each.candidates) for each in self._solvers.values())
@@ -188,6 +187,7 @@ class DeviceFilter:
         if len(self._known) >= min(MAX_STATES, 2 * len(self._codes) + 100):
             self._known.clear()
         self._known[state] = found
+        self._count()
 
     def _explained(self, row: int) -> DeviceReason:
         """Return why a node does not fit."""
