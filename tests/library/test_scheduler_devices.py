@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from deviceshare.allocation import device_filter
-from deviceshare.families.dra import cluster_devices
+from deviceshare.families.dra import cluster_devices, slice_kinds
 from deviceshare.families.dra.cluster_devices import FEATURES
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.model import DeviceClaim, DeviceClaimFact, Gone, NodeFact, Now, PodDeviceClaim, PodGroupFact
@@ -16,7 +16,19 @@ from deviceshare.objects.devices import decode_device_claim, decode_device_class
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
 from support.builders import node
-from support.devices import NOW, allocated, claim, count_steps, gpu_class, gpus, key_of, scheduler_with, sharing, using
+from support.devices import (
+    DRIVER,
+    NOW,
+    allocated,
+    claim,
+    count_steps,
+    gpu_class,
+    gpus,
+    key_of,
+    scheduler_with,
+    sharing,
+    using,
+)
 
 ALL = FEATURES | {"DeviceBindingAndStatus"}
 DATA = Path(__file__).parents[1] / "data" / "dra"
@@ -66,8 +78,11 @@ def cluster_of(case: Json) -> Scheduler:
     return scheduler_with(*nodes, *objects, *claims, pod)
 
 
-def test_nodes_and_devices_are_those_of_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("values", [0, slice_kinds.MAX_VALUES])
+def test_nodes_and_devices_are_those_of_kubernetes(monkeypatch: pytest.MonkeyPatch, values: int) -> None:
+    """Also where attributes are apart that have more than so many values."""
     monkeypatch.setattr(cluster_devices, "FEATURES", ALL)
+    monkeypatch.setattr(slice_kinds, "MAX_VALUES", values)
     compared = fitting = 0
     for case, answer in recorded():
         scheduler = cluster_of(case)
@@ -327,33 +342,56 @@ def test_nodes_for_which_a_round_had_no_time_are_searched_again_after_a_pause() 
     assert [each for each in pauses if each][:3] == [1.0, 2.0, 4.0]
 
 
-def test_attributes_that_no_claim_names_any_more_are_forgotten() -> None:
-    scheduler = scheduler_with(node("a"), node("b"), gpus("a", 2), gpus("b", 2), gpu_class())
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f'device.attributes["{DRIVER}"].uuid == "n7-2"',
+        f'device.attributes["{DRIVER}"].exists(name, device.attributes["{DRIVER}"][name] == "n7-2")',
+    ],
+)
+def test_a_claim_for_one_device_does_not_change_the_search_for_others(
+    monkeypatch: pytest.MonkeyPatch, expression: str
+) -> None:
+    """The uuids of devices are apart: they differ on all nodes."""
+    monkeypatch.setattr(slice_kinds, "MAX_VALUES", 2)
+    nodes: list[NodeFact] = [node(f"n{at}") for at in range(12)]
+    scheduler = scheduler_with(*nodes, *(gpus(each.name, 3) for each in nodes), gpu_class())
     devices = scheduler.cluster.allocator.devices
-
-    def alike() -> bool:
-        return devices.seen(0).layout is devices.seen(1).layout
-
-    assert alike()
-    named = hard_claim("hard")
-    scheduler.apply(key_of(named), named, NOW)
-    assert not alike()
-    scheduler.apply(key_of(named), Gone(), NOW)
-    for _ in range(cluster_devices.FORGET_ROUNDS):
-        devices.begin_round()
-    assert alike()
-    plain = claim("plain", spec=named_spec("no-such-attribute"))
-    scheduler.apply(key_of(plain), plain, NOW)
-    assert alike(), "words that are no attributes of devices make no difference"
+    exactly = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": expression}}]}
+    one = claim("one", spec={"devices": {"requests": [{"name": "r", "exactly": exactly}]}})
+    for fact in (one, using("p", "one")):
+        scheduler.apply(key_of(fact), fact, NOW)
+    where, found = decided(scheduler)["p"]
+    assert (where, names(found)) == ("n7", [["gpu-2"]])
+    assert len({devices.seen(row).layout for row in range(12)}) == 1
+    tried = count_steps(monkeypatch)
+    for fact in (claim("plain"), using("q", "plain")):
+        scheduler.apply(key_of(fact), fact, NOW)
+    assert "q" in decided(scheduler)
+    assert len(tried) == 2, "once for the node with a device in use, once for the others"
 
 
-def named_spec(name: str) -> Json:
-    selectors = [{"cel": {"expression": f'device.attributes["gpu.example.com"].model == "{name}"'}}]
-    return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}]}}
+def test_a_claim_for_one_device_waits_with_the_reasons_of_all_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round reads the attributes of some nodes; the others follow after a pause."""
+    monkeypatch.setattr(slice_kinds, "MAX_VALUES", 2)
+    monkeypatch.setattr(cluster_devices, "ROUND_STEPS", 10 * device_filter.WHOLE_STEPS)
+    nodes: list[NodeFact] = [node(f"n{at}") for at in range(24)]
+    selectors = [{"cel": {"expression": f'device.attributes["{DRIVER}"].uuid == "none"'}}]
+    exactly = {"deviceClassName": "gpu", "selectors": selectors}
+    one = claim("one", spec={"devices": {"requests": [{"name": "r", "exactly": exactly}]}})
+    scheduler = scheduler_with(*nodes, *(gpus(each.name, 3) for each in nodes), gpu_class(), one, using("p", "one"))
+    now, rounds = NOW, 0
+    while "24 node(s) had no device that matches request r" not in scheduler.explain("uid-p", now).message:
+        assert decided(scheduler, now) == {}
+        rounds += 1
+        due = min(scheduler.rounds_due(now), default=None)
+        assert due is not None, scheduler.explain("uid-p", now).message
+        now = Now(max(due, now.monotonic), now.wall)
+    assert rounds >= 3, "5 nodes a round at most"
 
 
 def test_a_claim_may_name_an_attribute_that_nothing_named_before() -> None:
-    """The uuids of devices are apart until then."""
+    """The uuids of devices are kept once for nodes that are equal but for them."""
     scheduler = scheduler_with(node("a"), node("b"), gpus("a", 3), gpus("b", 3), gpu_class())
     selectors = [{"cel": {"expression": 'device.attributes["gpu.example.com"].uuid == "b-2"'}}]
     requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}]

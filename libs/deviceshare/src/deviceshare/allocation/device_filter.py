@@ -31,6 +31,8 @@ MAX_SOLVERS = 200
 """Layouts of nodes whose solver is kept; beyond, all are forgotten."""
 NODE_STEPS = 32
 """Devices that a search may try on every node: as many as a claim may have, so that it never lacks the first ones."""
+WHOLE_STEPS = 20
+"""Devices that could be tried in the time in which the attributes of one node are read that others do not share."""
 _PER_STATE, _PER_DEVICE = 1_000, 300
 """Bytes, roughly, of a state that is known, and of a device in a solver."""
 _ELSEWHERE = DeviceReason("DevicesElsewhere", "node(s) could not use the devices that a ResourceClaim has")
@@ -75,6 +77,8 @@ class DeviceFilter:
         """float64[rows]: the weighted score of each node, -inf where it does not fit."""
         self._seen = -1
         self._version = -1
+        self._whole = False
+        """Whether the claims may look at attributes in which nodes differ: each node is searched for itself."""
         self._allocations: tuple[AllocationStatus | DeviceClaim | None, ...] = ()
         """The devices of the claims that others may use as well, as ``_codes`` take them into account."""
         self._known: dict[Hashable, Answer | DeviceReason | None] = {}
@@ -118,6 +122,7 @@ class DeviceFilter:
             allocations = tuple(devices.allocation(each.claim) if each.claim else None for each in self._requests)
             if self._version != devices.version or allocations != self._allocations:
                 self._allocations, self._version, self._seen = allocations, devices.version, -1
+                self._whole = any(devices.names_apart(each.spec.devices) for each in self._to_allocate())
                 self._known.clear()
                 self._solvers.clear()
                 self._numbers.clear()
@@ -171,17 +176,26 @@ class DeviceFilter:
         """Return the devices on a node, or why there are none, None: the reason was not asked for."""
         if self._shared and any(each is not None and not self._devices.usable(each, row) for each in self._allocations):
             return _ELSEWHERE
+        if self._whole:
+            return self._searched(row, -WHOLE_STEPS)
         state = self._devices.state(row)
         if state not in self._known:
-            left = max(0, min(self._left, self._devices.steps_left))
-            found, tried = self._solve(row, min(MAX_STEPS, NODE_STEPS + left))
-            beyond = min(left, max(0, tried - NODE_STEPS))
-            self._left -= beyond
-            self._devices.steps_left -= beyond
+            found = self._searched(row, NODE_STEPS)
             if found is _POSTPONED:
                 return found
             self._remember(state, found)
         return self._known[state]
+
+    def _searched(self, row: int, free: int) -> Answer | DeviceReason | None:
+        """Search a node, with what is left of the round; ``free``: so many tries do not count, or more do."""
+        left = max(0, min(self._left, self._devices.steps_left))
+        if free + left <= 0:
+            return _POSTPONED
+        found, tried = self._solve(row, min(MAX_STEPS, free + left))
+        beyond = min(left, max(0, tried - free))
+        self._left -= beyond
+        self._devices.steps_left -= beyond
+        return found
 
     def _remember(self, state: Hashable, found: Answer | DeviceReason | None) -> None:
         if len(self._known) >= min(MAX_STATES, 2 * len(self._codes) + 100):
@@ -202,13 +216,15 @@ class DeviceFilter:
         return found
 
     def _solver(self, row: int) -> Solver:
-        layout = self._devices.seen(row).layout
+        layout = self._devices.seen(row, whole=self._whole).layout
         found = self._solvers.get(layout)
         if found is None:
             if len(self._solvers) >= MAX_SOLVERS:
                 self._solvers.clear()
             devices, claims = self._devices, self._to_allocate()
-            found = self._solvers[layout] = Solver(layout, devices.classes, devices.selectors, claims)
+            found = Solver(layout, devices.classes, devices.selectors, claims)
+            if not self._whole:
+                self._solvers[layout] = found
         return found
 
     def _to_allocate(self) -> list[ResourceClaim]:
@@ -220,9 +236,11 @@ class DeviceFilter:
 
     def _solve(self, row: int, allowed: int = MAX_STEPS) -> tuple[Answer | DeviceReason | None, int]:
         """Search, and return how many devices were tried as well."""
-        solver = self._solver(row)
+        solver, taken = self._solver(row), self._devices.taken(row)
         try:
-            found = solver.solve(self._devices.taken(row), allowed, self._order)
+            found = solver.solve(taken, allowed, self._order)
+            if found.claims is None and self._whole:
+                return why_not(solver, taken), solver.steps  # now, since the solver is not kept
         except AllocationError as error:
             if error.kind != "search-too-long":
                 return _failed(error), solver.steps

@@ -7,7 +7,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from deviceshare.families.dra.cel import evaluator
-from deviceshare.families.dra.cluster_slices import NO_DEVICES, ClusterSlices, Named, NodeLayout, PoolName, State
+from deviceshare.families.dra.cluster_slices import ClusterSlices, NodeLayout, PoolName, State
 from deviceshare.families.dra.in_use import PoolUse
 from deviceshare.families.dra.layout import Taken
 from deviceshare.families.dra.pools import Features, Place, selects
@@ -29,6 +29,7 @@ from deviceshare.model.device_objects import (
     AllocationStatus,
     Device,
     DeviceClass,
+    DevicesSpec,
     Metadata,
     ResourceSlice,
     Result,
@@ -56,8 +57,6 @@ MAX_RESERVED = 256
 
 ROUND_STEPS = 40_000
 """Devices that the searches of a round try together, beyond those that every search may."""
-FORGET_ROUNDS = 1_000
-"""After so many rounds attributes are forgotten that nothing names any more: all nodes are searched again then."""
 
 
 class ClusterDevices:
@@ -81,7 +80,7 @@ class ClusterDevices:
         self.claims: dict[str, DeviceClaimFact] = {}
         """By ``namespace/name``."""
         self.version = 0
-        """Grows with every change of a class."""
+        """Grows with every change of a class, and with the attributes that layouts lack."""
         self.round = 0
         """Grows with every round of decisions: the searches of a round have a limit together."""
         self.steps_left = ROUND_STEPS
@@ -91,7 +90,7 @@ class ClusterDevices:
         self.remembered = 0
         """Bytes, roughly, of what is remembered of searches; the callers change it."""
         self.selectors = Selectors(evaluator())
-        self._slices = ClusterSlices(self._users)
+        self._slices = ClusterSlices()
         self._slices_version = 0
         self._decided: defaultdict[str, Counter[DeviceClaim]] = defaultdict(Counter)
         """By claim what was decided for it, with the number of pods."""
@@ -109,9 +108,6 @@ class ClusterDevices:
         """Begin a round of decisions."""
         self.round += 1
         self.steps_left, self.postponed = ROUND_STEPS, False
-        if self.round % FORGET_ROUNDS == 0 and self._slices.outdated:
-            self._slices.read_all()
-            self._kept_again()
 
     # Objects
 
@@ -124,17 +120,14 @@ class ClusterDevices:
                     self._touch(row)
         match fact:
             case DeviceClassFact():
-                self._read_class(fact.name, -1)
                 self.classes[fact.name] = DeviceClass(metadata=Metadata(name=fact.name), spec=fact.spec)
-                self._read_class(fact.name, 1)
+                self._touch_classes()
                 return True
             case DeviceSliceFact():
                 return self._put_slice(fact.name, fact.spec)
             case DeviceClaimFact():
                 before = self.claims.get(fact.key)
-                self._read_claim(before, -1)
                 self.claims[fact.key] = fact
-                self._read_claim(fact, 1)
                 self._charge(fact.key)
                 return _frees(before, fact)
 
@@ -142,48 +135,29 @@ class ClusterDevices:
         """Remove an object; return whether pods may fit that did not."""
         match fact:
             case DeviceClassFact():
-                self._read_class(fact.name, -1)
                 self.classes.pop(fact.name, None)
+                self._touch_classes()
             case DeviceSliceFact():
                 return self._put_slice(fact.name, None)  # a pool of which it was one too many may be complete
             case DeviceClaimFact():
                 before = self.claims.pop(fact.key, None)
-                self._read_claim(before, -1)
                 self._charge(fact.key)
                 return _frees(before, None)
         return False
 
-    def _users(self) -> Iterable[Named]:
-        """Return what decides which attributes of devices are seen."""
-        waiting = [each.devices for each in self.claims.values() if each.allocation is None]
-        known = [each.spec.selectors for each in self.classes.values()]
-        return [*((each, NO_DEVICES) for each in known), *(((), each) for each in waiting)]
-
-    def _read_class(self, name: str, sign: int) -> None:
-        if (known := self.classes.get(name)) is not None:
-            self._slices.read((known.spec.selectors, NO_DEVICES), sign)
+    def _touch_classes(self) -> None:
         self.version += 1
         self._touch_all()
-        self._kept_again()
-
-    def _read_claim(self, claim: DeviceClaimFact | None, sign: int) -> None:
-        if claim is not None and claim.allocation is None:
-            self._slices.read(((), claim.devices), sign)
-            self._kept_again()
 
     def _put_slice(self, name: str, spec: SliceSpec | None) -> bool:
         changed = self._slices.put(name, spec)
-        self._kept_again()
-        for pool, node in changed:
-            self._touch_pool(pool, node, slices=True)
-        return bool(changed)
-
-    def _kept_again(self) -> None:
-        """Forget what nodes see if all slices are kept in another form."""
         if self._slices_version != self._slices.version:
             self._slices_version = self._slices.version
             self._seen.clear()
-            self._touch_all()
+            self._touch_classes()
+        for pool, node in changed:
+            self._touch_pool(pool, node, slices=True)
+        return bool(changed)
 
     # Nodes
 
@@ -316,13 +290,26 @@ class ClusterDevices:
             return False
         return use is not None and use.is_overused(result.device, device)
 
-    def seen(self, row: int) -> NodeLayout:
-        """Return the devices that the node in a row sees."""
-        found = self._seen.get(row)
+    def names_apart(self, devices: DevicesSpec) -> bool:
+        """Return whether a claim may look at attributes in which nodes differ: it needs the ``whole`` devices."""
+        exact = [each for request in devices.requests for each in (request.exactly, *request.first_available)]
+        names = {each.device_class_name for each in exact if each is not None}
+        selectors = [one for each in names & self.classes.keys() for one in self.classes[each].spec.selectors]
+        return self._slices.names_apart(selectors, devices)
+
+    def seen(self, row: int, *, whole: bool = False) -> NodeLayout:
+        """Return the devices that the node in a row sees.
+
+        ``whole``: with the attributes in which nodes differ. Devices have the same numbers with and without. Nothing
+        keeps it, so it costs as much each time.
+        """
+        found = None if whole else self._seen.get(row)
         if found is None:
             node = self._nodes[row]
             assert node is not None
-            found = self._seen[row] = self._slices.layout(place_of(node), FEATURES)
+            found = self._slices.layout(place_of(node), FEATURES, whole=whole)
+            if not whole:
+                self._seen[row] = found
         return found
 
     def state(self, row: int) -> State:

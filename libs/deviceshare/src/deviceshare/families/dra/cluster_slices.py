@@ -1,6 +1,6 @@
 """The ResourceSlices of a cluster by pool and node, and what each node sees of them."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -12,10 +12,6 @@ from deviceshare.model.device_objects import Device, DevicesSpec, ResourceSlice,
 
 PoolName = tuple[str, str]
 """Driver and name."""
-NO_DEVICES = DevicesSpec()
-
-Named = tuple[Sequence[Selector], DevicesSpec]
-"""The selectors of a class, or what a claim asks for."""
 
 
 class NodeLayout(NamedTuple):
@@ -38,10 +34,9 @@ class State(NamedTuple):
 
 
 class ClusterSlices:
-    """ResourceSlices; ``users`` returns the classes and claims that decide which attributes are seen."""
+    """ResourceSlices."""
 
-    def __init__(self, users: Callable[[], Iterable[Named]]) -> None:
-        self._users = users
+    def __init__(self) -> None:
         self._kinds = SliceKinds()
         self._slices: dict[str, KeptSlice] = {}
         self._of_pool: dict[PoolName, tuple[KeptSlice, ...]] = {}
@@ -57,23 +52,9 @@ class ClusterSlices:
         """Whether there are devices that several nodes may use."""
         return "" in self._pools_of
 
-    @property
-    def outdated(self) -> bool:
-        """Whether attributes are seen that no class and no claim names any more."""
-        return self._kinds.outdated
-
-    def read(self, users: Named, sign: int) -> None:
-        """Note a class or a claim that is new (``sign`` 1) or gone (-1)."""
-        if self._kinds.read(*users, sign):
-            self._keep_again()
-
-    def read_all(self) -> None:
-        """Find anew which attributes are seen."""
-        before = self._kinds.forget()
-        for users in self._users():
-            self._kinds.read(*users, 1)
-        if self._kinds.seen != before:
-            self._keep_again()
+    def names_apart(self, selectors: Iterable[Selector], devices: DevicesSpec) -> bool:
+        """Return whether selectors, or what a claim asks for, may look at attributes that layouts lack."""
+        return self._kinds.names_apart(selectors, devices)
 
     def _keep_again(self) -> None:
         again = {name: self._kinds.again(each) for name, each in self._slices.items()}
@@ -84,7 +65,7 @@ class ClusterSlices:
     def put(self, name: str, spec: SliceSpec | None) -> list[tuple[PoolName, str]]:
         """Add or update a slice, None: it is gone; return the pools and nodes that have changed."""
         if spec is not None and self._kinds.learn(spec):
-            self.read_all()
+            self._keep_again()
         before, after = self._slices.pop(name, None), None if spec is None else self._kinds.keep(name, spec)
         if after is not None:
             self._slices[name] = after
@@ -132,8 +113,8 @@ class ClusterSlices:
             for each in self._of_pool.get((result.driver, result.pool), ())
         )
 
-    def layout(self, place: Place, features: Features) -> NodeLayout:
-        """Return what a node sees."""
+    def layout(self, place: Place, features: Features, *, whole: bool = False) -> NodeLayout:
+        """Return what a node sees; ``whole``: with all attributes, which no other node shares, and nothing keeps."""
         several = self._pools_of.get("", ())
         pools = tuple(sorted({*self._pools_of.get(place.name, ()), *several}))
         key, ordered = list[Hashable](), list[KeptSlice]()
@@ -151,6 +132,8 @@ class ClusterSlices:
                 # A pool of several nodes is another one for each node whose devices are selected one by one.
                 where = place.name if each.kind.spec.per_device_node_selection else ""
                 key.append((each.kind, generations.index(each.generation), own, here, where))
+        if whole:
+            return NodeLayout(Layout([each.whole() for each in ordered], place, features), pools)
         found = self._layouts.get(of_layout := tuple(key))
         if found is None:
             found = self._layouts[of_layout] = Layout([each.seen() for each in ordered], place, features)

@@ -28,7 +28,6 @@ _WALKS = frozenset(
         "existsOne",
         "map",
         "filter",
-        "in",
         "size",
         "bind",
         "sets",

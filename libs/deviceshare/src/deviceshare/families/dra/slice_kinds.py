@@ -1,12 +1,11 @@
-"""ResourceSlices as they are kept: what no known selector or constraint sees is apart, and compressed.
+"""ResourceSlices as they are kept: attributes in which nodes differ, such as uuids, are apart, and compressed.
 
 Slices that differ only in that have the same kind, and nodes with slices of the same kinds, of which the same devices
-are in use, share one answer for a claim. The names of pools and of nodes, and attributes that nothing names, such as
-uuids, differ on all nodes.
+are in use, share one answer for a claim that names none of these attributes.
 """
 
 import zlib
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from weakref import WeakValueDictionary
@@ -28,7 +27,10 @@ from deviceshare.model.device_objects import (
 NEAR = frozenset(["pcieRoot", "numaNode"])
 """Attributes that are always seen: devices near each other are preferred."""
 MAX_NAMES = 1_000
-"""Attributes of devices that are known by name; beyond, every attribute is seen."""
+"""Attributes of devices that are known by name; further ones are apart."""
+MAX_VALUES = 64
+"""Different values of an attribute, on all devices since the start; one with more is apart. So many models of cards or
+versions of drivers may be in a cluster."""
 _WINDOW = 1 << 15
 """Bytes by which zlib refers back."""
 _named = lru_cache(4096)(named)
@@ -36,7 +38,7 @@ _OWN = msgspec.json.Decoder(list[dict[str, Attribute]])
 
 
 class SliceKind:
-    """What is equal in several slices; ``own``: of one of them what is seen by nothing, as a dictionary for zlib."""
+    """What is equal in several slices; ``own``: what is apart in one of them, as a dictionary for zlib."""
 
     __slots__ = ("__weakref__", "own", "spec")
 
@@ -53,54 +55,56 @@ class KeptSlice(msgspec.Struct, frozen=True, gc=False):
     generation: int
     kind: SliceKind
     own: bytes
-    """The attributes of its devices that nothing sees, compressed."""
+    """The attributes of its devices that are apart, compressed."""
 
     def seen(self) -> ResourceSlice:
-        """Return the slice without what nothing sees."""
+        """Return the slice without the attributes that are apart."""
         spec = self.kind.spec
         pool = PoolOfSlice(self.pool[1], self.generation, spec.pool.resource_slice_count)
         return ResourceSlice(metadata=Metadata(name=self.name), spec=replace(spec, node_name=self.node, pool=pool))
 
+    def whole(self) -> ResourceSlice:
+        """Return the slice as its driver published it."""
+        spread = zlib.decompressobj(wbits=-15, zdict=self.kind.own)
+        own = _OWN.decode(spread.decompress(self.own) + spread.flush())
+        seen = self.seen()
+        devices = [
+            replace(device, attributes=device.attributes | apart) if apart else device
+            for device, apart in zip(seen.spec.devices, own, strict=True)
+        ]
+        return replace(seen, spec=replace(seen.spec, devices=tuple(devices)))
+
 
 class SliceKinds:
-    """The kinds of slices, and which attributes are seen."""
+    """The kinds of slices, and which attributes are apart."""
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
-        """The attributes that devices have, without their domains."""
-        self._users: dict[str, int] = {}
-        """By attribute that is seen how many classes and claims name it."""
-        self._walking = 0
-        """How many classes and claims may look at any attribute."""
-        self._all = False
-        """Whether every attribute is seen."""
+        self._values: dict[str, set[Attribute]] = {}
+        """By attribute, without its domain, the values that devices have; those of one that is apart are not kept."""
+        self._apart: set[str] = set()
         self._kinds: WeakValueDictionary[bytes, SliceKind] = WeakValueDictionary()
 
     def learn(self, spec: SliceSpec) -> bool:
-        """Note the attributes of a slice; return whether some are new: then all classes and claims are to be read."""
-        if len(self._known) > MAX_NAMES:
-            return False
-        names = {name.rpartition("/")[2] for device in spec.devices for name in device.attributes}
-        new = names - self._known
-        self._known |= new
-        return bool(new)
+        """Note the attributes of a slice; return whether more are apart: then all slices are to be kept again."""
+        before = len(self._apart)
+        for device in spec.devices:
+            for name, value in device.attributes.items():
+                plain = name.rpartition("/")[2]
+                if plain in self._apart or plain in NEAR:
+                    continue
+                values = self._values.get(plain)
+                if values is None:
+                    if len(self._values) + len(self._apart) >= MAX_NAMES:
+                        continue
+                    values = self._values[plain] = set()
+                values.add(value)
+                if len(values) > MAX_VALUES:
+                    del self._values[plain]
+                    self._apart.add(plain)
+        return len(self._apart) != before
 
-    @property
-    def seen(self) -> Set[str] | None:
-        """Which attributes are seen, None: all."""
-        return None if self._all or len(self._known) > MAX_NAMES else set(self._users)
-
-    def forget(self) -> Set[str] | None:
-        """Forget what classes and claims name, which are to be read again; return which attributes were seen."""
-        before = self.seen
-        self._users, self._walking, self._all = {}, 0, False
-        return before
-
-    def read(self, selectors: Iterable[Selector], devices: DevicesSpec, sign: int) -> bool:
-        """Note what a class or a claim names (``sign`` 1), or no longer (-1); return whether more attributes are seen.
-
-        What nothing names any more is seen until :meth:`forget`.
-        """
+    def names_apart(self, selectors: Iterable[Selector], devices: DevicesSpec) -> bool:
+        """Return whether selectors, or the requests and constraints of a claim, may look at what is apart."""
         expressions = [each.cel.expression for each in selectors if each.cel is not None]
         for request in devices.requests:
             for exact in (request.exactly, *request.first_available):
@@ -109,30 +113,19 @@ class SliceKinds:
         names = {
             (each.match_attribute or each.distinct_attribute or "").rpartition("/")[2] for each in devices.constraints
         }
-        walks = False
         for expression in expressions:
-            of_expression, all_of_them = _named(expression)
+            of_expression, walks = _named(expression)
+            if walks:
+                return True
             names |= of_expression
-            walks = walks or all_of_them
-        more = walks and not self._all
-        self._walking += sign * walks
-        self._all = self._all or walks
-        for name in names & self._known:
-            more = more or not (name in self._users or self._all)
-            self._users[name] = self._users.get(name, 0) + sign
-        return more
-
-    @property
-    def outdated(self) -> bool:
-        """Whether attributes are seen that nothing names any more."""
-        return (self._all and not self._walking) or not all(self._users.values())
+        full = len(self._values) + len(self._apart) >= MAX_NAMES
+        return not self._apart.isdisjoint(names) or (full and not names <= self._values.keys() | NEAR)
 
     def keep(self, name: str, spec: SliceSpec) -> KeptSlice:
         """Return a slice as it is kept."""
         seen, own = [], []
-        every = self.seen is None
         for device in spec.devices:
-            apart = {} if every else {key: each for key, each in device.attributes.items() if self._is_apart(key, each)}
+            apart = {key: each for key, each in device.attributes.items() if self._is_apart(key, each)}
             attributes = {key: each for key, each in device.attributes.items() if key not in apart}
             seen.append(replace(device, attributes=attributes) if apart else device)
             own.append(apart)
@@ -150,16 +143,9 @@ class SliceKinds:
         return KeptSlice(name, spec.node_name, pool, spec.pool.generation, kind, compressed)
 
     def again(self, each: KeptSlice) -> KeptSlice:
-        """Return a slice by what is seen now."""
-        spread = zlib.decompressobj(wbits=-15, zdict=each.kind.own)
-        own = _OWN.decode(spread.decompress(each.own) + spread.flush())
-        spec = each.seen().spec
-        devices = [
-            replace(device, attributes=device.attributes | apart)
-            for device, apart in zip(spec.devices, own, strict=True)
-        ]
-        return self.keep(each.name, replace(spec, devices=tuple(devices)))
+        """Return a slice by what is apart now."""
+        return self.keep(each.name, each.whole().spec)
 
     def _is_apart(self, name: str, value: Attribute) -> bool:
         plain = name.rpartition("/")[2]
-        return plain not in self._users and plain not in NEAR and attribute_value(value) is not None
+        return plain not in self._values and plain not in NEAR and attribute_value(value) is not None
