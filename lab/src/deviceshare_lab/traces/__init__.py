@@ -8,45 +8,35 @@ requests), :mod:`.policy` (scores of all nodes, refreshed for the nodes that cha
 The modules with a ``.pxd`` are kernels: :mod:`deviceshare.kernels` says how they are written.
 """
 
-from deviceshare.kernels import CARD, Typical, TypicalPod
+from deviceshare.kernels import CARD as CARD, Typical as Typical, TypicalPod as TypicalPod
 
-from deviceshare_lab.traces.baselines import AnyNode, BestFit, DotProd, GpuClustering, GpuPacking
-from deviceshare_lab.traces.expected import ExpectedPods
-from deviceshare_lab.traces.fgd import Fgd
-from deviceshare_lab.traces.fragmentation import Fragmentation
-from deviceshare_lab.traces.nodes import TraceNodes, TracePods
-from deviceshare_lab.traces.policy import TracePolicy
-from deviceshare_lab.traces.recorded import LONGEST, Schedule, arrivals_until, cycle_seconds, schedule, with_times
-from deviceshare_lab.traces.trace import Trace, TraceNode, TracePod, accepted, pod_classes, trace_nodes, typical_pods
-from deviceshare_lab.traces.waiting import WaitingPods
-
-__all__ = [
-    "CARD",
-    "LONGEST",
-    "AnyNode",
-    "BestFit",
-    "DotProd",
-    "ExpectedPods",
-    "Fgd",
-    "Fragmentation",
-    "GpuClustering",
-    "GpuPacking",
-    "Schedule",
-    "Trace",
-    "TraceNode",
-    "TraceNodes",
-    "TracePod",
-    "TracePods",
-    "TracePolicy",
-    "Typical",
-    "TypicalPod",
-    "WaitingPods",
-    "accepted",
-    "arrivals_until",
-    "cycle_seconds",
-    "pod_classes",
-    "schedule",
-    "trace_nodes",
-    "typical_pods",
-    "with_times",
-]
+from deviceshare_lab.traces.baselines import (
+    AnyNode as AnyNode,
+    BestFit as BestFit,
+    DotProd as DotProd,
+    GpuClustering as GpuClustering,
+    GpuPacking as GpuPacking,
+)
+from deviceshare_lab.traces.expected import ExpectedPods as ExpectedPods
+from deviceshare_lab.traces.fgd import Fgd as Fgd
+from deviceshare_lab.traces.fragmentation import Fragmentation as Fragmentation
+from deviceshare_lab.traces.nodes import TraceNodes as TraceNodes, TracePods as TracePods
+from deviceshare_lab.traces.policy import TracePolicy as TracePolicy
+from deviceshare_lab.traces.recorded import (
+    LONGEST as LONGEST,
+    Schedule as Schedule,
+    arrivals_until as arrivals_until,
+    cycle_seconds as cycle_seconds,
+    schedule as schedule,
+    with_times as with_times,
+)
+from deviceshare_lab.traces.trace import (
+    Trace as Trace,
+    TraceNode as TraceNode,
+    TracePod as TracePod,
+    accepted as accepted,
+    pod_classes as pod_classes,
+    trace_nodes as trace_nodes,
+    typical_pods as typical_pods,
+)
+from deviceshare_lab.traces.waiting import WaitingPods as WaitingPods

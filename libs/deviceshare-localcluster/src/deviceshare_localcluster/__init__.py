@@ -10,32 +10,24 @@ from typing import TYPE_CHECKING
 from deviceshare.lazy_imports import importing
 
 if TYPE_CHECKING:
-    from deviceshare_localcluster.cluster import LocalCluster
-    from deviceshare_localcluster.controller import Controller
-    from deviceshare_localcluster.loading import Loaded, load_manifests
-    from deviceshare_localcluster.manifests import Manifest, Manifests, parse_manifests, read_manifests
-    from deviceshare_localcluster.writer import Action, Applied
+    from deviceshare_localcluster.cluster import LocalCluster as LocalCluster
+    from deviceshare_localcluster.controller import Controller as Controller
+    from deviceshare_localcluster.loading import load_manifests as load_manifests
+    from deviceshare_localcluster.manifests import (
+        Manifest as Manifest,
+        Manifests as Manifests,
+        parse_manifests as parse_manifests,
+        read_manifests as read_manifests,
+    )
+    from deviceshare_localcluster.writer import Action as Action, Applied as Applied
 else:
     __getattr__ = importing(
         __name__,
         {
             "cluster": "LocalCluster",
             "controller": "Controller",
-            "loading": "Loaded load_manifests",
+            "loading": "load_manifests",
             "manifests": "Manifest Manifests parse_manifests read_manifests",
             "writer": "Action Applied",
         },
     )
-
-__all__ = [
-    "Action",
-    "Applied",
-    "Controller",
-    "Loaded",
-    "LocalCluster",
-    "Manifest",
-    "Manifests",
-    "load_manifests",
-    "parse_manifests",
-    "read_manifests",
-]

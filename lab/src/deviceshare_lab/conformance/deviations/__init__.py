@@ -10,15 +10,13 @@ from itertools import combinations
 
 from msgspec.structs import replace
 
-from deviceshare_lab.conformance.deviations.base import Deviation, as_volcano
+from deviceshare_lab.conformance.deviations.base import Deviation as Deviation, as_volcano as as_volcano
 from deviceshare_lab.conformance.deviations.gpu_share import GPU_SHARE
 from deviceshare_lab.conformance.deviations.hami_vnpu import HAMI_VNPU
 from deviceshare_lab.conformance.deviations.mig import MIG
 from deviceshare_lab.conformance.deviations.mindcluster import MIND_CLUSTER
 from deviceshare_lab.conformance.deviations.vgpu import VGPU
 from deviceshare_lab.conformance.scene import Scene
-
-__all__ = ["DEVIATIONS", "UNSCORED", "Deviation", "able_in", "as_volcano", "explanation"]
 
 MAX_TOGETHER = 4
 """The maximum number of deviations that explain one difference: more could hide it by chance."""

@@ -3,7 +3,5 @@
 :mod:`.client` sends requests, :mod:`.follow` lists and watches one kind, :mod:`.cluster` implements the interface.
 """
 
-from deviceshare_cluster.kube.cluster import KubeCluster
-from deviceshare_cluster.kube.follow import SILENCE
-
-__all__ = ["SILENCE", "KubeCluster"]
+from deviceshare_cluster.kube.cluster import KubeCluster as KubeCluster
+from deviceshare_cluster.kube.follow import SILENCE as SILENCE

@@ -6,23 +6,17 @@
 gang scheduling by Volcano. What only affects running containers (variables, services, certificates) is omitted.
 """
 
-from deviceshare_localcluster.workloads.admission import admit_workload, pod_template_paths, template_fields
-from deviceshare_localcluster.workloads.apps import CONTROLLER_HASH
-from deviceshare_localcluster.workloads.batch import job_from
-from deviceshare_localcluster.workloads.expanding import FOLLOWS_PODS, WORKLOADS, all_objects, desired
-from deviceshare_localcluster.workloads.model import Desired, Owned, PodState
-
-__all__ = [
-    "CONTROLLER_HASH",
-    "FOLLOWS_PODS",
-    "WORKLOADS",
-    "Desired",
-    "Owned",
-    "PodState",
-    "admit_workload",
-    "all_objects",
-    "desired",
-    "job_from",
-    "pod_template_paths",
-    "template_fields",
-]
+from deviceshare_localcluster.workloads.admission import (
+    admit_workload as admit_workload,
+    pod_template_paths as pod_template_paths,
+    template_fields as template_fields,
+)
+from deviceshare_localcluster.workloads.apps import CONTROLLER_HASH as CONTROLLER_HASH
+from deviceshare_localcluster.workloads.batch import job_from as job_from
+from deviceshare_localcluster.workloads.expanding import (
+    FOLLOWS_PODS as FOLLOWS_PODS,
+    WORKLOADS as WORKLOADS,
+    all_objects as all_objects,
+    desired as desired,
+)
+from deviceshare_localcluster.workloads.model import Desired as Desired, Owned as Owned, PodState as PodState

@@ -9,41 +9,26 @@ a change of nodes may serve), :mod:`.removals` (how many pods have to go at leas
 (whether a claim could be the allocator's), :mod:`.defragmentation` (which pods to move to free capacity).
 """
 
-from deviceshare.allocation.allocator import Allocator, Effort
-from deviceshare.allocation.answers import Placement, Unplaceable
-from deviceshare.allocation.card_removals import NEVER_ENOUGH
-from deviceshare.allocation.claim_check import ClaimCheck
-from deviceshare.allocation.defragmentation import MIN_GAIN, Movable, Move, measure, plan
-from deviceshare.allocation.inter_pod import InterPod
-from deviceshare.allocation.node_scores import counted
-from deviceshare.allocation.pod_class import PodClass
-from deviceshare.allocation.predicates import CORDONED, RefusalReason, Rule, matches, tolerates
-from deviceshare.allocation.removals import Removals
-from deviceshare.allocation.ties import Ties, parse_ties
-from deviceshare.allocation.waiting_requests import WaitingRequests
-
-__all__ = [
-    "CORDONED",
-    "MIN_GAIN",
-    "NEVER_ENOUGH",
-    "Allocator",
-    "ClaimCheck",
-    "Effort",
-    "InterPod",
-    "Movable",
-    "Move",
-    "Placement",
-    "PodClass",
-    "RefusalReason",
-    "Removals",
-    "Rule",
-    "Ties",
-    "Unplaceable",
-    "WaitingRequests",
-    "counted",
-    "matches",
-    "measure",
-    "parse_ties",
-    "plan",
-    "tolerates",
-]
+from deviceshare.allocation.allocator import Allocator as Allocator, Effort as Effort
+from deviceshare.allocation.answers import Placement as Placement, Unplaceable as Unplaceable
+from deviceshare.allocation.card_removals import NEVER_ENOUGH as NEVER_ENOUGH
+from deviceshare.allocation.claim_check import ClaimCheck as ClaimCheck
+from deviceshare.allocation.defragmentation import (
+    MIN_GAIN as MIN_GAIN,
+    Movable as Movable,
+    Move as Move,
+    measure as measure,
+    plan as plan,
+)
+from deviceshare.allocation.inter_pod import InterPod as InterPod
+from deviceshare.allocation.node_scores import counted as counted
+from deviceshare.allocation.pod_class import PodClass as PodClass
+from deviceshare.allocation.predicates import (
+    CORDONED as CORDONED,
+    RefusalReason as RefusalReason,
+    Rule as Rule,
+    matches as matches,
+    tolerates as tolerates,
+)
+from deviceshare.allocation.ties import Ties as Ties, parse_ties as parse_ties
+from deviceshare.allocation.waiting_requests import WaitingRequests as WaitingRequests

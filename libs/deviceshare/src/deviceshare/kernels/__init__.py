@@ -33,72 +33,41 @@ How to write a kernel:
   so that compiled and uncompiled kernels agree to the last bit.
 """
 
-from deviceshare.kernels.arrays import Floats, Mask
-from deviceshare.kernels.arrivals import MAX_EXPECTED, Arrivals
-from deviceshare.kernels.best import Best, TieOrder
-from deviceshare.kernels.card_order import CardOrder
-from deviceshare.kernels.card_selector import CardSelector
-from deviceshare.kernels.changes import Changes
-from deviceshare.kernels.charges import CardCharges, NodeAmounts
-from deviceshare.kernels.chips import ChipSelector
+from deviceshare.kernels.arrays import Floats as Floats, Mask as Mask
+from deviceshare.kernels.arrivals import MAX_EXPECTED as MAX_EXPECTED, Arrivals as Arrivals
+from deviceshare.kernels.best import Best as Best, TieOrder as TieOrder
+from deviceshare.kernels.card_order import CardOrder as CardOrder
+from deviceshare.kernels.card_selector import CardSelector as CardSelector
+from deviceshare.kernels.changes import Changes as Changes
+from deviceshare.kernels.charges import CardCharges as CardCharges, NodeAmounts as NodeAmounts
+from deviceshare.kernels.chips import ChipSelector as ChipSelector
 from deviceshare.kernels.constants import (
-    CORES_USED,
-    CUT_BITS,
-    FIELDS,
-    KIND,
-    MEMORY_USED,
-    NEVER,
-    SLOTS_USED,
-    UNPARTITIONED,
+    CORES_USED as CORES_USED,
+    CUT_BITS as CUT_BITS,
+    FIELDS as FIELDS,
+    KIND as KIND,
+    MEMORY_USED as MEMORY_USED,
+    NEVER as NEVER,
+    SLOTS_USED as SLOTS_USED,
+    UNPARTITIONED as UNPARTITIONED,
 )
-from deviceshare.kernels.node_fragmentation import CardParts, NodeFragmentation
-from deviceshare.kernels.node_index import NodeIndex, weighted_score
-from deviceshare.kernels.row_scan import RowScan
-from deviceshare.kernels.scores import NodeScores, NormalizedScore, balance, free_part, full_part
-from deviceshare.kernels.shared import SharedCardSelector
-from deviceshare.kernels.topology_index import MAX_LEVELS, TopologyIndex
-from deviceshare.kernels.topology_term import TopologyTerm
-from deviceshare.kernels.typical import CARD, Typical, TypicalPod, expected_weight
-from deviceshare.kernels.unregistered import UnregisteredSelector
-
-__all__ = [
-    "CARD",
-    "CORES_USED",
-    "CUT_BITS",
-    "FIELDS",
-    "KIND",
-    "MAX_EXPECTED",
-    "MAX_LEVELS",
-    "MEMORY_USED",
-    "NEVER",
-    "SLOTS_USED",
-    "UNPARTITIONED",
-    "Arrivals",
-    "Best",
-    "CardCharges",
-    "CardOrder",
-    "CardParts",
-    "CardSelector",
-    "Changes",
-    "ChipSelector",
-    "Floats",
-    "Mask",
-    "NodeAmounts",
-    "NodeFragmentation",
-    "NodeIndex",
-    "NodeScores",
-    "NormalizedScore",
-    "RowScan",
-    "SharedCardSelector",
-    "TieOrder",
-    "TopologyIndex",
-    "TopologyTerm",
-    "Typical",
-    "TypicalPod",
-    "UnregisteredSelector",
-    "balance",
-    "expected_weight",
-    "free_part",
-    "full_part",
-    "weighted_score",
-]
+from deviceshare.kernels.node_fragmentation import CardParts as CardParts, NodeFragmentation as NodeFragmentation
+from deviceshare.kernels.node_index import NodeIndex as NodeIndex, weighted_score as weighted_score
+from deviceshare.kernels.row_scan import RowScan as RowScan
+from deviceshare.kernels.scores import (
+    NodeScores as NodeScores,
+    NormalizedScore as NormalizedScore,
+    balance as balance,
+    free_part as free_part,
+    full_part as full_part,
+)
+from deviceshare.kernels.shared import SharedCardSelector as SharedCardSelector
+from deviceshare.kernels.topology_index import MAX_LEVELS as MAX_LEVELS, TopologyIndex as TopologyIndex
+from deviceshare.kernels.topology_term import TopologyTerm as TopologyTerm
+from deviceshare.kernels.typical import (
+    CARD as CARD,
+    Typical as Typical,
+    TypicalPod as TypicalPod,
+    expected_weight as expected_weight,
+)
+from deviceshare.kernels.unregistered import UnregisteredSelector as UnregisteredSelector

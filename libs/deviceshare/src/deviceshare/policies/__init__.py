@@ -6,10 +6,10 @@ needs no more.
 """
 
 from deviceshare.policies.binpack import BINPACK
-from deviceshare.policies.card_policy import CardPolicy
+from deviceshare.policies.card_policy import CardPolicy as CardPolicy
 from deviceshare.policies.fragmentation import FRAGMENTATION
 from deviceshare.policies.no_policy import NO_POLICY
-from deviceshare.policies.spread import SPREAD
+from deviceshare.policies.spread import SPREAD as SPREAD
 
 CARD_POLICIES = {policy.name: policy for policy in (NO_POLICY, BINPACK, SPREAD, FRAGMENTATION)}
 """The card policies; '' is that of Volcano without ``deviceshare.SchedulePolicy``."""
@@ -24,6 +24,3 @@ counts."""
 def card_policy(name: str) -> CardPolicy:
     """Return a card policy: none for a name that a newer version has written, or a device family of another package."""
     return CARD_POLICIES.get(name, NO_POLICY)
-
-
-__all__ = ["CARD_POLICIES", "POLICIES", "QUEUE_POLICIES", "SPREAD", "CardPolicy", "card_policy"]

@@ -14,28 +14,24 @@ placement is decided before anybody goes; gangs keep their minimum or go whole; 
 more than it deserves of something that they have, and takes only what it deserves.
 """
 
-from deviceshare.preemption.budgets import Budgets
-from deviceshare.preemption.candidate_table import CandidateTable
-from deviceshare.preemption.candidates import PREEMPT, RECLAIM, EvictionCandidate, Preemptor
-from deviceshare.preemption.gangs import Gang
-from deviceshare.preemption.nominated_groups import NominatedGroup, lower_nominations
-from deviceshare.preemption.preempting import NO_POD, Preemption, PreemptionInput, may_find, preempt
-from deviceshare.preemption.rules import rules_of
-
-__all__ = [
-    "NO_POD",
-    "PREEMPT",
-    "RECLAIM",
-    "Budgets",
-    "CandidateTable",
-    "EvictionCandidate",
-    "Gang",
-    "NominatedGroup",
-    "Preemption",
-    "PreemptionInput",
-    "Preemptor",
-    "lower_nominations",
-    "may_find",
-    "preempt",
-    "rules_of",
-]
+from deviceshare.preemption.budgets import Budgets as Budgets
+from deviceshare.preemption.candidate_table import CandidateTable as CandidateTable
+from deviceshare.preemption.candidates import (
+    PREEMPT as PREEMPT,
+    RECLAIM as RECLAIM,
+    EvictionCandidate as EvictionCandidate,
+    Preemptor as Preemptor,
+)
+from deviceshare.preemption.gangs import Gang as Gang
+from deviceshare.preemption.nominated_groups import (
+    NominatedGroup as NominatedGroup,
+    lower_nominations as lower_nominations,
+)
+from deviceshare.preemption.preempting import (
+    NO_POD as NO_POD,
+    Preemption as Preemption,
+    PreemptionInput as PreemptionInput,
+    may_find as may_find,
+    preempt as preempt,
+)
+from deviceshare.preemption.rules import rules_of as rules_of

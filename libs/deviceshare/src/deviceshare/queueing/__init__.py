@@ -32,45 +32,22 @@ have equal requests and take the same resources on every node, the number of pla
 with different requests may be rejected although an assignment exists.
 """
 
-from deviceshare.queueing.amounts import Counting
-from deviceshare.queueing.dispatcher import Dispatcher
-from deviceshare.queueing.empty_cluster import EmptyCluster
-from deviceshare.queueing.enqueue import Applicant, EnqueueAction
-from deviceshare.queueing.gangs import Decision, Reason, decide
-from deviceshare.queueing.group import Group
-from deviceshare.queueing.hierarchy import ROOT
-from deviceshare.queueing.job_class import ROOM, ROOM_FOR_DEVICES, ROOM_FOR_VOLUMES, ROOM_NEAR_PODS, JobClass
-from deviceshare.queueing.jobs import Job
-from deviceshare.queueing.policies import OrderKey, QueuePolicy
-from deviceshare.queueing.queue_account import QueueAccount, add
-from deviceshare.queueing.queues import Queues
-from deviceshare.queueing.round_result import RoundResult
-from deviceshare.queueing.shortage import DESERVED, LIMIT_OF_CODE, Shortage
-
-__all__ = [
-    "DESERVED",
-    "LIMIT_OF_CODE",
-    "ROOM",
-    "ROOM_FOR_DEVICES",
-    "ROOM_FOR_VOLUMES",
-    "ROOM_NEAR_PODS",
-    "ROOT",
-    "Applicant",
-    "Counting",
-    "Decision",
-    "Dispatcher",
-    "EmptyCluster",
-    "EnqueueAction",
-    "Group",
-    "Job",
-    "JobClass",
-    "OrderKey",
-    "QueueAccount",
-    "QueuePolicy",
-    "Queues",
-    "Reason",
-    "RoundResult",
-    "Shortage",
-    "add",
-    "decide",
-]
+from deviceshare.queueing.amounts import Counting as Counting
+from deviceshare.queueing.dispatcher import Dispatcher as Dispatcher
+from deviceshare.queueing.empty_cluster import EmptyCluster as EmptyCluster
+from deviceshare.queueing.enqueue import Applicant as Applicant, EnqueueAction as EnqueueAction
+from deviceshare.queueing.gangs import Decision as Decision, Reason as Reason, decide as decide
+from deviceshare.queueing.group import Group as Group
+from deviceshare.queueing.hierarchy import ROOT as ROOT
+from deviceshare.queueing.job_class import (
+    ROOM as ROOM,
+    ROOM_FOR_DEVICES as ROOM_FOR_DEVICES,
+    ROOM_FOR_VOLUMES as ROOM_FOR_VOLUMES,
+    ROOM_NEAR_PODS as ROOM_NEAR_PODS,
+    JobClass as JobClass,
+)
+from deviceshare.queueing.jobs import Job as Job
+from deviceshare.queueing.policies import OrderKey as OrderKey, QueuePolicy as QueuePolicy
+from deviceshare.queueing.queue_account import QueueAccount as QueueAccount, add as add
+from deviceshare.queueing.queues import Queues as Queues
+from deviceshare.queueing.shortage import DESERVED as DESERVED, LIMIT_OF_CODE as LIMIT_OF_CODE, Shortage as Shortage

@@ -11,36 +11,21 @@ go, and :mod:`.preempting` finds who goes. :mod:`.trial` tries decisions. :mod:`
 why pods wait. What is written where, and by which of several replicas, is the caller's.
 """
 
-from deviceshare.scheduler.cluster_state import ClusterState
-from deviceshare.scheduler.deciding import Round
-from deviceshare.scheduler.explaining import describe
-from deviceshare.scheduler.facts import Applied, Ended
-from deviceshare.scheduler.going_pods import Nomination
-from deviceshare.scheduler.holders import HolderOnNode
-from deviceshare.scheduler.ownership import EVERYTHING, Ownership
-from deviceshare.scheduler.preempting import NOT_GONE
-from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
-from deviceshare.scheduler.scheduler import PROMPT_RETRIES, RETRY, MovePlan, Scheduler
-from deviceshare.scheduler.trial import SchedulerTrial, TriedGroup
-
-__all__ = [
-    "EVERYTHING",
-    "NOT_GONE",
-    "PROMPT_RETRIES",
-    "RETRY",
-    "Applied",
-    "ClusterState",
-    "Ended",
-    "GroupRecord",
-    "HolderOnNode",
-    "LedgerRecord",
-    "MovePlan",
-    "Nomination",
-    "Ownership",
-    "PodRecord",
-    "Round",
-    "Scheduler",
-    "SchedulerTrial",
-    "TriedGroup",
-    "describe",
-]
+from deviceshare.scheduler.cluster_state import ClusterState as ClusterState
+from deviceshare.scheduler.deciding import Round as Round
+from deviceshare.scheduler.explaining import describe as describe
+from deviceshare.scheduler.facts import Ended as Ended
+from deviceshare.scheduler.going_pods import Nomination as Nomination
+from deviceshare.scheduler.ownership import Ownership as Ownership
+from deviceshare.scheduler.preempting import NOT_GONE as NOT_GONE
+from deviceshare.scheduler.records import (
+    GroupRecord as GroupRecord,
+    LedgerRecord as LedgerRecord,
+    PodRecord as PodRecord,
+)
+from deviceshare.scheduler.scheduler import (
+    PROMPT_RETRIES as PROMPT_RETRIES,
+    RETRY as RETRY,
+    Scheduler as Scheduler,
+)
+from deviceshare.scheduler.trial import SchedulerTrial as SchedulerTrial

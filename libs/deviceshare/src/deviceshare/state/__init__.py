@@ -5,39 +5,26 @@ Reading order: :mod:`.cards` (the table of cards), :mod:`.card_kinds` (what no p
 :mod:`.host_ports`, :mod:`.undo_log` (trials).
 """
 
-from deviceshare.state.card_kinds import Bools, CardKinds, Codes, Ints
-from deviceshare.state.cards import CardTable, CardView
-from deviceshare.state.holdings import CardShare, Counted, Holding, Usage, shares_by_card, shares_on, total, usage_of
-from deviceshare.state.host_ports import ANY_ADDRESS, HostPorts
-from deviceshare.state.node_resources import PODS, ResourceTable
-from deviceshare.state.pod_sums import SCORED, at_least, pod_resources, sums, unasked, with_resized
-from deviceshare.state.undo_log import Trial, UndoLog
-
-__all__ = [
-    "ANY_ADDRESS",
-    "PODS",
-    "SCORED",
-    "Bools",
-    "CardKinds",
-    "CardShare",
-    "CardTable",
-    "CardView",
-    "Codes",
-    "Counted",
-    "Holding",
-    "HostPorts",
-    "Ints",
-    "ResourceTable",
-    "Trial",
-    "UndoLog",
-    "Usage",
-    "at_least",
-    "pod_resources",
-    "shares_by_card",
-    "shares_on",
-    "sums",
-    "total",
-    "unasked",
-    "usage_of",
-    "with_resized",
-]
+from deviceshare.state.card_kinds import Bools as Bools, CardKinds as CardKinds, Codes as Codes, Ints as Ints
+from deviceshare.state.cards import CardTable as CardTable, CardView as CardView
+from deviceshare.state.holdings import (
+    CardShare as CardShare,
+    Counted as Counted,
+    Holding as Holding,
+    Usage as Usage,
+    shares_by_card as shares_by_card,
+    shares_on as shares_on,
+    total as total,
+    usage_of as usage_of,
+)
+from deviceshare.state.host_ports import ANY_ADDRESS as ANY_ADDRESS, HostPorts as HostPorts
+from deviceshare.state.node_resources import PODS as PODS, ResourceTable as ResourceTable
+from deviceshare.state.pod_sums import (
+    SCORED as SCORED,
+    at_least as at_least,
+    pod_resources as pod_resources,
+    sums as sums,
+    unasked as unasked,
+    with_resized as with_resized,
+)
+from deviceshare.state.undo_log import Trial as Trial, UndoLog as UndoLog

@@ -13,24 +13,14 @@ Rules: kube-scheduler's plugins InterPodAffinity and PodTopologySpread
 (pkg/scheduler/framework/plugins/{interpodaffinity,podtopologyspread}).
 """
 
-from deviceshare.topology.counts import DomainCount
-from deviceshare.topology.domains import DomainFilter, Domains, failing
-from deviceshare.topology.imposed_terms import ImposedTerms
-from deviceshare.topology.placed_pods import PlacedPods
-from deviceshare.topology.pod_affinity import AFFINITY_REASONS, PodAffinity
-from deviceshare.topology.spread import SPREAD_REASONS, CountedConstraint, Policies, TopologySpread
-
-__all__ = [
-    "AFFINITY_REASONS",
-    "SPREAD_REASONS",
-    "CountedConstraint",
-    "DomainCount",
-    "DomainFilter",
-    "Domains",
-    "ImposedTerms",
-    "PlacedPods",
-    "PodAffinity",
-    "Policies",
-    "TopologySpread",
-    "failing",
-]
+from deviceshare.topology.counts import DomainCount as DomainCount
+from deviceshare.topology.domains import DomainFilter as DomainFilter, Domains as Domains, failing as failing
+from deviceshare.topology.imposed_terms import ImposedTerms as ImposedTerms
+from deviceshare.topology.placed_pods import PlacedPods as PlacedPods
+from deviceshare.topology.pod_affinity import AFFINITY_REASONS as AFFINITY_REASONS, PodAffinity as PodAffinity
+from deviceshare.topology.spread import (
+    SPREAD_REASONS as SPREAD_REASONS,
+    CountedConstraint as CountedConstraint,
+    Policies as Policies,
+    TopologySpread as TopologySpread,
+)

@@ -11,27 +11,10 @@ Not evaluated: storage capacity (CSIStorageCapacity), volumes of nodes that no p
 migration of in-tree volumes to CSI.
 """
 
-from deviceshare.volumes.binding import Binding, VolumeChoice
-from deviceshare.volumes.catalog import Catalog
-from deviceshare.volumes.cluster_volumes import ClusterVolumes
-from deviceshare.volumes.limits import Limits
-from deviceshare.volumes.node_labels import NodeLabels
-from deviceshare.volumes.placed_volumes import PlacedVolumes
-from deviceshare.volumes.reasons import Excluded, Rejection, VolumeReason
-from deviceshare.volumes.restrictions import Restrictions
-from deviceshare.volumes.zones import Zones
-
-__all__ = [
-    "Binding",
-    "Catalog",
-    "ClusterVolumes",
-    "Excluded",
-    "Limits",
-    "NodeLabels",
-    "PlacedVolumes",
-    "Rejection",
-    "Restrictions",
-    "VolumeChoice",
-    "VolumeReason",
-    "Zones",
-]
+from deviceshare.volumes.binding import Binding as Binding
+from deviceshare.volumes.catalog import Catalog as Catalog
+from deviceshare.volumes.cluster_volumes import ClusterVolumes as ClusterVolumes
+from deviceshare.volumes.limits import Limits as Limits
+from deviceshare.volumes.reasons import Excluded as Excluded, Rejection as Rejection
+from deviceshare.volumes.restrictions import Restrictions as Restrictions
+from deviceshare.volumes.zones import Zones as Zones

@@ -22,11 +22,9 @@ from typing import Any
 from deviceshare_bus.cores.division import Division
 from deviceshare_bus.messages.subjects import Stream
 
-from deviceshare_binder.core.binder_core import REPORTS_PER_SECOND, BinderCore
-from deviceshare_binder.core.events import decode_event
-from deviceshare_binder.core.plugin_handoff import PATIENCE
-
-__all__ = ["PATIENCE", "REPORTS_PER_SECOND", "BinderCore", "build_core", "decode_event"]
+from deviceshare_binder.core.binder_core import REPORTS_PER_SECOND as REPORTS_PER_SECOND, BinderCore as BinderCore
+from deviceshare_binder.core.events import decode_event as decode_event
+from deviceshare_binder.core.plugin_handoff import PATIENCE as PATIENCE
 
 
 def build_core(arguments: Mapping[str, Any], keys: Sequence[bytes] = ()) -> BinderCore:

@@ -7,10 +7,13 @@ replica's; :mod:`.ledger_writes` and :mod:`.claims` write the ledgers, :mod:`.pu
 
 from typing import Any
 
-from deviceshare_placement.core.events import FactReceived, LedgerReceived, OutcomesReceived, decode_event
-from deviceshare_placement.core.placement_core import PlacementCore
-
-__all__ = ["FactReceived", "LedgerReceived", "OutcomesReceived", "PlacementCore", "build_core", "decode_event"]
+from deviceshare_placement.core.events import (
+    FactReceived as FactReceived,
+    LedgerReceived as LedgerReceived,
+    OutcomesReceived as OutcomesReceived,
+    decode_event as decode_event,
+)
+from deviceshare_placement.core.placement_core import PlacementCore as PlacementCore
 
 
 def build_core(arguments: dict[str, Any]) -> PlacementCore:

@@ -8,9 +8,11 @@ from importlib import import_module
 
 from deviceshare.conf import SchedulerConf
 from deviceshare.policies import QUEUE_POLICIES
-from deviceshare.queueing.policies.queue_policy import Application, OrderKey, QueuePolicy
-
-__all__ = ["Application", "OrderKey", "QueuePolicies", "QueuePolicy"]
+from deviceshare.queueing.policies.queue_policy import (
+    Application as Application,
+    OrderKey as OrderKey,
+    QueuePolicy as QueuePolicy,
+)
 
 _CLASSES: Mapping[str, type[QueuePolicy]] = {
     name: import_module(f"{__name__}.{name}").POLICY for name in QUEUE_POLICIES
