@@ -82,9 +82,9 @@ def test_nearly_all_sessions_are_identical_without_our_rules(file):
 def test_the_recorded_sessions_have_many_placements_and_phases():
     """Sessions that place no pod, or all pods at once, would test little."""
     outcomes = replayed("sessions.jsonl.gz").outcomes
-    assert sum(len(outcome.session.volcano.placed) for outcome in outcomes) > 8000
-    assert sum(any(placed.annotations for placed in each.session.volcano.placed) for each in outcomes) > 20
-    phases = Counter(phase for each in outcomes for phase in each.session.volcano.phases.values())
+    assert sum(len(outcome.case.volcano.placed) for outcome in outcomes) > 8000
+    assert sum(any(placed.annotations for placed in each.case.volcano.placed) for each in outcomes) > 20
+    phases = Counter(phase for each in outcomes for phase in each.case.volcano.phases.values())
     assert min(phases[phase] for phase in ("Pending", "Inqueue", "Running")) > 100
 
 

@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-from deviceshare_lab.conformance.command import conformance
-from deviceshare_lab.conformance.kube_scheduler.command import is_of_kube_scheduler, summarize
+from deviceshare_lab.conformance.command import conformance, kind_of
+from deviceshare_lab.conformance.kube_scheduler.command import summarize
 from deviceshare_lab.conformance.kube_scheduler.replay import INVALID_POD, NEGATIVE_SELECTOR
 from deviceshare_lab.conformance.kube_scheduler.report import MAX_PERCENT, PluginSummary
 
@@ -22,15 +22,15 @@ def test_all_answers_are_as_recorded_or_differ_by_a_rule() -> None:
     summary = replayed()
     assert len(summary.outcomes) == 528
     assert summary.failures == []
-    assert 0 < summary.percent <= MAX_PERCENT
+    assert 0 < summary.share <= MAX_PERCENT
 
 
 def test_a_rule_explains_only_cases_that_hang_on_it() -> None:
-    explained = [outcome for outcome in replayed().outcomes if outcome.verdict.rule]
-    by_selector = [each.recorded.case for each in explained if each.verdict.rule == NEGATIVE_SELECTOR]
+    explained = [outcome for outcome in replayed().outcomes if outcome.verdict.rules]
+    by_selector = [each.case for each in explained if each.verdict.rules == (NEGATIVE_SELECTOR,)]
     assert len(by_selector) == 7
     assert all("decided-by-negative-namespaceSelector" in case.tags for case in by_selector)
-    invalid = [each.recorded.case for each in explained if each.verdict.rule == INVALID_POD]
+    invalid = [each.case for each in explained if each.verdict.rules == (INVALID_POD,)]
     assert len(invalid) == 2
     assert all('"topologyKey":""' in msgspec.json.encode(case.pod).decode() for case in invalid)
 
@@ -38,7 +38,6 @@ def test_a_rule_explains_only_cases_that_hang_on_it() -> None:
 def test_the_command_prints_the_comparison(tmp_path, capsys) -> None:
     first = tmp_path / "first.jsonl"
     first.write_bytes(b"".join(gzip.decompress(FILE.read_bytes()).splitlines(keepends=True)[:100]))
-    assert is_of_kube_scheduler(FILE)
-    assert is_of_kube_scheduler(first)
+    assert kind_of(FILE) == kind_of(first) == "kube_scheduler"
     assert conformance([first]) == 0
     assert " 0 failed" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from typing import Any
 
 from deviceshare_lab.conformance.command import outcomes
 from deviceshare_lab.conformance.recorded import FORMS
-from deviceshare_lab.conformance.report import Outcome
+from deviceshare_lab.conformance.report import CaseOutcome
 
 DATA = Path(__file__).parents[1] / "data" / "golden"
 OF_DEVIATIONS = DATA.parent / "deviations" / "cases.jsonl.gz"
@@ -26,7 +26,7 @@ def recorded(family: str) -> list[Case]:
     return read(DATA / f"{family}.jsonl.gz")
 
 
-def replayed(family: str) -> list[Outcome]:
+def replayed(family: str) -> list[CaseOutcome]:
     return replay(DATA / f"{family}.jsonl.gz")
 
 
@@ -36,7 +36,7 @@ def read(path: Path) -> list[Case]:
 
 
 @cache
-def replay(path: Path) -> list[Outcome]:
+def replay(path: Path) -> list[CaseOutcome]:
     return list(outcomes(path))
 
 
@@ -61,10 +61,10 @@ def a_case(
 def deviating(name: str) -> Case:
     """Return a case that differs by this deviation; by this one alone, if there is one."""
     found = [
-        (outcome.verdict.deviations != (name,), number, case)
+        (outcome.verdict.rules != (name,), number, case)
         for path in (OF_DEVIATIONS, *(DATA / f"{family}.jsonl.gz" for family in FORMS))
         for number, (case, outcome) in enumerate(zip(read(path), replay(path), strict=True))
-        if name in outcome.verdict.deviations
+        if name in outcome.verdict.rules
     ]
     return deepcopy(min(found, key=lambda each: each[:2])[2])
 

@@ -20,7 +20,7 @@ def replay(case: Case, conf: SchedulerConf) -> Verdict:
     verdicts = [*(node.run() for node in nodes), _scored(case.batch, [node.scene for node in nodes])]
     return Verdict(
         tuple(difference for verdict in verdicts for difference in verdict.differences),
-        tuple(dict.fromkeys(name for verdict in verdicts for name in verdict.deviations)),
+        tuple(dict.fromkeys(name for verdict in verdicts for name in verdict.rules)),
         sum(verdict.steps for verdict in verdicts),
     )
 

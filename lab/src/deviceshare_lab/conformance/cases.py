@@ -16,7 +16,7 @@ from deviceshare_cli.errors import CommandError
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from deviceshare_lab.conformance.lines import decode_line, read_lines
+from deviceshare_lab.conformance.lines import decoded
 
 Mode = Literal["rebuild", "cache", "session"]
 BATCH = "batch"
@@ -189,7 +189,7 @@ def read_file(path: Path) -> CaseFile:
     Raises:
         CommandError: the file cannot be read or is empty, a line is not a case, or a configuration is invalid.
     """
-    cases = [(number, _read_case(line, f"{path}: line {number}")) for number, line in read_lines(path)]
+    cases = [(number, _complete(case, where)) for number, where, case in decoded(path, _DECODER)]
     devices = {BUILT_IN_NAME: WITHOUT_CONFIG_MAP}
     for number, case in cases:
         if case.config not in devices:
@@ -197,8 +197,7 @@ def read_file(path: Path) -> CaseFile:
     return CaseFile(cases, devices)
 
 
-def _read_case(line: bytes, where: str) -> Case:
-    case = decode_line(line, _DECODER, where)
+def _complete(case: Case, where: str) -> Case:
     if case.batch is None and (case.node is None or case.initial is None):
         missing = "node" if case.node is None else "initial"
         raise CommandError(f"{where}: {missing}: a case without batch needs it")

@@ -1,7 +1,8 @@
 """``deviceshare lab conformance``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 from deviceshare.conf import FIRST_FIT, WEIGHT, DevicesConf, SchedulerConf, parse_conf
@@ -9,67 +10,93 @@ from deviceshare.model import ConfigError
 from deviceshare_cli.errors import CommandError
 from msgspec.structs import replace
 
+from deviceshare_lab.conformance import report
 from deviceshare_lab.conformance.batch import replay
 from deviceshare_lab.conformance.cases import Answered, Case, Place, read_file
 from deviceshare_lab.conformance.devices import command as devices
-from deviceshare_lab.conformance.devices.command import is_of_devices
-from deviceshare_lab.conformance.kube_scheduler.command import is_of_kube_scheduler
-from deviceshare_lab.conformance.kube_scheduler.command import summarize as summarize_plugins
-from deviceshare_lab.conformance.kube_scheduler.report import as_object as plugins_as_object
-from deviceshare_lab.conformance.kube_scheduler.report import as_text as plugins_as_text
+from deviceshare_lab.conformance.kube_scheduler import command as kube_scheduler
+from deviceshare_lab.conformance.kube_scheduler import report as of_plugins
+from deviceshare_lab.conformance.lines import keys_of_first
+from deviceshare_lab.conformance.preemption import command as preemption
+from deviceshare_lab.conformance.preemption import report as of_preemption
 from deviceshare_lab.conformance.preemption import unit_tests
-from deviceshare_lab.conformance.preemption.command import is_of_preemption
-from deviceshare_lab.conformance.preemption.command import summarize as summarize_preemption
-from deviceshare_lab.conformance.preemption.report import as_object as preemption_as_object
-from deviceshare_lab.conformance.preemption.report import as_text as preemption_as_text
-from deviceshare_lab.conformance.preemption.unit_tests import is_of_evictions
 from deviceshare_lab.conformance.recorded import FORMS
-from deviceshare_lab.conformance.report import Outcome, Summary, as_json, as_text
-from deviceshare_lab.conformance.sessions.command import is_of_sessions, summarize
-from deviceshare_lab.conformance.sessions.report import as_object as sessions_as_object
-from deviceshare_lab.conformance.sessions.report import as_text as sessions_as_text
+from deviceshare_lab.conformance.report import CaseOutcome, CaseSummary
+from deviceshare_lab.conformance.sessions import command as sessions
+from deviceshare_lab.conformance.sessions import report as of_sessions
+
+
+class Kind(NamedTuple):
+    """A kind of recorded answers: how its files are replayed, without our rules if the second argument says so."""
+
+    summarize: Callable[[Sequence[Path], bool], Any]
+    failed: Callable[[Any], int]
+    as_text: Callable[[Any, bool], str]
+    as_object: Callable[[Any], dict[str, Any]]
+
+
+def _failed(summary: Any) -> int:
+    return int(summary.failed)
+
+
+KINDS = {
+    "sessions": Kind(
+        lambda files, off: sessions.summarize(files, as_volcano=off),
+        _failed,
+        of_sessions.as_text,
+        of_sessions.as_object,
+    ),
+    "kube_scheduler": Kind(
+        lambda files, _: kube_scheduler.summarize(files), _failed, of_plugins.as_text, of_plugins.as_object
+    ),
+    "preemption": Kind(
+        lambda files, _: preemption.summarize(files),
+        lambda summary: int(summary.not_enough),
+        of_preemption.as_text,
+        of_preemption.as_object,
+    ),
+    "devices": Kind(lambda files, _: devices.summarize(files), _failed, devices.as_text, devices.as_object),
+    "evictions": Kind(
+        lambda files, off: unit_tests.summarize(files, as_volcano=off),
+        _failed,
+        unit_tests.as_text,
+        unit_tests.as_object,
+    ),
+}
+"""By their names in JSON, in the order of the report; cases of Volcano's device code come before them."""
 
 
 def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = False, as_volcano: bool = False) -> int:
     """Replay files, print the comparison, and return the exit status: 1 if a case or session failed."""
-    of_preemption = [file for file in files if is_of_preemption(file)]
-    of_evictions = [file for file in files if is_of_evictions(file)]
-    of_sessions = [file for file in files if is_of_sessions(file) and file not in (*of_preemption, *of_evictions)]
-    of_devices = [file for file in files if is_of_devices(file)]
-    of_plugins = [file for file in files if is_of_kube_scheduler(file) and file not in of_devices]
-    others = [
-        file for file in files if file not in (*of_sessions, *of_plugins, *of_preemption, *of_evictions, *of_devices)
-    ]
-    cases = Summary([outcome for file in others for outcome in outcomes(file)])
-    plugins = summarize_plugins(of_plugins)
-    sessions = summarize(of_sessions, as_volcano=as_volcano)
-    preemption = summarize_preemption(of_preemption)
-    allocations = devices.summarize(of_devices)
-    evictions = unit_tests.summarize(of_evictions, as_volcano=as_volcano)
-    if json:
-        more = {"sessions": sessions_as_object(sessions)} if of_sessions else {}
-        if of_plugins:
-            more["kube_scheduler"] = plugins_as_object(plugins)
-        if of_preemption:
-            more["preemption"] = preemption_as_object(preemption)
-        if of_devices:
-            more["devices"] = devices.as_object(allocations)
-        if of_evictions:
-            more["evictions"] = unit_tests.as_object(evictions)
-        print(as_json(cases, more))
-    else:
-        texts = [as_text(cases, verbose)] if cases.outcomes else []
-        texts += [sessions_as_text(sessions, verbose)] if of_sessions else []
-        texts += [plugins_as_text(plugins, verbose)] if of_plugins else []
-        texts += [preemption_as_text(preemption, verbose)] if of_preemption else []
-        texts += [devices.as_text(allocations, verbose)] if of_devices else []
-        texts += [unit_tests.as_text(evictions, verbose)] if of_evictions else []
-        print("\n\n".join(texts))
-    failed = cases.failed + sessions.failed + plugins.failed + len(evictions.failures) + len(allocations.failures)
-    return int(failed > 0 or preemption.failed)
+    kinds = {file: kind_of(file) for file in files}
+    cases = CaseSummary([outcome for file in files if not kinds[file] for outcome in outcomes(file)])
+    failed, texts = cases.failed, [report.as_text(cases, verbose)] if cases.outcomes else []
+    objects: dict[str, Any] = {}
+    for name, kind in KINDS.items():
+        if of_kind := [file for file in files if kinds[file] == name]:
+            summary = kind.summarize(of_kind, as_volcano)
+            failed += kind.failed(summary)
+            texts.append(kind.as_text(summary, verbose))
+            objects[name] = kind.as_object(summary)
+    print(report.as_json(cases, objects) if json else "\n\n".join(texts))
+    return int(failed > 0)
 
 
-def outcomes(path: Path) -> Iterator[Outcome]:
+def kind_of(file: Path) -> str:
+    """Return which of :data:`KINDS` a file has, by its first line; '' if it has cases of device code."""
+    keys = keys_of_first(file)
+    if preemption.is_of_preemption(keys):
+        return "preemption"
+    if unit_tests.is_of_evictions(keys):
+        return "evictions"
+    if sessions.is_of_sessions(keys):
+        return "sessions"
+    if kube_scheduler.is_of_kube_scheduler(keys):
+        return "devices" if devices.is_of_devices(file) else "kube_scheduler"
+    return ""
+
+
+def outcomes(path: Path) -> Iterator[CaseOutcome]:
     """Replay the cases of a file.
 
     Raises:
@@ -80,7 +107,7 @@ def outcomes(path: Path) -> Iterator[Outcome]:
         for number, case in file.cases:
             if problem := invalid(case):
                 raise CommandError(f"{path}: line {number}: {problem}")
-            yield Outcome(path, number, case, replay(case, configuration(case, file.devices[case.config])))
+            yield CaseOutcome(path, number, case, replay(case, configuration(case, file.devices[case.config])))
     except ConfigError as error:
         raise CommandError(f"{path}: {error}") from None
 

@@ -47,6 +47,17 @@ def decode_line(line: bytes, decoder: msgspec.json.Decoder[T], where: str) -> T:
         raise CommandError(f"{where}: not JSON: {error}") from None
 
 
+def decoded(path: Path, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[int, str, T]]:
+    """Yield the object of each line of a file, with its number and what names the line in errors.
+
+    Raises:
+        CommandError: the file cannot be read or holds nothing, or a line has another form.
+    """
+    for number, line in read_lines(path):
+        where = f"{path}: line {number}"
+        yield number, where, decode_line(line, decoder, where)
+
+
 def keys_of_first(path: Path) -> frozenset[str]:
     """Return the keys of the object on the first line of a file, none if the line is not an object.
 

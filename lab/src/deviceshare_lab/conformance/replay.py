@@ -6,11 +6,13 @@ deliberate only if our answer is exactly as recorded once a set of deviations
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from deviceshare.conf import SchedulerConf
 from msgspec.structs import replace
 
+from deviceshare_lab.conformance import outcomes
 from deviceshare_lab.conformance.cases import BATCH, Allocate, Answered, Case, Place, Pod, Release
 from deviceshare_lab.conformance.deviations import UNSCORED, Deviation, able_in, as_volcano, explanation
 from deviceshare_lab.conformance.recorded import FORMS
@@ -35,15 +37,18 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{self.step}: {self.field}"
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """The result of a case: unexplained differences, and the names of the deviations that explain other differences.
+class Verdict(outcomes.Verdict, frozen=True):
+    """The result of a case: unexplained differences, and as rules the deviations that explain other differences.
 
     ``steps``: the number of compared steps.
     """
 
-    differences: tuple[Difference, ...]
-    deviations: tuple[str, ...]
-    steps: int
+    steps: int = 0
+
+    @property
+    def unexplained(self) -> tuple[Any, ...]:
+        """The differences: those that deviations explain are not among them."""
+        return self.differences
 
 
 Differ = Callable[[Scene, ReplayState], Sequence[Difference]]

@@ -1,16 +1,13 @@
 """The report of ``deviceshare lab conformance``: results by family and by deviation, as text or JSON."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from deviceshare_cli.output import indented_json, table
 
 from deviceshare_lab.conformance.cases import Case
 from deviceshare_lab.conformance.deviations import DEVIATIONS
-from deviceshare_lab.conformance.failures import Failure, blocks
+from deviceshare_lab.conformance.outcomes import Outcome, Summary, blocks
 from deviceshare_lab.conformance.recorded import FORMS
 from deviceshare_lab.conformance.replay import Verdict
 
@@ -20,18 +17,8 @@ SHOWN_DIFFERENCES = 4
 _AVOIDING = frozenset(deviation.name for deviation in DEVIATIONS if deviation.code)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CaseOutcome(Outcome[Case, Verdict], frozen=True):
     """One replayed case with its file and line."""
-
-    path: Path
-    line: int
-    case: Case
-    verdict: Verdict
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is an unexplained difference."""
-        return bool(self.verdict.differences)
 
     @property
     def touched(self) -> bool:
@@ -40,32 +27,18 @@ class Outcome(msgspec.Struct, frozen=True):
         The codes of a case name the defects that affected a placement. For pods that were on the node before, and for
         nodes that are only scored, a deviation that avoids the defect indicates it.
         """
-        return bool(self.case.quirks) or not _AVOIDING.isdisjoint(self.verdict.deviations)
+        return bool(self.case.quirks) or not _AVOIDING.isdisjoint(self.verdict.rules)
 
     @property
     def on_purpose(self) -> bool:
         """Whether all differences are deliberate, and none is caused by a defect of Volcano."""
-        return bool(self.verdict.deviations) and not self.failed and not self.touched
+        return bool(self.verdict.rules) and not self.failed and not self.touched
 
 
-class Summary(msgspec.Struct, frozen=True):
+class CaseSummary(Summary[Case, Verdict], frozen=True):
     """The results of all cases."""
 
-    outcomes: Sequence[Outcome]
-
-    @property
-    def failures(self) -> list[Failure]:
-        """The failed cases."""
-        return [
-            Failure(outcome.case.id, str(outcome.path), outcome.line, outcome.verdict.differences)
-            for outcome in self.outcomes
-            if outcome.failed
-        ]
-
-    @property
-    def failed(self) -> int:
-        """Number of failed cases."""
-        return sum(outcome.failed for outcome in self.outcomes)
+    outcomes: Sequence[CaseOutcome]
 
     @property
     def passed(self) -> int:
@@ -88,29 +61,24 @@ class Summary(msgspec.Struct, frozen=True):
         return sum(outcome.touched and not outcome.case.quirks for outcome in self.outcomes)
 
     @property
-    def percent(self) -> float:
+    def share(self) -> float:
         """Percentage of clean cases that differ deliberately."""
         return 100 * self.on_purpose / self.clean if self.clean else 0.0
 
-    @property
-    def by_deviation(self) -> Counter[str]:
-        """Number of cases with each deviation."""
-        return Counter(name for outcome in self.outcomes for name in outcome.verdict.deviations)
 
-
-def as_text(summary: Summary, verbose: bool) -> str:
+def as_text(summary: CaseSummary, verbose: bool) -> str:
     """Return the summary as text; ``verbose`` shows every difference of every failed case."""
     found = blocks(summary.failures, verbose=verbose, most=SHOWN_DIFFERENCES)
     head = ("FAMILY", "CASES", "PASSED", "FAILED", "ON PURPOSE", "STEPS COMPARED")
     found.append(table(head, [(*map(str, row[:-2]), f"{row[-2]} of {row[-1]}") for row in _rows(summary)]))
-    if counts := summary.by_deviation:
+    if counts := summary.rules:
         rows = [(each.name, str(counts[each.name]), each.rule) for each in DEVIATIONS if counts[each.name]]
         found.append(table(("DEVIATION", "CASES", "OUR RULE"), rows))
     found.append(_share(summary))
     return "\n\n".join(found) + f"\n{summary.passed} passed, {summary.failed} failed"
 
 
-def as_json(summary: Summary, more: Mapping[str, Any]) -> str:
+def as_json(summary: CaseSummary, more: Mapping[str, Any]) -> str:
     """Return the summary as JSON with all failures; ``more``: summaries of other files by name."""
     shown: dict[str, Any] = {
         "passed": summary.passed,
@@ -118,9 +86,9 @@ def as_json(summary: Summary, more: Mapping[str, Any]) -> str:
         "on_purpose": {
             "cases": summary.on_purpose,
             "of": summary.clean,
-            "percent": round(summary.percent, 2),
+            "percent": round(summary.share, 2),
             "unnamed_defects": summary.unnamed,
-            "by_deviation": summary.by_deviation,
+            "by_deviation": summary.rules,
         },
         "families": [dict(zip(_COLUMNS, row, strict=True)) for row in _rows(summary)],
         "failures": summary.failures,
@@ -128,10 +96,10 @@ def as_json(summary: Summary, more: Mapping[str, Any]) -> str:
     return indented_json(shown | dict(more))
 
 
-def _share(summary: Summary) -> str:
-    share = f"{summary.percent:.1f} %"
+def _share(summary: CaseSummary) -> str:
+    share = f"{summary.share:.1f} %"
     if FORMS.keys() <= {outcome.case.family for outcome in summary.outcomes}:
-        share += f", {'more than' if summary.percent > MAX_PERCENT else 'at most'} {MAX_PERCENT:g} %"
+        share += f", {'more than' if summary.share > MAX_PERCENT else 'at most'} {MAX_PERCENT:g} %"
     lines = [f"On purpose: {summary.on_purpose} of {summary.clean} cases without a known defect of Volcano ({share})"]
     if summary.unnamed:
         lines.append(
@@ -144,7 +112,7 @@ def _share(summary: Summary) -> str:
 _COLUMNS = ("family", "cases", "passed", "failed", "on_purpose", "steps_compared", "steps")
 
 
-def _rows(summary: Summary) -> list[tuple[str, int, int, int, int, int, int]]:
+def _rows(summary: CaseSummary) -> list[tuple[str, int, int, int, int, int, int]]:
     rows = []
     for family in dict.fromkeys(outcome.case.family for outcome in summary.outcomes):
         outcomes = [outcome for outcome in summary.outcomes if outcome.case.family == family]

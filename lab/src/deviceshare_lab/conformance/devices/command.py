@@ -20,8 +20,8 @@ from deviceshare.model import DeviceResult, parse_quantity
 from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
 from deviceshare_cli.errors import CommandError
 
-from deviceshare_lab.conformance.failures import Failure, blocks
-from deviceshare_lab.conformance.lines import decode_line, read_lines
+from deviceshare_lab.conformance.lines import decode_line, decoded, read_lines
+from deviceshare_lab.conformance.outcomes import Failure, blocks
 from deviceshare_lab.conformance.replay import Difference
 
 _DERIVED = "DerivedAttributes"
@@ -39,6 +39,11 @@ class DeviceSummary(msgspec.Struct):
     refused: int = 0
     failures: list[Failure] = []
 
+    @property
+    def failed(self) -> int:
+        """Number of cases with a difference."""
+        return len(self.failures)
+
 
 def is_of_devices(path: Path) -> bool:
     """Return whether a file has answers of the allocator of devices."""
@@ -55,9 +60,7 @@ def summarize(files: Sequence[Path]) -> DeviceSummary:
     """
     summary = DeviceSummary()
     for path in files:
-        for number, line in read_lines(path):
-            where = f"{path}: line {number}"
-            recorded = decode_line(line, _LINES, where)
+        for number, where, recorded in decoded(path, _LINES):
             try:
                 differences = list(_differences(recorded["case"], recorded["answer"]))
                 name, derived = recorded["case"]["id"], _DERIVED in recorded["case"]["features"]
@@ -73,8 +76,8 @@ def summarize(files: Sequence[Path]) -> DeviceSummary:
 
 def as_text(summary: DeviceSummary, verbose: bool) -> str:
     """Return the summary as text; ``verbose`` shows every difference."""
-    counts = f"{summary.cases - summary.refused - len(summary.failures)} identical"
-    line = f"Allocation of devices: {counts}, {summary.refused} refused by name, {len(summary.failures)} failed"
+    counts = f"{summary.cases - summary.refused - summary.failed} identical"
+    line = f"Allocation of devices: {counts}, {summary.refused} refused by name, {summary.failed} failed"
     return "\n\n".join([*blocks(summary.failures, verbose=verbose), line])
 
 
@@ -83,7 +86,7 @@ def as_object(summary: DeviceSummary) -> dict[str, Any]:
     return {
         "cases": summary.cases,
         "refused": summary.refused,
-        "failed": len(summary.failures),
+        "failed": summary.failed,
         "failures": summary.failures,
     }
 

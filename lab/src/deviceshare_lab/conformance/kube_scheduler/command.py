@@ -9,15 +9,16 @@ from deviceshare_cli.errors import CommandError
 
 from deviceshare_lab.conformance.kube_scheduler.recorded import Recorded
 from deviceshare_lab.conformance.kube_scheduler.replay import replay
-from deviceshare_lab.conformance.kube_scheduler.report import PluginOutcome, PluginSummary
-from deviceshare_lab.conformance.lines import decode_line, keys_of_first, read_lines
+from deviceshare_lab.conformance.kube_scheduler.report import PluginSummary
+from deviceshare_lab.conformance.lines import decoded
+from deviceshare_lab.conformance.outcomes import Outcome
 
 _RECORDED = msgspec.json.Decoder(Recorded)
 
 
-def is_of_kube_scheduler(path: Path) -> bool:
-    """Return whether a file has answers of kube-scheduler."""
-    return {"case", "answer"} <= keys_of_first(path)
+def is_of_kube_scheduler(keys: frozenset[str]) -> bool:
+    """Return whether a file whose first line has these keys has answers of kube-scheduler, or of its allocator."""
+    return {"case", "answer"} <= keys
 
 
 def summarize(files: Sequence[Path]) -> PluginSummary:
@@ -28,12 +29,10 @@ def summarize(files: Sequence[Path]) -> PluginSummary:
     """
     outcomes = []
     for path in files:
-        for number, line in read_lines(path):
-            where = f"{path}: line {number}"
-            recorded = decode_line(line, _RECORDED, where)
+        for number, where, recorded in decoded(path, _RECORDED):
             try:
                 verdict = replay(recorded)
             except (DeviceshareError, LookupError, TypeError) as error:
                 raise CommandError(f"{where}: not a recorded case: {error!r}") from None
-            outcomes.append(PluginOutcome(path, number, recorded, verdict))
+            outcomes.append(Outcome(path, number, recorded.case, verdict))
     return PluginSummary(outcomes)

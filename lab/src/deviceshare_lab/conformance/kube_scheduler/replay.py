@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,6 +21,7 @@ from deviceshare.topology import (
 )
 from msgspec.structs import replace
 
+from deviceshare_lab.conformance import outcomes
 from deviceshare_lab.conformance.kube_scheduler.recorded import Case, Object, PluginAnswer, Recorded, VolumeAnswer
 from deviceshare_lab.conformance.kube_scheduler.volumes import BINDING, Volumes
 from deviceshare_lab.conformance.kube_scheduler.volumes import PLUGINS as VOLUME_PLUGINS
@@ -60,17 +60,10 @@ _REQUIRED_WEIGHT = 1
 """``hardPodAffinityWeight`` of the recorded scheduler."""
 
 
-class Verdict(NamedTuple):
-    """The result: differences, and the rule that explains them or ''; ``plugins``: how many were compared."""
+class Verdict(outcomes.Verdict, frozen=True):
+    """The result; ``plugins``: how many were compared."""
 
-    differences: tuple[Difference, ...]
-    rule: str
-    plugins: int
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is an unexplained difference."""
-        return bool(self.differences) and not self.rule
+    plugins: int = 0
 
 
 def replay(recorded: Recorded) -> Verdict:
@@ -78,7 +71,8 @@ def replay(recorded: Recorded) -> Verdict:
     plugins = [plugin for plugin in ORDER if plugin in recorded.case.plugins]
     cluster = _Cluster(recorded.case)
     differences = tuple(_differences(recorded, plugins, cluster))
-    return Verdict(differences, _rule(recorded, plugins, cluster) if differences else "", len(plugins))
+    rule = _rule(recorded, plugins, cluster) if differences else ""
+    return Verdict(differences, (rule,) if rule else (), len(plugins))
 
 
 def _rule(recorded: Recorded, plugins: list[str], cluster: "_Cluster") -> str:

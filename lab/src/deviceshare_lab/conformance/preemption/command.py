@@ -5,17 +5,18 @@ from pathlib import Path
 
 import msgspec
 
-from deviceshare_lab.conformance.lines import decode_line, keys_of_first, read_lines
+from deviceshare_lab.conformance.lines import decoded
+from deviceshare_lab.conformance.outcomes import Outcome
 from deviceshare_lab.conformance.preemption.recorded import Case
 from deviceshare_lab.conformance.preemption.replay import replay
-from deviceshare_lab.conformance.preemption.report import CaseOutcome, PreemptionSummary
+from deviceshare_lab.conformance.preemption.report import PreemptionSummary
 
 _CASE = msgspec.json.Decoder(Case)
 
 
-def is_of_preemption(path: Path) -> bool:
-    """Return whether a file has clusters with the best victims."""
-    return {"best", "volcano"} <= keys_of_first(path)
+def is_of_preemption(keys: frozenset[str]) -> bool:
+    """Return whether a file whose first line has these keys has clusters with the best victims."""
+    return {"best", "volcano"} <= keys
 
 
 def summarize(files: Sequence[Path]) -> PreemptionSummary:
@@ -25,10 +26,5 @@ def summarize(files: Sequence[Path]) -> PreemptionSummary:
         CommandError: a file or a line is invalid.
     """
     return PreemptionSummary(
-        [
-            CaseOutcome(path, number, case, replay(case))
-            for path in files
-            for number, line in read_lines(path)
-            for case in [decode_line(line, _CASE, f"{path}: line {number}")]
-        ]
+        [Outcome(path, number, case, replay(case)) for path in files for number, _, case in decoded(path, _CASE)]
     )

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
 from deviceshare.conf import known
 from deviceshare.model import DeviceshareError
 from msgspec.structs import replace
@@ -14,7 +13,7 @@ from deviceshare_lab.conformance.preemption.player import PreemptingPlayer
 from deviceshare_lab.conformance.preemption.recorded import Case, reference
 from deviceshare_lab.conformance.sessions.facts import decode
 from deviceshare_lab.conformance.sessions.recorded import Object, Placed
-from deviceshare_lab.conformance.sessions.replay import INPUT, Difference
+from deviceshare_lab.conformance.sessions.replay import INPUT, AspectVerdict, Difference
 from deviceshare_lab.conformance.sessions.rules import with_arguments
 
 PLACED, ALLOWED, FITS, SERVED = "placed", "allowed", "fits", "served"
@@ -30,15 +29,10 @@ ALWAYS: dict[str, Any] = {known.STARVATION_SECONDS: 0, known.NUMBER_ON_SHARED: T
 _WITHOUT_WHOLE_GANGS = {"deviceshare.PreemptionGangEnable": False}
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(AspectVerdict, frozen=True):
     """The differences, and how many more pods went than needed."""
 
-    differences: tuple[Difference, ...]
     more: int = 0
-
-    def same(self, *aspects: str) -> bool:
-        """Return whether these aspects are as they should be; False if we refuse the input."""
-        return not any(difference.aspect in (INPUT, *aspects) for difference in self.differences)
 
 
 def replay(case: Case, arguments: Mapping[str, Any] = ALWAYS) -> Verdict:
@@ -67,7 +61,7 @@ def replay(case: Case, arguments: Mapping[str, Any] = ALWAYS) -> Verdict:
         found.append(Difference(COUNT, best, f"{len(victims)}: {_names(victims)}"))
     elif total != wanted.sum:
         found.append(Difference(SUM, f"{wanted.sum}: {_names(wanted.victims)}", f"{total}: {_names(victims)}"))
-    return Verdict(tuple(found), len(victims) - wanted.count)
+    return Verdict(tuple(found), more=len(victims) - wanted.count)
 
 
 def _of_placed(case: Case, ours: set[str], preempted: bool) -> str:

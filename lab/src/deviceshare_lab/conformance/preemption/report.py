@@ -1,13 +1,10 @@
 """The text and JSON of replayed preemptions."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from deviceshare_cli.output import table
 
-from deviceshare_lab.conformance.failures import Failure, blocks
+from deviceshare_lab.conformance.outcomes import Summary, blocks
 from deviceshare_lab.conformance.preemption.recorded import Case
 from deviceshare_lab.conformance.preemption.replay import ASPECTS, COUNT, REQUIRED, SUM, Verdict
 
@@ -15,44 +12,24 @@ MIN_COUNT, MIN_SUM, MAX_MORE = 99.0, 97.0, 1
 """Percent of the cases with the fewest victims, and with the lowest sum; how many victims more there may be."""
 
 
-class CaseOutcome(msgspec.Struct, frozen=True):
-    """One replayed case with its file and line."""
-
-    path: Path
-    line: int
-    case: Case
-    verdict: Verdict
-
-
-class PreemptionSummary(msgspec.Struct, frozen=True):
+class PreemptionSummary(Summary[Case, Verdict], frozen=True):
     """The results of all cases."""
-
-    outcomes: Sequence[CaseOutcome]
 
     def same(self, *aspects: str) -> int:
         """Return the number of cases in which these aspects are as they should be."""
         return sum(outcome.verdict.same(*aspects) for outcome in self.outcomes)
 
-    def percent(self, *aspects: str) -> float:
+    def percent_same(self, *aspects: str) -> float:
         """Return the same as a percentage of all cases."""
-        return 100 * self.same(*aspects) / len(self.outcomes) if self.outcomes else 100.0
+        return self.percent(self.same(*aspects)) if self.outcomes else 100.0
 
     @property
-    def failures(self) -> list[Failure]:
-        """The cases with a difference."""
-        return [
-            Failure(each.case.id, str(each.path), each.line, each.verdict.differences)
-            for each in self.outcomes
-            if each.verdict.differences
-        ]
-
-    @property
-    def failed(self) -> bool:
+    def not_enough(self) -> bool:
         """Whether the cases together miss what they have to reach."""
         return (
             self.same(*REQUIRED) < len(self.outcomes)
-            or self.percent(COUNT) < MIN_COUNT
-            or self.percent(COUNT, SUM) < MIN_SUM
+            or self.percent_same(COUNT) < MIN_COUNT
+            or self.percent_same(COUNT, SUM) < MIN_SUM
             or any(each.verdict.more > MAX_MORE for each in self.outcomes)
         )
 
@@ -65,7 +42,7 @@ def as_text(summary: PreemptionSummary, verbose: bool) -> str:
         same = (str(sum(each.same(aspect) for each in verdicts)) for aspect in ASPECTS)
         rows.append((kind, str(len(verdicts)), *same))
     totals = [
-        f"{aspect}: {summary.same(aspect)} of {len(summary.outcomes)} cases ({summary.percent(aspect):.1f} %)"
+        f"{aspect}: {summary.same(aspect)} of {len(summary.outcomes)} cases ({summary.percent_same(aspect):.1f} %)"
         for aspect in ASPECTS
     ]
     return "\n\n".join(
@@ -82,6 +59,6 @@ def as_object(summary: PreemptionSummary) -> dict[str, Any]:
     return {
         "cases": len(summary.outcomes),
         "same": {aspect: summary.same(aspect) for aspect in ASPECTS},
-        "failed": summary.failed,
+        "failed": summary.not_enough,
         "failures": summary.failures,
     }

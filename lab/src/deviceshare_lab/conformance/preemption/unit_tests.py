@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 from deviceshare.model import DeviceshareError
-from deviceshare_cli.errors import CommandError
 from msgspec.structs import replace
 
-from deviceshare_lab.conformance.failures import Failure, blocks
-from deviceshare_lab.conformance.lines import decode_line, keys_of_first, read_lines
+from deviceshare_lab.conformance.lines import decoded
+from deviceshare_lab.conformance.outcomes import Outcome, Summary, Verdict, blocks
 from deviceshare_lab.conformance.preemption.player import PreemptingPlayer
 from deviceshare_lab.conformance.preemption.recorded import reference
 from deviceshare_lab.conformance.preemption.replay import ALWAYS
@@ -20,7 +19,7 @@ from deviceshare_lab.conformance.sessions.facts import decode
 from deviceshare_lab.conformance.sessions.recorded import Object, Session
 from deviceshare_lab.conformance.sessions.replay import INPUT, Difference
 from deviceshare_lab.conformance.sessions.rules import RULES, with_arguments
-from deviceshare_lab.conformance.sessions.unit_tests import UnitTest
+from deviceshare_lab.conformance.sessions.unit_tests import UnitTest, session_of
 
 EVICTED = "evicted"
 _ARGUMENTS = {rule.name: rule.argument for rule in RULES if rule.argument} | {
@@ -64,50 +63,15 @@ class EvictionTest(UnitTest, frozen=True, kw_only=True):
         return replace(session, conf=json.dumps(conf), podgroups=groups)
 
 
-class TestOutcome(msgspec.Struct, frozen=True):
-    """A replayed test: what differs, and the rule that explains it, '' for none; or what it needs."""
-
-    path: Path
-    line: int
-    test: EvictionTest
-    differences: tuple[Difference, ...] = ()
-    rule: str = ""
-    needs: str = ""
+EvictionSummary = Summary[EvictionTest, Verdict]
 
 
-class EvictionSummary(msgspec.Struct, frozen=True):
-    """The results of all tests."""
-
-    outcomes: Sequence[TestOutcome]
-
-    @property
-    def failures(self) -> list[Failure]:
-        """The tests with a difference that no rule explains."""
-        return [
-            Failure(f"unit/{each.test.package}/{each.test.name}", str(each.path), each.line, each.differences)
-            for each in self.outcomes
-            if each.differences and not each.rule
-        ]
-
-    @property
-    def rules(self) -> Counter[str]:
-        """How many tests each rule explains."""
-        return Counter(each.rule for each in self.outcomes if each.rule)
-
-    @property
-    def needs(self) -> Counter[str]:
-        """How many tests are not replayed, by what they need."""
-        return Counter(each.needs for each in self.outcomes if each.needs)
-
-    @property
-    def identical(self) -> int:
-        """The number of tests in which the same pods are evicted."""
-        return sum(not (each.differences or each.needs) for each in self.outcomes)
+def is_of_evictions(keys: frozenset[str]) -> bool:
+    """Return whether a file whose first line has these keys has unit tests with the pods that are evicted."""
+    return {"evicts", "tiers"} <= keys
 
 
-def is_of_evictions(path: Path) -> bool:
-    """Return whether a file has unit tests with the pods that are evicted."""
-    return {"evicts", "tiers"} <= keys_of_first(path)
+_TEST = msgspec.json.Decoder(EvictionTest)
 
 
 def summarize(files: Sequence[Path], *, as_volcano: bool) -> EvictionSummary:
@@ -116,29 +80,24 @@ def summarize(files: Sequence[Path], *, as_volcano: bool) -> EvictionSummary:
     Raises:
         CommandError: a file or a line is invalid.
     """
-    return EvictionSummary(
-        [_outcome(path, number, line, as_volcano=as_volcano) for path in files for number, line in read_lines(path)]
-    )
-
-
-_TEST = msgspec.json.Decoder(EvictionTest)
-
-
-def _outcome(path: Path, number: int, line: bytes, *, as_volcano: bool) -> TestOutcome:
-    where = f"{path}: line {number}"
-    test = decode_line(line, _TEST, where)
-    try:
-        needs, session = test.out_of_reach, test.session()
-    except (LookupError, TypeError, AttributeError) as error:
-        raise CommandError(f"{where}: not a recorded unit test: {error!r}") from None
-    if needs:
-        return TestOutcome(path, number, test, needs=needs)
+    outcomes = []
+    out_of_reach: Counter[str] = Counter()
     arguments = ALWAYS | (dict.fromkeys(_ARGUMENTS.values(), False) if as_volcano else {})
+    for path in files:
+        for number, where, test in decoded(path, _TEST):
+            session = session_of(test, where, out_of_reach)
+            if session is not None:
+                outcomes.append(Outcome(path, number, test, _replay(test, session, arguments)))
+    return EvictionSummary(outcomes, dict(out_of_reach))
+
+
+def _replay(test: EvictionTest, session: Session, arguments: Mapping[str, Any]) -> Verdict:
     try:
         differences = _differences(test, session, arguments)
     except DeviceshareError as error:
-        return TestOutcome(path, number, test, (Difference(INPUT, "can be used", str(error)),))
-    return TestOutcome(path, number, test, differences, _rule(test, session, arguments) if differences else "")
+        return Verdict((Difference(INPUT, "can be used", str(error)),))
+    rule = _rule(test, session, arguments) if differences else ""
+    return Verdict(differences, (rule,) if rule else ())
 
 
 def _rule(test: EvictionTest, session: Session, arguments: Mapping[str, Any]) -> str:
@@ -193,18 +152,16 @@ def _deserving(queue: Object, resource: str) -> Object:
 def as_text(summary: EvictionSummary, verbose: bool) -> str:
     """Return the summary as text; ``verbose`` shows every test that failed."""
     lines = [f"Explained by our rule {name}: {count} unit tests" for name, count in sorted(summary.rules.items())]
-    lines += [f"Not replayed: {count} unit tests with {need}" for need, count in sorted(summary.needs.items())]
-    by_rule, failed = summary.rules.total(), len(summary.failures)
-    lines.append(f"Evictions of unit tests: {summary.identical} identical, {by_rule} by rule, {failed} failed")
+    lines += [*summary.not_replayed(), f"Evictions of unit tests: {summary.totals()}"]
     return "\n\n".join([*blocks(summary.failures, verbose=verbose), "\n".join(lines)])
 
 
 def as_object(summary: EvictionSummary) -> dict[str, Any]:
     """Return the summary for JSON."""
     return {
-        "tests": len(summary.outcomes),
+        "tests": len(summary.outcomes) + sum(summary.out_of_reach.values()),
         "identical": summary.identical,
         "rules": summary.rules,
-        "out_of_reach": summary.needs,
+        "out_of_reach": summary.out_of_reach,
         "failures": summary.failures,
     }

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from deviceshare.model import DeviceshareError
 
+from deviceshare_lab.conformance import outcomes
 from deviceshare_lab.conformance.sessions.facts import SessionFacts, decode
 from deviceshare_lab.conformance.sessions.player import Player
 from deviceshare_lab.conformance.sessions.recorded import Answer, Placed, Session
@@ -31,25 +32,24 @@ class Difference(msgspec.Struct, frozen=True):
         return self.aspect
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """The result of a replay: the differences, and the rules that explain them.
-
-    A rule explains a difference only if the answer without the rule is as recorded. ``unexplained``: the differences
-    that remain without any rule.
-    """
-
-    differences: tuple[Difference, ...] = ()
-    rules: tuple[str, ...] = ()
-    unexplained: tuple[Difference, ...] = ()
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is an unexplained difference."""
-        return bool(self.differences) and not self.rules
+class AspectVerdict(outcomes.Verdict, frozen=True):
+    """The result of a replay whose differences are of aspects."""
 
     def same(self, *aspects: str) -> bool:
         """Return whether these aspects are as recorded; False if we refuse the input."""
         return not any(difference.aspect in (INPUT, *aspects) for difference in self.differences)
+
+
+class Verdict(AspectVerdict, frozen=True):
+    """The result of a replay: a rule explains a difference only if the answer without the rule is as recorded."""
+
+    without_rules: tuple[Difference, ...] = ()
+    """The differences that remain without any rule."""
+
+    @property
+    def unexplained(self) -> tuple[Difference, ...]:
+        """The differences that remain, none of a verdict with rules."""
+        return self.without_rules
 
 
 def replay(session: Session, *, off: Sequence[Rule] = ()) -> Verdict:

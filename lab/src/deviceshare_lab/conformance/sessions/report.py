@@ -1,14 +1,10 @@
 """The report of ``deviceshare lab conformance`` for sessions, as text or JSON."""
 
-from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from deviceshare_cli.output import table
 
-from deviceshare_lab.conformance.failures import Failure, blocks
+from deviceshare_lab.conformance.outcomes import Summary, blocks, share
 from deviceshare_lab.conformance.sessions.recorded import Session
 from deviceshare_lab.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS, Verdict
 from deviceshare_lab.conformance.sessions.rules import RULES
@@ -18,61 +14,14 @@ MAX_PERCENT = 45.0
 _PLACEMENTS = (PODS, NODES, DEVICES)
 
 
-class SessionOutcome(msgspec.Struct, frozen=True):
-    """One replayed session with its file and line."""
+class SessionSummary(Summary[Session, Verdict], frozen=True):
+    """The results of all sessions; ``as_volcano``: without the rules that have an argument."""
 
-    path: Path
-    line: int
-    session: Session
-    verdict: Verdict
-
-
-class SessionSummary(msgspec.Struct, frozen=True):
-    """The results of all sessions; ``as_volcano``: without the rules that have an argument.
-
-    ``out_of_reach``: number of unit tests that cannot be replayed, by the feature that they need.
-    """
-
-    outcomes: Sequence[SessionOutcome]
-    out_of_reach: dict[str, int] = {}
     as_volcano: bool = False
-
-    @property
-    def failures(self) -> list[Failure]:
-        """The sessions with an unexplained difference."""
-        return [
-            Failure(outcome.session.id, str(outcome.path), outcome.line, outcome.verdict.unexplained)
-            for outcome in self.outcomes
-            if outcome.verdict.failed
-        ]
-
-    @property
-    def rules(self) -> Counter[str]:
-        """Number of sessions that each rule explains."""
-        return Counter(name for outcome in self.outcomes for name in outcome.verdict.rules)
-
-    @property
-    def failed(self) -> int:
-        """Number of sessions with an unexplained difference."""
-        return sum(outcome.verdict.failed for outcome in self.outcomes)
-
-    @property
-    def identical(self) -> int:
-        """Number of sessions that are as recorded in all aspects."""
-        return sum(not outcome.verdict.differences for outcome in self.outcomes)
-
-    @property
-    def by_rule(self) -> int:
-        """Number of sessions whose differences our rules explain."""
-        return sum(bool(outcome.verdict.rules) for outcome in self.outcomes)
 
     def same(self, *aspects: str) -> int:
         """Return the number of sessions that are as recorded in these aspects."""
         return sum(outcome.verdict.same(*aspects) for outcome in self.outcomes)
-
-    def percent(self, count: int) -> float:
-        """Return a number of sessions as a percentage of all sessions."""
-        return 100 * count / len(self.outcomes) if self.outcomes else 0.0
 
 
 def as_text(summary: SessionSummary, verbose: bool) -> str:
@@ -110,18 +59,17 @@ def _totals(summary: SessionSummary) -> list[str]:
             f"Identical in {what}: {count} of {len(summary.outcomes)} sessions ({summary.percent(count):.1f} %)"
         )
     if not summary.as_volcano:
-        percent = summary.percent(summary.by_rule)
-        limit = "more than" if percent > MAX_PERCENT else "at most"
-        lines.append(f"Explained by our rules: {summary.by_rule} sessions ({percent:.1f} %, {limit} {MAX_PERCENT:g} %)")
-    lines += [f"Not replayed: {count} unit tests with {need}" for need, count in sorted(summary.out_of_reach.items())]
-    return [*lines, f"{summary.identical} identical, {summary.by_rule} by rule, {summary.failed} failed"]
+        count = summary.by_rule
+        lines.append(share("sessions", count, summary.percent(count), MAX_PERCENT))
+    return [*lines, *summary.not_replayed(), summary.totals()]
 
 
 def _kinds(summary: SessionSummary) -> str:
     rows = []
-    for kind in dict.fromkeys(outcome.session.kind for outcome in summary.outcomes):
-        verdicts = [outcome.verdict for outcome in summary.outcomes if outcome.session.kind == kind]
+    for kind in dict.fromkeys(outcome.case.kind for outcome in summary.outcomes):
+        verdicts = [outcome.verdict for outcome in summary.outcomes if outcome.case.kind == kind]
         identical = sum(not verdict.differences for verdict in verdicts)
-        by_rule, failed = sum(bool(each.rules) for each in verdicts), sum(each.failed for each in verdicts)
+        by_rule = sum(bool(each.rules) for each in verdicts)
+        failed = sum(bool(each.unexplained) for each in verdicts)
         rows.append((kind, str(len(verdicts)), str(identical), str(by_rule), str(failed)))
     return table(("KIND", "SESSIONS", "IDENTICAL", "BY RULE", "FAILED"), rows)

@@ -1,9 +1,11 @@
 """Volcano's unit tests of actions and plugins, converted to sessions."""
 
 import json
+from collections import Counter
 from typing import Any
 
 from deviceshare.conf import EVALUATED_PLUGINS, PLUGINS
+from deviceshare_cli.errors import CommandError
 
 from deviceshare_lab.conformance.sessions.recorded import Answer, Cluster, Object, Placed, Session
 
@@ -32,6 +34,11 @@ class UnitTest(Cluster, frozen=True, kw_only=True):
     quotas: int = 0
 
     @property
+    def id(self) -> str:
+        """Names the test in reports."""
+        return f"unit/{self.package}/{self.name}"
+
+    @property
     def out_of_reach(self) -> str:
         """The feature that prevents a replay of the test, '' if there is none."""
         plugins = {plugin["Name"] for tier in self.tiers or () for plugin in tier["Plugins"]}
@@ -53,7 +60,7 @@ class UnitTest(Cluster, frozen=True, kw_only=True):
         binds = self.binds if self.binds or not self.bindsnum else {f"#{at}": "" for at in range(self.bindsnum)}
         tiers = [{"plugins": [_plugin(plugin) for plugin in tier["Plugins"]]} for tier in self.tiers or ()]
         return Session(
-            id=f"unit/{self.package}/{self.name}",
+            id=self.id,
             conf=json.dumps({"actions": ", ".join(self.actions), "tiers": tiers}),
             nodes=tuple(map(_ready, self.nodes or ())),
             queues=self.queues or (),
@@ -66,6 +73,22 @@ class UnitTest(Cluster, frozen=True, kw_only=True):
             ),
             from_unit_test=True,
         )
+
+
+def session_of(test: UnitTest, where: str, out_of_reach: Counter[str]) -> Session | None:
+    """Return the session of a test; None, and count it, if the test cannot be replayed.
+
+    Raises:
+        CommandError: the test has another form; ``where`` names its line.
+    """
+    try:
+        need, session = test.out_of_reach, test.session()
+    except (LookupError, TypeError, AttributeError) as error:
+        raise CommandError(f"{where}: not a recorded unit test: {error!r}") from None
+    if need:
+        out_of_reach[need] += 1
+        return None
+    return session
 
 
 def _plugin(option: dict[str, Any]) -> dict[str, Any]:
