@@ -98,26 +98,10 @@ async def _pause(context: Context, seconds: float) -> None:
     await context.system.pause(name, seconds, lambda: context.began(name))
 
 
-async def _kill_bus(context: Context, seconds: float) -> None:
-    await context.bus.kill(0.0, context.began)
-
-
-async def _stop_bus(context: Context, seconds: float) -> None:
-    await context.bus.kill(seconds, context.began)
-
-
-async def _pause_bus(context: Context, seconds: float) -> None:
-    await context.bus.pause(seconds, context.began)
-
-
 async def _kill_cluster(context: Context, seconds: float) -> None:
     if context.system.signal(CLUSTER, signal.SIGKILL) is None:
         raise NoEffect("it does not run")
     context.began("its nats-server")
-
-
-async def _pause_cluster(context: Context, seconds: float) -> None:
-    await context.system.pause(CLUSTER, seconds, lambda: context.began("its nats-server"))
 
 
 async def _delay(context: Context, seconds: float) -> None:
@@ -160,18 +144,6 @@ async def _partition_bus(context: Context, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-async def _wipe(context: Context, seconds: float) -> None:
-    await context.bus.wipe(context.began)
-
-
-async def _roll_back(context: Context, seconds: float) -> None:
-    await context.bus.roll_back(STREAMS, context.began)
-
-
-async def _roll_back_stream(context: Context, seconds: float) -> None:
-    await context.bus.roll_back([context.chance.choice(STREAMS)], context.began)
-
-
 async def _roll_back_apart(context: Context, seconds: float) -> None:
     """Roll a stream back while a service is cut off: the stream has grown again when the service returns."""
     name = context.chance.choice(context.system.replicas)
@@ -179,22 +151,6 @@ async def _roll_back_apart(context: Context, seconds: float) -> None:
         stream = context.chance.choice(STREAMS)
         await context.bus.roll_back([stream], lambda text: context.began(f"{text}, without {name}"))
         await asyncio.sleep(seconds)
-
-
-async def _delete_stream(context: Context, seconds: float) -> None:
-    await context.bus.delete_stream(context.chance.choice(STREAMS), context.began)
-
-
-async def _empty_stream(context: Context, seconds: float) -> None:
-    await context.bus.empty_stream(context.chance.choice(STREAMS), context.began)
-
-
-async def _fill_disk(context: Context, seconds: float) -> None:
-    await context.bus.fill_disk(seconds, context.began)
-
-
-async def _refuse_writes(context: Context, seconds: float) -> None:
-    await context.bus.refuse_writes(seconds, context.began)
 
 
 async def _garbage(context: Context, seconds: float) -> None:
@@ -243,24 +199,35 @@ FAULTS: dict[str, Fault] = {
     "kill": Fault(Kind(10, False), _kill),
     "kill-all": Fault(Kind(4, False), _kill_all),
     "pause": Fault(Kind(6, True), _pause),
-    "kill-bus": Fault(Kind(3, False), _kill_bus),
-    "stop-bus": Fault(Kind(2, True, BUS), _stop_bus),
-    "pause-bus": Fault(Kind(2, True, BUS), _pause_bus),
+    "kill-bus": Fault(Kind(3, False), lambda context, _: context.bus.kill(0.0, context.began)),
+    "stop-bus": Fault(Kind(2, True, BUS), lambda context, seconds: context.bus.kill(seconds, context.began)),
+    "pause-bus": Fault(Kind(2, True, BUS), lambda context, seconds: context.bus.pause(seconds, context.began)),
     "kill-cluster": Fault(Kind(2, False), _kill_cluster),
-    "pause-cluster": Fault(Kind(1, True, CLUSTER), _pause_cluster),
+    "pause-cluster": Fault(
+        Kind(1, True, CLUSTER),
+        lambda context, seconds: context.system.pause(CLUSTER, seconds, lambda: context.began("its nats-server")),
+    ),
     "delay": Fault(Kind(3, True), _delay),
     "cut": Fault(Kind(3, False), _cut),
     "refuse": Fault(Kind(2, True), _refuse),
     "half-open": Fault(Kind(3, True), _half_open),
     "partition": Fault(Kind(1, True), _partition_bus),
-    "wipe": Fault(Kind(2, False), _wipe),
-    "roll-back": Fault(Kind(2, False), _roll_back),
-    "roll-back-stream": Fault(Kind(2, False), _roll_back_stream),
+    "wipe": Fault(Kind(2, False), lambda context, _: context.bus.wipe(context.began)),
+    "roll-back": Fault(Kind(2, False), lambda context, _: context.bus.roll_back(STREAMS, context.began)),
+    "roll-back-stream": Fault(
+        Kind(2, False), lambda context, _: context.bus.roll_back([context.chance.choice(STREAMS)], context.began)
+    ),
     "roll-back-apart": Fault(Kind(2, True), _roll_back_apart),
-    "delete-stream": Fault(Kind(2, False), _delete_stream),
-    "empty-stream": Fault(Kind(2, False), _empty_stream),
-    "disk-full": Fault(Kind(1, True, BUS), _fill_disk),
-    "write-errors": Fault(Kind(2, True, BUS), _refuse_writes),
+    "delete-stream": Fault(
+        Kind(2, False), lambda context, _: context.bus.delete_stream(context.chance.choice(STREAMS), context.began)
+    ),
+    "empty-stream": Fault(
+        Kind(2, False), lambda context, _: context.bus.empty_stream(context.chance.choice(STREAMS), context.began)
+    ),
+    "disk-full": Fault(Kind(1, True, BUS), lambda context, seconds: context.bus.fill_disk(seconds, context.began)),
+    "write-errors": Fault(
+        Kind(2, True, BUS), lambda context, seconds: context.bus.refuse_writes(seconds, context.began)
+    ),
     "garbage": Fault(Kind(2, False), _garbage),
     "wrong-subject": Fault(Kind(2, False), _wrong_subject),
     "forged-claim": Fault(Kind(2, False), _forged_claim),
