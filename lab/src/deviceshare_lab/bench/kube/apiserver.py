@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -16,9 +15,9 @@ import urllib.request
 from pathlib import Path
 
 from deviceshare_cli.errors import CommandError
+from deviceshare_cli.ports import LOOPBACK, free_port
 
 START_SECONDS = 60.0
-_LOOPBACK = "127.0.0.1"
 
 
 def find_binaries() -> Path:
@@ -43,13 +42,13 @@ class ApiServer:
     and pods need a service account.
     """
 
-    def __init__(self, assets: Path, directory: Path, *options: str, address: str = _LOOPBACK) -> None:
+    def __init__(self, assets: Path, directory: Path, *options: str, address: str = LOOPBACK) -> None:
         self._options = options
         self._assets = assets
         self._address = address
         self.directory = directory
-        self.url = f"https://{address}:{_free_port()}"
-        self.etcd = f"http://127.0.0.1:{_free_port()}"
+        self.url = f"https://{address}:{free_port()}"
+        self.etcd = f"http://127.0.0.1:{free_port()}"
         self.token = secrets.token_hex(16)
         """The token of ``admin``."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -70,7 +69,7 @@ class ApiServer:
         ):
             subprocess.run(command, check=True, capture_output=True)
         (self.directory / "tokens.csv").write_text(f'{self.token},admin,admin,"system:masters"\n')
-        peer = f"http://127.0.0.1:{_free_port()}"
+        peer = f"http://127.0.0.1:{free_port()}"
         self._run(
             "etcd",
             "--name=etcd",
@@ -101,7 +100,7 @@ class ApiServer:
             "--service-cluster-ip-range=10.0.0.0/16",
             "--authorization-mode=RBAC",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
-            *(alone if self._address == _LOOPBACK else ()),
+            *(alone if self._address == LOOPBACK else ()),
             *self._options,
         )
         self._wait(f"{self.url}/readyz")
@@ -157,10 +156,3 @@ class ApiServer:
                 time.sleep(0.05)
         logs = "".join(path.read_text()[-500:] for path in self.directory.glob("*.log"))
         raise TimeoutError(f"{url} has ended, or was not ready after {START_SECONDS:g} s: {logs}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
