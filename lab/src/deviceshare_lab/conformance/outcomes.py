@@ -32,8 +32,21 @@ class Verdict(msgspec.Struct, frozen=True):
         return () if self.rules else self.differences
 
 
+INPUT = "input"
+"""The aspect of a configuration or an object that we refuse."""
+
+
+class AspectVerdict(Verdict, frozen=True):
+    """The result of a replay whose differences are of aspects."""
+
+    def same(self, *aspects: str) -> bool:
+        """Return whether these aspects are as recorded; False if we refuse the input."""
+        return not any(difference.aspect in (INPUT, *aspects) for difference in self.differences)
+
+
 OfCase = TypeVar("OfCase", bound=Recorded)
 OfVerdict = TypeVar("OfVerdict", bound=Verdict)
+OfAspects = TypeVar("OfAspects", bound=AspectVerdict)
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -118,6 +131,14 @@ class Summary(msgspec.Struct, Generic[OfCase, OfVerdict], frozen=True):
     def totals(self) -> str:
         """Return the last line of a report."""
         return f"{self.identical} identical, {self.by_rule} by rule, {self.failed} failed"
+
+
+class AspectSummary(Summary[OfCase, OfAspects], frozen=True):
+    """The results of all cases that are compared by aspects."""
+
+    def same(self, *aspects: str) -> int:
+        """Return the number of cases that are as recorded in these aspects."""
+        return sum(outcome.verdict.same(*aspects) for outcome in self.outcomes)
 
 
 def blocks(failures: Sequence[Failure], *, verbose: bool, most: int | None = None) -> list[str]:

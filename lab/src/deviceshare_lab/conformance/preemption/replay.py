@@ -8,12 +8,13 @@ from deviceshare.model import DeviceshareError
 from msgspec.structs import replace
 
 from deviceshare_lab.checker.objects import violations
+from deviceshare_lab.conformance.outcomes import INPUT, AspectVerdict
 from deviceshare_lab.conformance.preemption.judge import forbidden
 from deviceshare_lab.conformance.preemption.player import PreemptingPlayer
 from deviceshare_lab.conformance.preemption.recorded import Case, reference
 from deviceshare_lab.conformance.sessions.facts import decode
 from deviceshare_lab.conformance.sessions.recorded import Object, Placed
-from deviceshare_lab.conformance.sessions.replay import INPUT, AspectVerdict, Difference
+from deviceshare_lab.conformance.sessions.replay import Difference
 from deviceshare_lab.conformance.sessions.rules import with_arguments
 
 PLACED, ALLOWED, FITS, SERVED = "placed", "allowed", "fits", "served"

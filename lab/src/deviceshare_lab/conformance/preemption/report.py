@@ -4,7 +4,7 @@ from typing import Any
 
 from deviceshare_cli.output import table
 
-from deviceshare_lab.conformance.outcomes import Summary, blocks
+from deviceshare_lab.conformance.outcomes import AspectSummary, blocks
 from deviceshare_lab.conformance.preemption.recorded import Case
 from deviceshare_lab.conformance.preemption.replay import ASPECTS, COUNT, REQUIRED, SUM, Verdict
 
@@ -12,12 +12,8 @@ MIN_COUNT, MIN_SUM, MAX_MORE = 99.0, 97.0, 1
 """Percent of the cases with the fewest victims, and with the lowest sum; how many victims more there may be."""
 
 
-class PreemptionSummary(Summary[Case, Verdict], frozen=True):
+class PreemptionSummary(AspectSummary[Case, Verdict], frozen=True):
     """The results of all cases."""
-
-    def same(self, *aspects: str) -> int:
-        """Return the number of cases in which these aspects are as they should be."""
-        return sum(outcome.verdict.same(*aspects) for outcome in self.outcomes)
 
     def percent_same(self, *aspects: str) -> float:
         """Return the same as a percentage of all cases."""

@@ -11,13 +11,13 @@ from deviceshare.model import DeviceshareError
 from msgspec.structs import replace
 
 from deviceshare_lab.conformance.lines import decoded
-from deviceshare_lab.conformance.outcomes import Outcome, Summary, Verdict, blocks
+from deviceshare_lab.conformance.outcomes import INPUT, Outcome, Summary, Verdict, blocks
 from deviceshare_lab.conformance.preemption.player import PreemptingPlayer
 from deviceshare_lab.conformance.preemption.recorded import reference
 from deviceshare_lab.conformance.preemption.replay import ALWAYS
 from deviceshare_lab.conformance.sessions.facts import decode
 from deviceshare_lab.conformance.sessions.recorded import Object, Session
-from deviceshare_lab.conformance.sessions.replay import INPUT, Difference
+from deviceshare_lab.conformance.sessions.replay import Difference
 from deviceshare_lab.conformance.sessions.rules import RULES, with_arguments
 from deviceshare_lab.conformance.sessions.unit_tests import UnitTest, session_of
 

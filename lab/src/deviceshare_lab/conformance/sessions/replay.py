@@ -5,14 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from deviceshare.model import DeviceshareError
 
-from deviceshare_lab.conformance import outcomes
+from deviceshare_lab.conformance.outcomes import INPUT, AspectVerdict
 from deviceshare_lab.conformance.sessions.facts import SessionFacts, decode
 from deviceshare_lab.conformance.sessions.player import Player
 from deviceshare_lab.conformance.sessions.recorded import Answer, Placed, Session
 from deviceshare_lab.conformance.sessions.rules import RULES, Rule, without
 
-INPUT = "input"
-"""A configuration or an object that we refuse."""
 PODS, NODES, DEVICES, ORDER, PHASES = "pods", "nodes", "devices", "order", "phases"
 """The compared aspects; nodes, devices and order only if the same pods were placed."""
 _TIMES = ("volcano.sh/vgpu-time", "volcano.sh/bind-time", "predicate-time", "volcano.sh/predicate-time")
@@ -30,14 +28,6 @@ class Difference(msgspec.Struct, frozen=True):
     def title(self) -> str:
         """The aspect."""
         return self.aspect
-
-
-class AspectVerdict(outcomes.Verdict, frozen=True):
-    """The result of a replay whose differences are of aspects."""
-
-    def same(self, *aspects: str) -> bool:
-        """Return whether these aspects are as recorded; False if we refuse the input."""
-        return not any(difference.aspect in (INPUT, *aspects) for difference in self.differences)
 
 
 class Verdict(AspectVerdict, frozen=True):

@@ -4,7 +4,7 @@ from typing import Any
 
 from deviceshare_cli.output import table
 
-from deviceshare_lab.conformance.outcomes import Summary, blocks, share
+from deviceshare_lab.conformance.outcomes import AspectSummary, blocks, share
 from deviceshare_lab.conformance.sessions.recorded import Session
 from deviceshare_lab.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS, Verdict
 from deviceshare_lab.conformance.sessions.rules import RULES
@@ -14,14 +14,10 @@ MAX_PERCENT = 45.0
 _PLACEMENTS = (PODS, NODES, DEVICES)
 
 
-class SessionSummary(Summary[Session, Verdict], frozen=True):
+class SessionSummary(AspectSummary[Session, Verdict], frozen=True):
     """The results of all sessions; ``as_volcano``: without the rules that have an argument."""
 
     as_volcano: bool = False
-
-    def same(self, *aspects: str) -> int:
-        """Return the number of sessions that are as recorded in these aspects."""
-        return sum(outcome.verdict.same(*aspects) for outcome in self.outcomes)
 
 
 def as_text(summary: SessionSummary, verbose: bool) -> str:
