@@ -4,40 +4,22 @@ Reading order: :mod:`.settings` (the options), :mod:`.reviews` (Kubernetes token
 :mod:`.access` (decides about each request), :mod:`.sessions` (logins of browsers), :mod:`.serving` (limits, headers).
 """
 
-from deviceshare_bus.web.access import USER, Access, Refused, error_answer
-from deviceshare_bus.web.health import HealthChecks, health_app
-from deviceshare_bus.web.reviews import MAX_NAMESPACES, Reviewer, ReviewError, Reviews, User
-from deviceshare_bus.web.serving import Serving, body_of, serve
-from deviceshare_bus.web.sessions import Sessions
-from deviceshare_bus.web.settings import (
-    LOOPBACK,
-    HttpSettings,
-    SecretFile,
-    add_http_options,
-    http_settings,
-    is_loopback,
+from deviceshare_bus.web.access import USER as USER, Access as Access, Refused as Refused, error_answer as error_answer
+from deviceshare_bus.web.health import HealthChecks as HealthChecks, health_app as health_app
+from deviceshare_bus.web.reviews import (
+    MAX_NAMESPACES as MAX_NAMESPACES,
+    Reviewer as Reviewer,
+    ReviewError as ReviewError,
+    Reviews as Reviews,
+    User as User,
 )
-
-__all__ = [
-    "LOOPBACK",
-    "MAX_NAMESPACES",
-    "USER",
-    "Access",
-    "HealthChecks",
-    "HttpSettings",
-    "Refused",
-    "ReviewError",
-    "Reviewer",
-    "Reviews",
-    "SecretFile",
-    "Serving",
-    "Sessions",
-    "User",
-    "add_http_options",
-    "body_of",
-    "error_answer",
-    "health_app",
-    "http_settings",
-    "is_loopback",
-    "serve",
-]
+from deviceshare_bus.web.serving import Serving as Serving, body_of as body_of, serve as serve
+from deviceshare_bus.web.sessions import Sessions as Sessions
+from deviceshare_bus.web.settings import (
+    LOOPBACK as LOOPBACK,
+    HttpSettings as HttpSettings,
+    SecretFile as SecretFile,
+    add_http_options as add_http_options,
+    http_settings as http_settings,
+    is_loopback as is_loopback,
+)

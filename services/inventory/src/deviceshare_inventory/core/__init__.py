@@ -15,37 +15,23 @@ from deviceshare.model import ConfigFact
 from deviceshare_bus.cores.division import Division
 from deviceshare_bus.messages.subjects import Stream
 
-from deviceshare_inventory.core.commands import CompareRevisions, RecordEvent, RestartWatch
-from deviceshare_inventory.core.events import (
-    ComparisonFailed,
-    EventRecorded,
-    FactReceived,
-    ObjectsChanged,
-    RecordFailed,
-    RevisionsCompared,
-    WatchFailed,
-    WatchStarted,
-    decode_event,
+from deviceshare_inventory.core.commands import (
+    CompareRevisions as CompareRevisions,
+    RecordEvent as RecordEvent,
+    RestartWatch as RestartWatch,
 )
-from deviceshare_inventory.core.inventory_core import InventoryCore
-
-__all__ = [
-    "CompareRevisions",
-    "ComparisonFailed",
-    "EventRecorded",
-    "FactReceived",
-    "InventoryCore",
-    "ObjectsChanged",
-    "RecordEvent",
-    "RecordFailed",
-    "RestartWatch",
-    "RevisionsCompared",
-    "WatchFailed",
-    "WatchStarted",
-    "build_core",
-    "core_arguments",
-    "decode_event",
-]
+from deviceshare_inventory.core.events import (
+    ComparisonFailed as ComparisonFailed,
+    EventRecorded as EventRecorded,
+    FactReceived as FactReceived,
+    ObjectsChanged as ObjectsChanged,
+    RecordFailed as RecordFailed,
+    RevisionsCompared as RevisionsCompared,
+    WatchFailed as WatchFailed,
+    WatchStarted as WatchStarted,
+    decode_event as decode_event,
+)
+from deviceshare_inventory.core.inventory_core import InventoryCore as InventoryCore
 
 
 def core_arguments(schedulers: Sequence[str], file: ConfigFact | None, jitter: float) -> dict[str, Any]:

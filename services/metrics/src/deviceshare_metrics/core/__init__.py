@@ -7,23 +7,12 @@ pods, from :mod:`.states` and :mod:`.usage`), :mod:`.explaining`, :mod:`.visibil
 
 from typing import Any
 
-from deviceshare_metrics.core.events import decode_event
-from deviceshare_metrics.core.metrics_core import MetricsCore
-from deviceshare_metrics.core.snapshot import Snapshot, build_snapshot
-from deviceshare_metrics.core.state_store import StateStore
-from deviceshare_metrics.core.states import count
-from deviceshare_metrics.core.tallies import Tallies
-
-__all__ = [
-    "MetricsCore",
-    "Snapshot",
-    "StateStore",
-    "Tallies",
-    "build_core",
-    "build_snapshot",
-    "count",
-    "decode_event",
-]
+from deviceshare_metrics.core.events import decode_event as decode_event
+from deviceshare_metrics.core.metrics_core import MetricsCore as MetricsCore
+from deviceshare_metrics.core.snapshot import Snapshot as Snapshot, build_snapshot as build_snapshot
+from deviceshare_metrics.core.state_store import StateStore as StateStore
+from deviceshare_metrics.core.states import count as count
+from deviceshare_metrics.core.tallies import Tallies as Tallies
 
 
 def build_core(arguments: dict[str, Any]) -> MetricsCore:

@@ -9,18 +9,12 @@ as for :mod:`deviceshare.kernels`. Without a C compiler the same file runs uncom
 nats-py.
 """
 
-from deviceshare_bus.wire.framing.frames import encode_headers, publication
-from deviceshare_bus.wire.framing.parser import MAX_LINE, MAX_MESSAGE, Malformed, Other, Parser
-from deviceshare_bus.wire.framing.received import Listener, Received
-
-__all__ = [
-    "MAX_LINE",
-    "MAX_MESSAGE",
-    "Listener",
-    "Malformed",
-    "Other",
-    "Parser",
-    "Received",
-    "encode_headers",
-    "publication",
-]
+from deviceshare_bus.wire.framing.frames import encode_headers as encode_headers, publication as publication
+from deviceshare_bus.wire.framing.parser import (
+    MAX_LINE as MAX_LINE,
+    MAX_MESSAGE as MAX_MESSAGE,
+    Malformed as Malformed,
+    Other as Other,
+    Parser as Parser,
+)
+from deviceshare_bus.wire.framing.received import Listener as Listener, Received as Received
