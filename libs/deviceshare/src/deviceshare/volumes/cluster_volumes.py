@@ -41,30 +41,25 @@ class ClusterVolumes:
         True for a volume without a claim, a class, a limit, and what is attached to nodes with limits. All else only
         matters to the pods that use a claim: that of the object, or :meth:`.Catalog.claims_naming` it.
         """
-        match fact:
-            case VolumeClaimFact():
-                return self._reattach(self.catalog.set_claim(fact.key, fact))
-            case VolumeFact():
-                return self._reattach(self.catalog.set_volume(fact.name, fact)) or not fact.claim
-            case StorageClassFact():
-                self._reattach(self.catalog.set_class(fact.name, fact))
-            case _:
-                self._limits[fact.name] = fact.drivers
-                self._set_limits(fact.name)
-        return True
+        return self._set(fact) or (isinstance(fact, VolumeFact) and not fact.claim)
 
     def drop(self, fact: StorageFact) -> bool:
         """Remove an object; return whether nodes may have room for volumes that they had none for (:meth:`put`)."""
+        return self._set(fact, gone=True)
+
+    def _set(self, fact: StorageFact, *, gone: bool = False) -> bool:
         match fact:
             case VolumeClaimFact():
-                return self._reattach(self.catalog.set_claim(fact.key, None))
+                return self._reattach(self.catalog.set_claim(fact.key, None if gone else fact))
             case VolumeFact():
-                return self._reattach(self.catalog.set_volume(fact.name, None))
+                return self._reattach(self.catalog.set_volume(fact.name, None if gone else fact))
             case StorageClassFact():
-                self._reattach(self.catalog.set_class(fact.name, None))
+                self._reattach(self.catalog.set_class(fact.name, None if gone else fact))
             case _:
-                self._limits.pop(fact.name, None)
+                self._limits[fact.name] = () if gone else fact.drivers
                 self._set_limits(fact.name)
+                if gone:
+                    del self._limits[fact.name]
         return True
 
     def add_node(self, name: str) -> None:
