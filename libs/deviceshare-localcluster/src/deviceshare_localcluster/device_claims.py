@@ -19,10 +19,10 @@ from deviceshare_cluster.readable import readable
 from deviceshare_localcluster.claim_deletion import CLAIM
 from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
+from deviceshare_localcluster.owned_objects import child
 from deviceshare_localcluster.termination import ENDED, is_terminating
 from deviceshare_localcluster.warn_once import WarnOnce
 from deviceshare_localcluster.work_list import WorkList
-from deviceshare_localcluster.workloads.model import child
 from deviceshare_localcluster.writer import Action
 
 log = logging.getLogger("deviceshare.local_cluster")

@@ -5,10 +5,9 @@ Source: volcano-sh/volcano pkg/webhooks/admission/jobs and the schema of the Job
 
 from typing import Any
 
-import msgspec
-
 from deviceshare_localcluster.checks import ManifestField
 from deviceshare_localcluster.job_plugins import FRAMEWORKS, PLUGINS
+from deviceshare_localcluster.owned_objects import copied
 from deviceshare_localcluster.pod_admission import admit_pod_spec
 from deviceshare_localcluster.pod_bounds import at_most_max, check_total
 
@@ -82,7 +81,7 @@ def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str])
     metadata["annotations"].texts()
     # The copy is checked and dropped: defaults are filled in for each pod.
     spec = template["spec"]
-    admit_pod_spec(spec.holding(msgspec.json.decode(msgspec.json.encode(spec.value))))
+    admit_pod_spec(spec.holding(copied(spec.value)))
 
 
 def _min_of_partitions(policy: dict[str, Any], replicas: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from deviceshare_cluster.interface import Object
 
-from deviceshare_localcluster.pod_groups import owned_by
+from deviceshare_localcluster.owned_objects import owned_by
 
 PLUGINS = ("env", "svc", "ssh")
 FRAMEWORKS: Mapping[str, Sequence[str]] = {

@@ -12,7 +12,8 @@ import msgspec
 from deviceshare_cluster.interface import Object
 
 from deviceshare_localcluster.job_plugins import add_to_pod, add_to_template, plugin_objects
-from deviceshare_localcluster.pod_groups import PARTITION_LABEL, group_name, owned_by, pod_group
+from deviceshare_localcluster.owned_objects import child, copied
+from deviceshare_localcluster.pod_groups import PARTITION_LABEL, group_name, pod_group
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 _INHERITED_ANNOTATIONS = (
@@ -66,7 +67,7 @@ def _pod_template(job: Object, task: Mapping[str, Any]) -> Object:
     """Return the shared part of all pods of a task."""
     name, spec, status = job["metadata"]["name"], job["spec"], job.get("status") or {}
     # A copy: the plugins add to it.
-    template = msgspec.json.decode(msgspec.json.encode(task["template"]))
+    template = copied(task["template"])
     given = template.get("metadata") or {}
     ours = {"volcano.sh/task-spec": task["name"], "volcano.sh/job-name": name, "volcano.sh/queue-name": spec["queue"]}
     annotations = (given.get("annotations") or {}) | ours
@@ -83,12 +84,7 @@ def _pod_template(job: Object, task: Mapping[str, Any]) -> Object:
     annotations |= dict(list(_chosen(of_job, _DISRUPTION_ANNOTATIONS).items())[:1])
     labels = (given.get("labels") or {}) | ours | {"volcano.sh/job-namespace": job["metadata"]["namespace"]}
     labels |= _chosen(job["metadata"].get("labels"), _INHERITED_LABELS)
-    pod: Object = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "", **owned_by(job), "annotations": annotations, "labels": labels},
-        "spec": template["spec"],
-    }
+    pod = child(job, "Pod", "", template["spec"], annotations=annotations, labels=labels)
     pod["spec"]["schedulerName"] = pod["spec"].get("schedulerName") or spec["schedulerName"]
     if not pod["spec"].get("priorityClassName") and spec.get("priorityClassName"):
         pod["spec"]["priorityClassName"] = spec["priorityClassName"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from deviceshare_cluster.interface import Object
 
+from deviceshare_localcluster.owned_objects import child
 from deviceshare_localcluster.quota import Sum, add_usage, quota_usage
 
 PARTITION_LABEL = "volcano.sh/partition-id"
@@ -17,13 +18,6 @@ PARTITION_LABEL = "volcano.sh/partition-id"
 def group_name(job: Object) -> str:
     """Return the name of a Job's PodGroup."""
     return f"{job['metadata']['name']}-{job['metadata']['uid']}"
-
-
-def owned_by(job: Object) -> dict[str, Any]:
-    """Return the metadata of the objects of a Job: namespace and owner."""
-    owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["metadata"]["name"]}
-    owner |= {"uid": job["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
-    return {"namespace": job["metadata"]["namespace"], "ownerReferences": [owner]}
 
 
 def pod_group(job: Object, priorities: Mapping[str, int]) -> Object:
@@ -41,16 +35,8 @@ def pod_group(job: Object, priorities: Mapping[str, int]) -> Object:
         group["networkTopology"] = dict(spec["networkTopology"])
     if policies := [_sub_group(task) for task in spec["tasks"] if task.get("partitionPolicy")]:
         group["subGroupPolicy"] = policies
-    owned: Object = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": group_name(job), **owned_by(job)},
-        "spec": group,
-    }
-    for field in ("annotations", "labels"):
-        if metadata.get(field):
-            owned["metadata"][field] = dict(metadata[field])
-    return owned
+    given = {field: dict(metadata.get(field) or {}) for field in ("annotations", "labels")}
+    return child(job, "PodGroup", group_name(job), group, **given)
 
 
 def _sub_group(task: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from deviceshare_localcluster.checks import ManifestField
 from deviceshare_localcluster.kinds import KUBERNETES_JOB
+from deviceshare_localcluster.owned_objects import copied
 from deviceshare_localcluster.pod_admission import admit_amounts, admit_pod_spec
 from deviceshare_localcluster.pod_bounds import at_most_max, check_total
 from deviceshare_localcluster.workloads.kubeflow import MPI_FIELD, TRAINING
@@ -317,7 +316,7 @@ def _admit_template(template: ManifestField) -> None:
             container["env"].items()
     # The copy is checked and dropped: defaults are filled in for each pod.
     spec = template["spec"]
-    admit_pod_spec(spec.holding(msgspec.json.decode(msgspec.json.encode(spec.value))))
+    admit_pod_spec(spec.holding(copied(spec.value)))
 
 
 def _replicas(field: ManifestField) -> None:

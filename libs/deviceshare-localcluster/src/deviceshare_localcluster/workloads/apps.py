@@ -11,10 +11,10 @@ from deviceshare_cluster.interface import Object
 
 from deviceshare_localcluster.kinds import KINDS
 from deviceshare_localcluster.names import template_hash
+from deviceshare_localcluster.owned_objects import child
 from deviceshare_localcluster.workloads.model import (
     Desired,
     Owned,
-    child,
     kept_pods,
     pod_of,
     replica_names,

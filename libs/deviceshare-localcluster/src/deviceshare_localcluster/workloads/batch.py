@@ -11,12 +11,11 @@ from typing import Any
 from deviceshare_cluster.interface import Object
 
 from deviceshare_localcluster.kinds import KUBERNETES_JOB, Key
+from deviceshare_localcluster.owned_objects import child, copied
 from deviceshare_localcluster.workloads.model import (
     Desired,
     Owned,
     PodState,
-    child,
-    copied,
     kept_pods,
     pod_of,
     replica_names,

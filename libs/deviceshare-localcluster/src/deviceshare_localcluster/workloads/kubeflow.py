@@ -12,16 +12,15 @@ from deviceshare_cluster.interface import Object
 
 from deviceshare_localcluster.jobs import GROUP_ANNOTATION
 from deviceshare_localcluster.kinds import KUBERNETES_JOB
+from deviceshare_localcluster.owned_objects import child
 from deviceshare_localcluster.quota import Sum, add_usage, request_totals
 from deviceshare_localcluster.workloads.model import (
     Desired,
     Owned,
-    child,
     pod_of,
     whole,
     with_metadata,
 )
-from deviceshare_localcluster.workloads.owner_groups import pod_group
 
 _LABEL = "training.kubeflow.org"
 _VOLCANO = "volcano"
@@ -140,7 +139,7 @@ def _group(obj: Object, replicas: Mapping[str, Any]) -> Object:
     if priority := scheduling.get("priorityClass") or _priority(obj, replicas):
         spec["priorityClassName"] = priority
     needs = scheduling.get("minResources") or least_resources(_templates(replicas), minimum)
-    return pod_group(obj, obj["metadata"]["name"], spec | {"minResources": needs})
+    return child(obj, "PodGroup", obj["metadata"]["name"], spec | {"minResources": needs})
 
 
 def _priority(obj: Object, replicas: Mapping[str, Any]) -> str:

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 from deviceshare_cluster.interface import Object
 
-from deviceshare_localcluster.kinds import KINDS, Key
+from deviceshare_localcluster.kinds import Key
 from deviceshare_localcluster.names import numbered_names
-from deviceshare_localcluster.pod_groups import owned_by
+from deviceshare_localcluster.owned_objects import child, copied
 
 ENDED = ("Succeeded", "Failed")
 
@@ -53,21 +52,6 @@ class Desired(NamedTuple):
     status: Mapping[str, Any] = {}
 
 
-def copied(value: Any) -> Any:
-    """Return a deep copy of a JSON value."""
-    return msgspec.json.decode(msgspec.json.encode(value))
-
-
-def child(owner: Object, kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> Object:
-    """Return an object of a kind (a name in :data:`~deviceshare_localcluster.kinds.KINDS`) that ``owner`` controls.
-
-    ``metadata``: further fields, such as ``labels``; empty ones are omitted.
-    """
-    of_kind = KINDS[kind]
-    found = {"name": name, **owned_by(owner)} | {field: value for field, value in metadata.items() if value}
-    return {"apiVersion": of_kind.api_version, "kind": of_kind.kind, "metadata": found, "spec": dict(spec)}
-
-
 def pod_of(
     owner: Object,
     template: Mapping[str, Any],
@@ -76,15 +60,10 @@ def pod_of(
     annotations: Mapping[str, str] | None = None,
 ) -> Object:
     """Return a pod of a template, not yet admitted, with more labels and annotations."""
-    given = template.get("metadata") or {}
-    return child(
-        owner,
-        "Pod",
-        name,
-        copied(template["spec"]),
-        labels={**(given.get("labels") or {}), **(labels or {})},
-        annotations={**(given.get("annotations") or {}), **(annotations or {})},
-    )
+    found = with_metadata(template, labels, annotations)
+    metadata = found["metadata"]
+    of_pod = {field: metadata.get(field) for field in ("labels", "annotations")}
+    return child(owner, "Pod", name, found["spec"], **of_pod)
 
 
 def with_metadata(

@@ -10,14 +10,13 @@ from typing import Any
 from deviceshare_cluster.interface import Object
 
 from deviceshare_localcluster.jobs import GROUP_ANNOTATION
-from deviceshare_localcluster.pod_groups import owned_by
+from deviceshare_localcluster.owned_objects import child
 from deviceshare_localcluster.quota import quota_usage
 
 SCHEDULERS = ("deviceshare", "volcano")
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 _INHERITED = "volcano.sh/"
-_API_VERSION = "scheduling.volcano.sh/v1beta1"
 
 
 def owner_group(owner: Object, template: Mapping[str, Any]) -> Object | None:
@@ -33,19 +32,14 @@ def owner_group(owner: Object, template: Mapping[str, Any]) -> Object | None:
         group["priorityClassName"] = spec["priorityClassName"]
     if annotations.get(QUEUE_NAME):
         group["queue"] = annotations[QUEUE_NAME]
-    return pod_group(
+    return child(
         owner,
+        "PodGroup",
         f"podgroup-{owner['metadata']['uid']}",
         group,
         annotations=_inherited(of_owner) | _inherited(annotations),
         labels=_inherited(metadata.get("labels") or {}),
     )
-
-
-def pod_group(owner: Object, name: str, spec: Mapping[str, Any], **metadata: Mapping[str, str]) -> Object:
-    """Return a PodGroup that a workload controls; ``metadata``: labels and annotations."""
-    found = {"name": name, **owned_by(owner)} | {field: dict(value) for field, value in metadata.items() if value}
-    return {"apiVersion": _API_VERSION, "kind": "PodGroup", "metadata": found, "spec": dict(spec)}
 
 
 def join(pod: Object, group: Object | None) -> Object:

@@ -13,18 +13,16 @@ from deviceshare_cluster.interface import Object
 from deviceshare_localcluster.jobs import GROUP_ANNOTATION
 from deviceshare_localcluster.kinds import KUBERNETES_JOB
 from deviceshare_localcluster.names import letters
+from deviceshare_localcluster.owned_objects import child, copied
 from deviceshare_localcluster.workloads.kubeflow import least_resources
 from deviceshare_localcluster.workloads.model import (
     Desired,
     Owned,
     PodState,
-    child,
-    copied,
     pod_of,
     replica_names,
     whole,
 )
-from deviceshare_localcluster.workloads.owner_groups import pod_group
 
 _QUEUE = "volcano.sh/queue-name"
 _PRIORITY = "ray.io/priority-class-name"
@@ -135,7 +133,7 @@ def _pod_group(obj: Object) -> Object:
         found["queue"] = labels[_QUEUE]
     if labels.get(_PRIORITY):
         found["priorityClassName"] = labels[_PRIORITY]
-    return pod_group(obj, f"ray-{obj['metadata']['name']}-pg", found)
+    return child(obj, "PodGroup", f"ray-{obj['metadata']['name']}-pg", found)
 
 
 def _groups(spec: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -15,19 +15,18 @@ from deviceshare_cluster.interface import Object
 from deviceshare_localcluster.jobs import GROUP_ANNOTATION
 from deviceshare_localcluster.kinds import KUBERNETES_JOB
 from deviceshare_localcluster.names import template_hash
+from deviceshare_localcluster.owned_objects import child, copied
 from deviceshare_localcluster.workloads.apps import CONTROLLER_HASH, POD_INDEX, POD_NAME
 from deviceshare_localcluster.workloads.kubeflow import least_resources
 from deviceshare_localcluster.workloads.model import (
     Desired,
     Owned,
     PodState,
-    child,
-    copied,
     pod_of,
     whole,
     with_metadata,
 )
-from deviceshare_localcluster.workloads.owner_groups import QUEUE_NAME, SCHEDULERS, pod_group
+from deviceshare_localcluster.workloads.owner_groups import QUEUE_NAME, SCHEDULERS
 
 _LWS = "leaderworkerset.sigs.k8s.io"
 _JOBSET = "jobset.sigs.k8s.io"
@@ -100,7 +99,7 @@ def _group_of(obj: Object, leader: Mapping[str, Any], name: str) -> Object:
     found["minResources"] = needs
     if queue := (obj["metadata"].get("annotations") or {}).get(QUEUE_NAME):
         found["queue"] = queue
-    return pod_group(obj, name, found)
+    return child(obj, "PodGroup", name, found)
 
 
 def job_set(obj: Object, _: Owned) -> Desired:
