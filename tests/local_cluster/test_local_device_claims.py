@@ -293,7 +293,7 @@ async def test_a_pod_concerns_only_its_own_claims(local: LocalCluster) -> None:
     ]
     changes = [Change(ChangeType.APPLIED, "ResourceClaim", "default", f"c{at}", 1, each) for at, each in enumerate(raw)]
     found.take(changes)
-    found._work.keys.clear()
+    found.keys.clear()
     of_pod = {**pod("p7", gpu="t"), "metadata": {"name": "p7", "uid": "u7"}}
     found.take([Change(ChangeType.APPLIED, "Pod", "default", "p7", 2, msgspec.json.encode(of_pod))])
-    assert set(found._work.keys) == {Key("Pod", "default", "p7"), Key("ResourceClaim", "default", "c7")}
+    assert set(found.keys) == {Key("Pod", "default", "p7"), Key("ResourceClaim", "default", "c7")}

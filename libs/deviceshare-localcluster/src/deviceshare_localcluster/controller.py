@@ -8,7 +8,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
-import msgspec
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
 from deviceshare_cluster.readable import MALFORMED, readable
 
@@ -35,6 +34,7 @@ from deviceshare_localcluster.store import BATCHES
 from deviceshare_localcluster.volume_controller import KINDS as VOLUME_KINDS
 from deviceshare_localcluster.volume_controller import VolumeController
 from deviceshare_localcluster.warn_once import WarnOnce
+from deviceshare_localcluster.work_list import RETRY_SECONDS, UNEXPECTED, WorkList
 from deviceshare_localcluster.workloads import CONTROLLER_HASH, FOLLOWS_PODS, WORKLOADS, Owned, PodState, desired
 from deviceshare_localcluster.writer import Action, Applied
 
@@ -58,10 +58,7 @@ _WATCHED = (
 _CONTROLLED = ("Pod", "PodGroup", *WORKLOADS)
 """Kinds of objects that their controllers delete if they are no longer wanted."""
 _REVISION = f'"{CONTROLLER_HASH}"'.encode()
-_RETRY_SECONDS = 0.5
 _MAX_LOST = 10_000
-_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
-"""Raised for an object of an unexpected form: admission does not know all fields."""
 _JOBS_AT_ONCE = 8
 """Each has up to 1,000 writes in flight; the server accepts 10,000."""
 
@@ -77,10 +74,12 @@ class Controller:
         self._lost: dict[str, None] = {}
         """The uids of workloads that were deleted, the latest last."""
         self._kubelets = Kubelets(cluster)
-        self._volumes = VolumeController(cluster)
-        self._ephemeral = EphemeralVolumes(cluster)
-        self._device_claims = DeviceClaims(cluster)
-        self._disruptions = DisruptionController(cluster)
+        self._others: tuple[WorkList, ...] = (
+            VolumeController(cluster),
+            EphemeralVolumes(cluster),
+            DeviceClaims(cluster),
+            DisruptionController(cluster),
+        )
         self._priorities: dict[str, int] = dict(SYSTEM_PRIORITIES)
         """Values of PriorityClasses by name."""
         self._heads: dict[Key, Metadata] = {}
@@ -95,15 +94,13 @@ class Controller:
         self._warnings = WarnOnce()
         self.observers: list[Callable[[list[Change | Listed]], None]] = []
         """Called with each batch of changes that the controllers receive."""
-        self.observers += [self._kubelets.take, self._volumes.take, self._ephemeral.take, self._disruptions.take]
-        self.observers.append(self._device_claims.take)
+        self.observers += [self._kubelets.take, *(each.take for each in self._others)]
 
     @property
     def open(self) -> int:
         """The amount of pending work; 0 if all observed workloads are reconciled."""
         mine = len(self._to_check) + len(self._dirty) + len(self._to_judge) + self._acting
-        others = self._volumes.open + self._ephemeral.open + self._device_claims.open + self._disruptions.open
-        return (not self._listed) + self._changes.qsize() + mine + others
+        return (not self._listed) + self._changes.qsize() + mine + sum(each.open for each in self._others)
 
     async def run(self) -> None:
         """Watch and reconcile without end. The cluster must be set up."""
@@ -118,10 +115,8 @@ class Controller:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch())
             tasks.create_task(self._kubelets.run())
-            tasks.create_task(self._volumes.run())
-            tasks.create_task(self._ephemeral.run())
-            tasks.create_task(self._device_claims.run())
-            tasks.create_task(self._disruptions.run())
+            for each in self._others:
+                tasks.create_task(each.run())
             while True:
                 if not self._listed or not (self._to_check or self._dirty or self._to_judge):
                     self._take(await changes.get())
@@ -234,7 +229,7 @@ class Controller:
             self._to_check |= to_check & self._heads.keys()
             self._dirty |= dirty & self._workloads.keys()
             self._to_judge |= to_judge & self._workloads.keys()
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._acting = 0
 
@@ -295,7 +290,7 @@ class Controller:
                     return
                 try:
                     await step(key, workload)
-                except (*_UNEXPECTED, ClusterError) as error:
+                except (*UNEXPECTED, ClusterError) as error:
                     if isinstance(error, ClusterError) and not error.final:
                         raise
                     self._warnings.warn(f"{key}: is not reconciled: {type(error).__name__}: {error}")

@@ -13,16 +13,14 @@ from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 from deviceshare_cluster.device_claims import FINALIZER
-from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
-from deviceshare_cluster.readable import readable
+from deviceshare_cluster.interface import Change, ClusterError, Object
 
 from deviceshare_localcluster.claim_deletion import CLAIM
 from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
 from deviceshare_localcluster.owned_objects import child
 from deviceshare_localcluster.termination import ENDED, is_terminating
-from deviceshare_localcluster.warn_once import WarnOnce
-from deviceshare_localcluster.work_list import WorkList
+from deviceshare_localcluster.work_list import UNEXPECTED, WorkList, read
 from deviceshare_localcluster.writer import Action
 
 log = logging.getLogger("deviceshare.local_cluster")
@@ -39,8 +37,6 @@ _BASE_LENGTH = 58
 """Characters of a name before those that are generated, as with ``generateName``."""
 _ATTEMPTS = 10
 """Names that are tried for the claim of a pod, if other objects have them."""
-_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError)
-"""Raised for an object of an unexpected form: the cluster may have been loaded by an earlier version."""
 
 
 class _Index(Generic[Of]):
@@ -61,14 +57,13 @@ class _Index(Generic[Of]):
             del self._keys[item]
 
 
-class DeviceClaims:
-    """Makes and frees claims; :meth:`run` until cancelled, :meth:`take` for each batch of changes.
+class DeviceClaims(WorkList):
+    """Makes and frees claims: it acts on pods and on claims."""
 
-    Stateless: all that it does follows from the objects.
-    """
+    kinds = KINDS
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._pods: dict[Key, Object] = {}
         """The pods that use claims."""
         self._by_uid: dict[str, Key] = {}
@@ -79,36 +74,18 @@ class DeviceClaims:
         self._claims_of = _Index[str]()
         """By uid of a pod the claims that it owns, or that are reserved for it."""
         self._templates: dict[Key, Object] = {}
-        self._work = WorkList()
-        """Pods whose claims may have to be made, and claims that may have to be freed."""
-        self._warnings = WarnOnce()
 
-    @property
-    def open(self) -> int:
-        """The number of pods and claims that may have to be changed."""
-        return self._work.open
-
-    def take(self, batch: Iterable[Change | Listed]) -> None:
-        """Note changed pods, claims and templates."""
-        for change in self._work.changes(batch):
-            if change.kind in KINDS:
-                key = Key(change.kind, change.namespace, change.name)
-                obj = self._read(key, change)
-                {"Pod": self._put_pod, CLAIM: self._put_claim, TEMPLATE: self._put_template}[key.kind](key, obj)
-
-    def _read(self, key: Key, change: Change) -> Object | None:
-        """Return a changed object, None if it is gone, cannot be read, or is a pod without claims."""
-        if change.type is ChangeType.DELETED or (key.kind == "Pod" and _MARK not in change.raw):
-            return None
+    def _changed(self, key: Key, change: Change) -> None:
+        put = {"Pod": self._put_pod, CLAIM: self._put_claim, TEMPLATE: self._put_template}[key.kind]
         try:
-            return readable(key.kind, change.raw)
-        except ClusterError as error:
-            self._warnings.warn(f"{key}: is not read: {error}")
-            return None
+            put(key, None if key.kind == "Pod" and _MARK not in change.raw else read(change))
+        except ClusterError:
+            put(key, None)
+            raise
 
     def _put_pod(self, key: Key, pod: Object | None) -> None:
         before = self._pods.pop(key, None)
-        self._work.keys.pop(key, None)
+        self.keys.pop(key, None)
         for each, sign in ((before, -1), (pod, 1)):
             if each is None:
                 continue
@@ -116,33 +93,29 @@ class DeviceClaims:
             for template in _templates(key, each):
                 self._by_template.note(template, key, sign)
             if sign > 0:
-                self._pods[key], self._by_uid[uid], self._work.keys[key] = each, key, None
+                self._pods[key], self._by_uid[uid], self.keys[key] = each, key, None
             elif self._by_uid.get(uid) == key:
                 del self._by_uid[uid]
-            self._work.keys |= self._claims_of.of(uid)
+            self.keys |= self._claims_of.of(uid)
 
     def _put_claim(self, key: Key, claim: Object | None) -> None:
         before = self._claims.pop(key, None)
-        self._work.keys.pop(key, None)
+        self.keys.pop(key, None)
         for each, sign in ((before, -1), (claim, 1)):
             for uid in _pods_of(each) if each is not None else ():
                 self._claims_of.note(uid, key, sign)
         if claim is not None:
-            self._claims[key], self._work.keys[key] = claim, None
+            self._claims[key], self.keys[key] = claim, None
         elif before is not None and (pod := self._by_uid.get(_owner(before))) is not None:
-            self._work.keys[pod] = None  # it needs another one
+            self.keys[pod] = None  # it needs another one
 
     def _put_template(self, key: Key, template: Object | None) -> None:
         self._templates.pop(key, None)
         if template is not None:
             self._templates[key] = template
-            self._work.keys |= self._by_template.of(key)
+            self.keys |= self._by_template.of(key)
 
-    async def run(self) -> None:
-        """Make and free claims without end."""
-        await self._work.run(self._act_on)
-
-    async def _act_on(self, keys: Mapping[Key, None]) -> Mapping[Key, None]:
+    async def _act_on_all(self, keys: Mapping[Key, None]) -> Mapping[Key, None]:
         return {key: None for key in keys if not await self._act(key)}
 
     async def _act(self, key: Key) -> bool:
@@ -157,7 +130,7 @@ class DeviceClaims:
                 log.warning("%s", error)
                 return False
             self._warnings.warn(f"{key}: {error}")
-        except _UNEXPECTED as error:
+        except UNEXPECTED as error:
             self._warnings.warn(f"{key}: its devices are not managed: {type(error).__name__}: {error}")
         return True
 

@@ -3,21 +3,18 @@
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import msgspec
 from deviceshare.model import PodDisruptionBudgetFact
 from deviceshare.objects import decode_disruption_budget
-from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
-from deviceshare_cluster.readable import MALFORMED, readable
+from deviceshare_cluster.interface import Change, ClusterError, Object
 
 from deviceshare_localcluster.budgets import BUDGET, PodHealth, Scale, is_ready, observed, selects
 from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
 from deviceshare_localcluster.termination import is_terminating
-from deviceshare_localcluster.warn_once import WarnOnce
-from deviceshare_localcluster.work_list import WorkList
+from deviceshare_localcluster.work_list import UNEXPECTED, WorkList, read
 
 log = logging.getLogger("deviceshare.local_cluster")
 
@@ -25,8 +22,6 @@ SCALED = ("Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerSet")
 """The kinds of controllers whose number of pods counts for percentages, and for ``maxUnavailable``."""
 KINDS = (BUDGET, "Pod", *SCALED)
 """The kinds that it follows."""
-_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, ClusterError)
-"""Raised for an object of an unexpected form: the cluster may have been loaded by an earlier version."""
 
 
 class _Scaled(NamedTuple):
@@ -41,43 +36,23 @@ class _Budget(NamedTuple):
     fact: PodDisruptionBudgetFact
 
 
-class DisruptionController:
-    """Writes the status of budgets; :meth:`run` until cancelled, :meth:`take` for each batch of changes.
+class DisruptionController(WorkList):
+    """Writes the status of budgets."""
 
-    Stateless: all that it does follows from the objects.
-    """
+    kinds = KINDS
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._pods: defaultdict[str, dict[str, PodHealth]] = defaultdict(dict)
         """By namespace and name."""
         self._scales: dict[Key, _Scaled] = {}
         self._budgets: defaultdict[str, dict[str, _Budget]] = defaultdict(dict)
         """By namespace and name."""
-        self._work = WorkList()
         self._again: dict[Key, float] = {}
         """When the status of a budget has to be computed again though nothing changes, unix seconds."""
-        self._warnings = WarnOnce()
 
-    @property
-    def open(self) -> int:
-        """The number of budgets whose status may have to be written."""
-        return self._work.open
-
-    def take(self, batch: Iterable[Change | Listed]) -> None:
-        """Note changed objects."""
-        for change in self._work.changes(batch):
-            if change.kind in KINDS:
-                key = Key(change.kind, change.namespace, change.name)
-                obj: Object | None = None
-                try:
-                    if change.type is not ChangeType.DELETED:
-                        obj = readable(change.kind, change.raw)
-                    self._take(key, obj, change.raw)
-                except (*_UNEXPECTED, *MALFORMED) as error:
-                    self._warnings.warn(f"{key}: is not read: {type(error).__name__}: {error}")
-
-    def _take(self, key: Key, obj: Object | None, raw: bytes) -> None:
+    def _changed(self, key: Key, change: Change) -> None:
+        obj = read(change)
         if key.kind == "Pod":
             before = self._pods[key.namespace].pop(key.name, None)
             after = None if obj is None else _health(obj)
@@ -88,10 +63,12 @@ class DisruptionController:
         elif key.kind == BUDGET:
             self._budgets[key.namespace].pop(key.name, None)
             self._again.pop(key, None)
-            self._work.keys.pop(key, None)
+            self.keys.pop(key, None)
             if obj is not None:
-                self._budgets[key.namespace][key.name] = _Budget(obj["metadata"]["uid"], decode_disruption_budget(raw))
-                self._work.keys[key] = None
+                self._budgets[key.namespace][key.name] = _Budget(
+                    obj["metadata"]["uid"], decode_disruption_budget(change.raw)
+                )
+                self.keys[key] = None
         else:
             earlier = self._scales.pop(key, None)
             scaled = None if obj is None else _scaled(obj)
@@ -104,13 +81,12 @@ class DisruptionController:
         """Compute the status of budgets again that select pods with these labels."""
         for name, budget in self._budgets[namespace].items():
             if any(selects(budget.fact, labels) for labels in changed):
-                self._work.keys[Key(BUDGET, namespace, name)] = None
+                self.keys[Key(BUDGET, namespace, name)] = None
 
-    async def run(self) -> None:
-        """Write statuses without end."""
-        await self._work.run(self._write_all, lambda: min(self._again.values()) - time.time() if self._again else None)
+    def _pause(self) -> float | None:
+        return min(self._again.values()) - time.time() if self._again else None
 
-    async def _write_all(self, keys: Mapping[Key, None]) -> Mapping[Key, None]:
+    async def _act_on_all(self, keys: Mapping[Key, None]) -> Mapping[Key, None]:
         """Write the statuses of budgets, and of those that are due; return these again after a transient error."""
         now = time.time()
         keys = {**keys, **{key: None for key, at in self._again.items() if at <= now}}
@@ -139,7 +115,7 @@ class DisruptionController:
 
         try:
             await self._cluster.revise_status(key, budget.uid, revised)
-        except (*_UNEXPECTED, msgspec.MsgspecError) as error:
+        except (*UNEXPECTED, ClusterError) as error:
             if isinstance(error, ClusterError) and not error.final:
                 raise
             self._warnings.warn(f"{key}: no status is written: {type(error).__name__}: {error}")

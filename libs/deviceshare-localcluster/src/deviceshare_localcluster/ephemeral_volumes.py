@@ -6,16 +6,15 @@ deleted one is made again. Source: kubernetes pkg/controller/volume/ephemeral/co
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
+from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Object
 from deviceshare_cluster.readable import readable
 
 from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
 from deviceshare_localcluster.owned_objects import child
 from deviceshare_localcluster.volume_rules import CLAIM
-from deviceshare_localcluster.warn_once import WarnOnce
 from deviceshare_localcluster.work_list import WorkList
 
 log = logging.getLogger("deviceshare.local_cluster")
@@ -24,8 +23,6 @@ KINDS = ("Pod", CLAIM)
 """The kinds that it follows."""
 _MARK = b'"ephemeral"'
 """In the bytes of each pod that has such volumes."""
-_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, ClusterError)
-"""Raised for a pod of an unexpected form: the cluster may have been loaded by an earlier version."""
 
 
 def ephemeral_claims(pod: Object) -> list[Object]:
@@ -42,34 +39,23 @@ def ephemeral_claims(pod: Object) -> list[Object]:
     return found
 
 
-class EphemeralVolumes:
-    """Makes the claims of pods; :meth:`run` until cancelled, :meth:`take` for each batch of changes.
+class EphemeralVolumes(WorkList):
+    """Makes the claims of pods."""
 
-    Stateless: all that it does follows from the objects.
-    """
+    kinds = KINDS
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._of_pod: dict[Key, list[Key]] = {}
         self._wanted: dict[Key, dict[Key, Object]] = {}
         """By claim and pod the claim to make: names of different pods and volumes can give the same name."""
         self._existing: set[Key] = set()
-        self._work = WorkList()
-        """The claims that are missing."""
-        self._warnings = WarnOnce()
 
-    @property
-    def open(self) -> int:
-        """The number of claims that may have to be made."""
-        return self._work.open
-
-    def take(self, batch: Iterable[Change | Listed]) -> None:
-        """Note changed pods and claims."""
-        for change in self._work.changes(batch):
-            if change.kind == "Pod":
-                self._pod_changed(Key("Pod", change.namespace, change.name), change.raw)
-            elif change.kind == CLAIM:
-                self._claim_changed(Key(CLAIM, change.namespace, change.name), change.type)
+    def _changed(self, key: Key, change: Change) -> None:
+        if key.kind == "Pod":
+            self._pod_changed(key, change.raw)
+        else:
+            self._claim_changed(key, change.type)
 
     def _pod_changed(self, pod: Key, raw: bytes) -> None:
         """Apply a pod; ``raw`` is empty if it is gone."""
@@ -77,36 +63,27 @@ class EphemeralVolumes:
             del self._wanted[key][pod]
             if not self._wanted[key]:
                 del self._wanted[key]
-                self._work.keys.pop(key, None)
+                self.keys.pop(key, None)
         if _MARK not in raw:
             return
-        try:
-            claims = ephemeral_claims(readable("Pod", raw))
-        except _UNEXPECTED as error:
-            self._warnings.warn(f"{pod}: its ephemeral volumes are not read: {type(error).__name__}: {error}")
-            return
+        claims = ephemeral_claims(readable("Pod", raw))
         wanted = {Key(CLAIM, pod.namespace, claim["metadata"]["name"]): claim for claim in claims}
         self._of_pod[pod] = list(wanted)
         for key, claim in wanted.items():
             self._wanted.setdefault(key, {})[pod] = claim
             if key not in self._existing:
-                self._work.keys[key] = None
+                self.keys[key] = None
 
     def _claim_changed(self, key: Key, change: ChangeType) -> None:
         if change is not ChangeType.DELETED:
             self._existing.add(key)
-            self._work.keys.pop(key, None)
+            self.keys.pop(key, None)
             return
         self._existing.discard(key)
         if key in self._wanted:
-            self._work.keys[key] = None
+            self.keys[key] = None
 
-    async def run(self) -> None:
-        """Make claims without end."""
-        await self._work.run(self._make)
-
-    async def _make(self, missing: Mapping[Key, None]) -> Mapping[Key, None]:
-        """Make claims, return those to make again after an error."""
+    async def _act_on_all(self, missing: Mapping[Key, None]) -> Mapping[Key, None]:
         # Those of an earlier error may not be missing any more.
         missing = {key: None for key in missing if key in self._wanted and key not in self._existing}
         try:

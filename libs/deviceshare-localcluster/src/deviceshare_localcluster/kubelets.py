@@ -18,14 +18,12 @@ from deviceshare_localcluster.kinds import Key
 from deviceshare_localcluster.stages import MARK, StageProblem, next_stage
 from deviceshare_localcluster.termination import end_of, is_node_ready, is_terminating
 from deviceshare_localcluster.warn_once import WarnOnce
+from deviceshare_localcluster.work_list import RETRY_SECONDS, UNEXPECTED
 
 log = logging.getLogger("deviceshare.local_cluster")
 
 _TERMINATING = b'"deletionTimestamp"'
 """In the bytes of each pod that is being deleted."""
-_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError)
-"""Raised for an object of an unexpected form: the cluster may have been loaded by an earlier version."""
-_RETRY_SECONDS = 0.5
 _STAGES_AT_ONCE = 64
 
 
@@ -78,7 +76,7 @@ class Kubelets:
         if change.type is not ChangeType.DELETED:
             try:
                 ready = is_node_ready(readable("Node", change.raw))
-            except (ClusterError, *_UNEXPECTED) as problem:
+            except (ClusterError, *UNEXPECTED) as problem:
                 self._warnings.warn(str(problem), change.name)
         (self._unready.discard if ready else self._unready.add)(change.name)
         for key, ending in self._ending.items():
@@ -96,7 +94,7 @@ class Kubelets:
                 at = None if ending.node in self._unready else ending.at
             elif (stage := next_stage(pod)) is not None:
                 at = stage.at
-        except (StageProblem, ClusterError, *_UNEXPECTED) as problem:
+        except (StageProblem, ClusterError, *UNEXPECTED) as problem:
             self._warnings.warn(str(problem), str(key))
         self._schedule(key, uid, at)
 
@@ -138,7 +136,7 @@ class Kubelets:
                 await self._cluster.run_stage(key, uid, time.time())
         except ClusterError as error:
             log.warning("%s", error)
-            again = time.time() + _RETRY_SECONDS
+            again = time.time() + RETRY_SECONDS
             self._times[key] = again
             heapq.heappush(self._due, (again, key, uid))
         else:

@@ -1,12 +1,9 @@
 """The controller of PersistentVolumes of the local cluster, and its provisioner (:mod:`.volume_rules`)."""
 
-import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-import msgspec
-from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed, Object
-from deviceshare_cluster.readable import readable
+from deviceshare_cluster.interface import Change, ClusterError
 
 from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
@@ -21,79 +18,53 @@ from deviceshare_localcluster.volume_rules import (
     Remove,
     VolumeRules,
 )
-from deviceshare_localcluster.warn_once import WarnOnce
+from deviceshare_localcluster.work_list import UNEXPECTED, WorkList, read
 
 log = logging.getLogger("deviceshare.local_cluster")
 
 KINDS = (CLASS, VOLUME, CLAIM, NODE)
 """The kinds that it follows."""
-_RETRY_SECONDS = 0.5
-_UNEXPECTED = (AttributeError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
-"""Raised for an object of an unexpected form: admission does not know all fields."""
 
 
-class VolumeController:
-    """Binds and makes volumes; :meth:`run` until cancelled, :meth:`take` for each batch of changes.
+class VolumeController(WorkList):
+    """Binds and makes volumes."""
 
-    Stateless: all that it does follows from the objects.
-    """
+    kinds = KINDS
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._rules = VolumeRules()
-        self._listed = False
-        self._changed = asyncio.Event()
-        self._acting = False
-        self._warnings = WarnOnce()
 
-    @property
-    def open(self) -> int:
-        """The number of claims and volumes for which something may have to be done."""
-        return len(self._rules.dirty) + self._acting
-
-    def take(self, batch: Iterable[Change | Listed]) -> None:
-        """Note changed objects."""
-        for change in batch:
-            if isinstance(change, Listed):
-                self._listed = True
-            elif change.kind in KINDS:
-                obj: Object | None = None
-                try:
-                    if change.type is not ChangeType.DELETED:
-                        obj = readable(change.kind, change.raw)
-                    self._rules.put(change.kind, change.namespace, change.name, obj)
-                except ClusterError as error:
-                    self._warnings.warn(f"{change.kind} {change.name}: {error}")
-                    self._rules.put(change.kind, change.namespace, change.name, None)
-                except _UNEXPECTED as error:
-                    self._warnings.warn(f"{change.kind} {change.name}: is not read: {type(error).__name__}: {error}")
-        if self._listed and self._rules.dirty:
-            self._changed.set()
-
-    async def run(self) -> None:
-        """Bind and make volumes without end."""
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            self._acting = True
-            try:
-                for kind, key in self._rules.take():
-                    for action in self._actions(kind, key):
-                        if not await self._act(action):
-                            break
-            except ClusterError as error:
-                log.warning("%s", error)
-                self._rules.all_dirty()
-                self._changed.set()
-                await asyncio.sleep(_RETRY_SECONDS)
-            finally:
-                self._acting = False
-
-    def _actions(self, kind: str, key: tuple[str, str]) -> list[Action]:
+    def _changed(self, key: Key, change: Change) -> None:
         try:
-            return self._rules.actions(kind, key)
-        except _UNEXPECTED as error:
-            self._warnings.warn(f"{kind} {'/'.join(filter(None, key))}: is not bound: {type(error).__name__}: {error}")
+            self._rules.put(*key, read(change))
+        except ClusterError:
+            self._rules.put(*key, None)
+            raise
+        finally:
+            self._note_dirty()
+
+    def _note_dirty(self) -> None:
+        self.keys |= {Key(kind, *name): None for kind, name in self._rules.take()}
+
+    async def _act_on_all(self, keys: Mapping[Key, None]) -> Mapping[Key, None]:
+        try:
+            for key in keys:
+                for action in self._actions(key):
+                    if not await self._act(action):
+                        break
+        except ClusterError as error:
+            log.warning("%s", error)
+            self._rules.all_dirty()
+            self._note_dirty()
+            return keys
+        return {}
+
+    def _actions(self, key: Key) -> list[Action]:
+        try:
+            return self._rules.actions(key.kind, (key.namespace, key.name))
+        except UNEXPECTED as error:
+            self._warnings.warn(f"{key}: is not bound: {type(error).__name__}: {error}")
             return []
 
     async def _act(self, action: Action) -> bool:
