@@ -34,6 +34,14 @@ class ManifestField(Field):
             )
         return self.value
 
+    def own_label(self, names: set[str], of_what: str) -> str:
+        """Return a :meth:`label` that is not among these names, and add it to them."""
+        label = self.label()
+        if label in names:
+            raise self.error(f"a name that no other {of_what} has")
+        names.add(label)
+        return label
+
     def name(self) -> str:
         """Return an RFC 1123 subdomain (an object's name)."""
         if not isinstance(self.value, str) or len(self.value) > 253 or not _SUBDOMAIN(self.value):

@@ -57,10 +57,7 @@ def _admit_task(task: ManifestField, index: int, job_name: str, names: set[str])
     values = task.mapping("a task with replicas and a template")
     if not task["name"].optional_text():
         values["name"] = f"default{index}"
-    name = task["name"].label()
-    if name in names:
-        raise task["name"].error("a name that no other task of the Job has")
-    names.add(name)
+    name = task["name"].own_label(names, "task of the Job")
     values.setdefault("replicas", 0)
     replicas = at_most_max(task["replicas"])
     if replicas == 0:

@@ -91,10 +91,7 @@ def _merge_label_keys(pod: ManifestField) -> None:
 
 def _admit_container(container: ManifestField, names: set[str]) -> None:
     values = container.mapping("a container with a name and an image")
-    name = container["name"].label()
-    if name in names:
-        raise container["name"].error("a name that no other container of the pod has")
-    names.add(name)
+    container["name"].own_label(names, "container of the pod")
     container["image"].text("the image to run")
     if "resources" in values:
         resources = container["resources"]

@@ -144,7 +144,7 @@ def pod_template_paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator
 
 
 def _admit_app(spec: ManifestField) -> None:
-    _replicas(spec["replicas"])
+    _check_sizes(spec, "replicas")
     _admit_template(spec["template"])
     selector = spec["selector"]
     selector.mapping("a selector that matches the labels of the template")
@@ -164,9 +164,7 @@ def _admit_app(spec: ManifestField) -> None:
 
 
 def _admit_job(spec: ManifestField) -> None:
-    for field in ("parallelism", "completions", "backoffLimit"):
-        if spec[field].value is not None:
-            at_most_max(spec[field])
+    _check_sizes(spec, "parallelism", "completions", "backoffLimit")
     if spec["completionMode"].value is not None:
         spec["completionMode"].choice(("NonIndexed", "Indexed"))
     if spec["completionMode"].value == "Indexed" and spec["completions"].value is None:
@@ -206,7 +204,7 @@ def _admit_replica_specs(specs: ManifestField) -> None:
     for role in specs.value:
         replica = specs[role]
         replica.mapping("replicas and a template")
-        _replicas(replica["replicas"])
+        _check_sizes(replica, "replicas")
         if replica["restartPolicy"].value:
             replica["restartPolicy"].choice(_RESTARTS_OF_REPLICAS)
         _admit_template(replica["template"])
@@ -216,16 +214,11 @@ def _admit_replica_specs(specs: ManifestField) -> None:
 def _admit_ray_cluster(spec: ManifestField) -> None:
     spec["headGroupSpec"].mapping("a mapping with a template")
     _admit_template(spec["headGroupSpec"]["template"])
-    names = set()
+    names = set[str]()
     for group in spec["workerGroupSpecs"].items():
         group.mapping("a worker group")
-        name = group["groupName"].label()
-        if name in names:
-            raise group["groupName"].error("a name that no other worker group has")
-        names.add(name)
-        for field in ("replicas", "minReplicas", "maxReplicas", "numOfHosts"):
-            if group[field].value is not None:
-                at_most_max(group[field])
+        group["groupName"].own_label(names, "worker group")
+        _check_sizes(group, "replicas", "minReplicas", "maxReplicas", "numOfHosts")
         _check_form(group["suspend"], "flag")
         _admit_template(group["template"])
     groups = spec["workerGroupSpecs"]
@@ -248,12 +241,12 @@ def _admit_ray_service(spec: ManifestField) -> None:
 
 
 def _admit_leader_worker_set(spec: ManifestField) -> None:
-    _replicas(spec["replicas"])
+    _check_sizes(spec, "replicas")
     of_group = spec["leaderWorkerTemplate"]
     of_group.mapping("a mapping with a workerTemplate")
     if of_group["size"].value is not None:
         of_group["size"].whole(1)
-        at_most_max(of_group["size"])
+    _check_sizes(of_group, "size")
     check_total(spec["replicas"], whole(spec["replicas"].value, 1) * whole(of_group["size"].value, 1))
     _admit_template(of_group["workerTemplate"])
     if of_group["leaderTemplate"].value is not None:
@@ -273,21 +266,16 @@ def _warn_of_leader_worker_set(root: ManifestField) -> None:
 
 def _admit_job_set(spec: ManifestField) -> None:
     spec["replicatedJobs"].some_items("at least one replicated job")
-    names = set()
+    names = set[str]()
     total = 0
     for replicated in spec["replicatedJobs"].items():
         replicated.mapping("a replicated job")
-        name = replicated["name"].label()
-        if name in names:
-            raise replicated["name"].error("a name that no other replicated job has")
-        names.add(name)
-        _replicas(replicated["replicas"])
+        replicated["name"].own_label(names, "replicated job")
+        _check_sizes(replicated, "replicas")
         replicated["template"]["metadata"].check_metadata()
         job = replicated["template"]["spec"]
         job.mapping("the spec of a Job")
-        for field in ("parallelism", "completions"):
-            if job[field].value is not None:
-                at_most_max(job[field])
+        _check_sizes(job, "parallelism", "completions")
         total += whole(replicated["replicas"].value, 1) * max(1, whole(job["parallelism"].value, 1))
         _admit_template(job["template"])
     check_total(spec["replicatedJobs"], total)
@@ -319,6 +307,8 @@ def _admit_template(template: ManifestField) -> None:
     admit_pod_spec(spec.holding(copied(spec.value)))
 
 
-def _replicas(field: ManifestField) -> None:
-    if field.value is not None:
-        at_most_max(field)
+def _check_sizes(holder: ManifestField, *names: str) -> None:
+    """Check optional numbers of pods."""
+    for name in names:
+        if holder[name].value is not None:
+            at_most_max(holder[name])
