@@ -12,12 +12,18 @@ import pytest
 from deviceshare_cli.errors import CommandError
 from deviceshare_lab.conformance.command import conformance
 from deviceshare_lab.conformance.preemption import unit_tests
-from deviceshare_lab.conformance.preemption.command import summarize
+from deviceshare_lab.conformance.preemption.command import (
+    MAX_MORE,
+    MIN_COUNT,
+    MIN_SUM,
+    PreemptionSummary,
+    as_text,
+    summarize,
+)
 from deviceshare_lab.conformance.preemption.judge import forbidden
 from deviceshare_lab.conformance.preemption.player import Preempted, PreemptingPlayer
 from deviceshare_lab.conformance.preemption.recorded import Case
 from deviceshare_lab.conformance.preemption.replay import ALLOWED, ALWAYS, COUNT, FITS, PLACED, SERVED, SUM, replay
-from deviceshare_lab.conformance.preemption.report import MAX_MORE, MIN_COUNT, MIN_SUM, PreemptionSummary, as_text
 from deviceshare_lab.conformance.sessions.facts import decode
 from deviceshare_lab.conformance.sessions.player import NOW
 from deviceshare_lab.conformance.sessions.rules import with_arguments
@@ -68,7 +74,7 @@ def test_all_that_can_be_placed_is_and_no_victim_is_protected():
     assert len(summary.outcomes) == 227
     text = as_text(summary, verbose=True)
     assert summary.same(PLACED, ALLOWED, FITS, SERVED) == len(summary.outcomes), text
-    assert not summary.not_enough
+    assert not summary.fails
 
 
 def test_nearly_always_the_fewest_pods_of_the_lowest_priorities_go():

@@ -14,9 +14,8 @@ import pytest
 from deviceshare.conf import known
 from deviceshare_cli.errors import CommandError
 from deviceshare_lab.conformance.command import conformance
-from deviceshare_lab.conformance.sessions.command import summarize
+from deviceshare_lab.conformance.sessions.command import MAX_PERCENT, SessionSummary, as_text, summarize
 from deviceshare_lab.conformance.sessions.replay import DEVICES, NODES, ORDER, PHASES, PODS
-from deviceshare_lab.conformance.sessions.report import MAX_PERCENT, SessionSummary, as_text
 from deviceshare_lab.conformance.sessions.rules import RULES
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import msgspec
 from deviceshare_lab.conformance.command import conformance, kind_of
-from deviceshare_lab.conformance.kube_scheduler.command import summarize
+from deviceshare_lab.conformance.kube_scheduler.command import MAX_PERCENT, PluginSummary, summarize
 from deviceshare_lab.conformance.kube_scheduler.replay import INVALID_POD, NEGATIVE_SELECTOR
-from deviceshare_lab.conformance.kube_scheduler.report import MAX_PERCENT, PluginSummary
 
 FILE = Path(__file__).parents[1] / "data/kube-scheduler/kube-scheduler.jsonl.gz"
 

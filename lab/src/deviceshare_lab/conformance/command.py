@@ -1,8 +1,9 @@
 """``deviceshare lab conformance``."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any
 
 import msgspec
 from deviceshare.conf import FIRST_FIT, WEIGHT, DevicesConf, SchedulerConf, parse_conf
@@ -15,71 +16,39 @@ from deviceshare_lab.conformance.batch import replay
 from deviceshare_lab.conformance.cases import Answered, Case, Place, read_file
 from deviceshare_lab.conformance.devices import command as devices
 from deviceshare_lab.conformance.kube_scheduler import command as kube_scheduler
-from deviceshare_lab.conformance.kube_scheduler import report as of_plugins
 from deviceshare_lab.conformance.lines import keys_of_first
 from deviceshare_lab.conformance.preemption import command as preemption
-from deviceshare_lab.conformance.preemption import report as of_preemption
 from deviceshare_lab.conformance.preemption import unit_tests
 from deviceshare_lab.conformance.recorded import FORMS
 from deviceshare_lab.conformance.report import CaseOutcome, CaseSummary
 from deviceshare_lab.conformance.sessions import command as sessions
-from deviceshare_lab.conformance.sessions import report as of_sessions
 
-
-class Kind(NamedTuple):
-    """A kind of recorded answers: how its files are replayed, without our rules if the second argument says so."""
-
-    summarize: Callable[[Sequence[Path], bool], Any]
-    failed: Callable[[Any], int]
-    as_text: Callable[[Any, bool], str]
-    as_object: Callable[[Any], dict[str, Any]]
-
-
-def _failed(summary: Any) -> int:
-    return int(summary.failed)
-
-
-KINDS = {
-    "sessions": Kind(
-        lambda files, off: sessions.summarize(files, as_volcano=off),
-        _failed,
-        of_sessions.as_text,
-        of_sessions.as_object,
-    ),
-    "kube_scheduler": Kind(
-        lambda files, _: kube_scheduler.summarize(files), _failed, of_plugins.as_text, of_plugins.as_object
-    ),
-    "preemption": Kind(
-        lambda files, _: preemption.summarize(files),
-        lambda summary: int(summary.not_enough),
-        of_preemption.as_text,
-        of_preemption.as_object,
-    ),
-    "devices": Kind(lambda files, _: devices.summarize(files), _failed, devices.as_text, devices.as_object),
-    "evictions": Kind(
-        lambda files, off: unit_tests.summarize(files, as_volcano=off),
-        _failed,
-        unit_tests.as_text,
-        unit_tests.as_object,
-    ),
+KINDS: dict[str, tuple[ModuleType, bool]] = {
+    "sessions": (sessions, True),
+    "kube_scheduler": (kube_scheduler, False),
+    "preemption": (preemption, False),
+    "devices": (devices, False),
+    "evictions": (unit_tests, True),
 }
-"""By their names in JSON, in the order of the report; cases of Volcano's device code come before them."""
+"""The kinds of recorded answers beside cases of Volcano's device code, by their names in JSON: what replays and reports
+them, and whether ``as_volcano`` disables rules of ours."""
 
 
 def conformance(files: Sequence[Path], *, verbose: bool = False, json: bool = False, as_volcano: bool = False) -> int:
     """Replay files, print the comparison, and return the exit status: 1 if a case or session failed."""
     kinds = {file: kind_of(file) for file in files}
     cases = CaseSummary([outcome for file in files if not kinds[file] for outcome in outcomes(file)])
-    failed, texts = cases.failed, [report.as_text(cases, verbose)] if cases.outcomes else []
+    fails, texts = cases.fails, [report.as_text(cases, verbose)] if cases.outcomes else []
     objects: dict[str, Any] = {}
-    for name, kind in KINDS.items():
+    for name, (kind, has_rules) in KINDS.items():
         if of_kind := [file for file in files if kinds[file] == name]:
-            summary = kind.summarize(of_kind, as_volcano)
-            failed += kind.failed(summary)
+            options = {"as_volcano": as_volcano} if has_rules else {}
+            summary = kind.summarize(of_kind, **options)
+            fails |= summary.fails
             texts.append(kind.as_text(summary, verbose))
             objects[name] = kind.as_object(summary)
     print(report.as_json(cases, objects) if json else "\n\n".join(texts))
-    return int(failed > 0)
+    return int(fails)
 
 
 def kind_of(file: Path) -> str:

@@ -106,6 +106,11 @@ class Summary(msgspec.Struct, Generic[OfCase, OfVerdict], frozen=True):
         return sum(outcome.failed for outcome in self.outcomes)
 
     @property
+    def fails(self) -> bool:
+        """Whether the command fails by them."""
+        return self.failed > 0
+
+    @property
     def identical(self) -> int:
         """Number of cases that are as recorded."""
         return sum(not outcome.verdict.differences for outcome in self.outcomes)

@@ -44,6 +44,11 @@ class DeviceSummary(msgspec.Struct):
         """Number of cases with a difference."""
         return len(self.failures)
 
+    @property
+    def fails(self) -> bool:
+        """Whether the command fails by them."""
+        return self.failed > 0
+
 
 def is_of_devices(path: Path) -> bool:
     """Return whether a file has answers of the allocator of devices."""

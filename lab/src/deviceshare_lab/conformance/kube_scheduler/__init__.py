@@ -1,4 +1,4 @@
 """Answers recorded from kube-scheduler's own plugins, compared with ours.
 
-:mod:`.recorded` has their form, :mod:`.replay` compares a case, :mod:`.report` prints the result.
+:mod:`.recorded` has their form, :mod:`.replay` compares a case, :mod:`.command` replays files and prints the result.
 """

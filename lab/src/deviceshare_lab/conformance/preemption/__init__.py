@@ -2,5 +2,5 @@
 
 Reading order: :mod:`~deviceshare_lab.conformance.preemption.recorded` (the recorded form), ``player`` (the scheduler on
 a recorded cluster), ``judge`` (what may be said of victims by the objects alone), ``replay`` (the comparison) and
-``report``.
+``command`` (files, and the report).
 """

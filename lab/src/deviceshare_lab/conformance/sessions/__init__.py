@@ -2,5 +2,6 @@
 
 Reading order: :mod:`~deviceshare_lab.conformance.sessions.recorded` (the recorded form), ``facts`` (its decoded
 objects), ``player`` (the scheduler on a recorded cluster), ``rules`` (deliberate differences, each with the argument
-that disables it), ``replay`` (the rules that explain a difference) and ``report``.
+that disables it), ``replay`` (the rules that explain a difference) and ``command`` (files,
+and the report).
 """
