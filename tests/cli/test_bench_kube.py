@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from deviceshare_lab.bench.kube.kube_scheduler import find_kube_scheduler
+from deviceshare_lab.bench.kube.apiserver import find_program
 from support import apiserver
 
 pytestmark = pytest.mark.system
@@ -40,7 +40,7 @@ def test_the_system_and_the_bare_client_bind_all_pods(tmp_path: Path) -> None:
         assert pair["ratio"] == pytest.approx(pair["bindings_per_second"] / pair["bare_bindings_per_second"], rel=0.05)
         assert {"binder", "kube-apiserver", "etcd", "bench"} <= pair["cpu_milliseconds_per_pod"].keys()
     other = shown["kube_scheduler"]
-    if find_kube_scheduler() is None:
+    if find_program("kube-scheduler") is None:
         assert other is None
     else:
         assert other["bindings_per_second"] == pytest.approx(40 / other["seconds"], rel=0.05)

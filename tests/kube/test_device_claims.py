@@ -2,13 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from deviceshare_binder import service as binder
 from deviceshare_cluster.kube import KubeCluster
-from support.apiserver import ApiServer
+from support.apiserver import ApiServer, program
 from support.devices import DRIVER, place_device_claims
 from support.kube_cluster import CleanCluster
 from support.kube_scene import Scene, following, node, pod
@@ -20,14 +20,18 @@ API = {"apiVersion": "resource.k8s.io/v1"}
 Json = dict[str, Any]
 
 
+def spec(count: int) -> Json:
+    """Return the spec of a claim of so many GPUs."""
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    return {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+
+
 class Devices(Scene):
     """Two nodes with two GPUs each, and one DeviceClass."""
 
     async def claim(self, name: str, count: int = 1) -> None:
-        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
-        spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
         metadata = {"name": name, "namespace": "default"}
-        await self.cluster.create({**API, "kind": "ResourceClaim", "metadata": metadata, "spec": spec})
+        await self.cluster.create({**API, "kind": "ResourceClaim", "metadata": metadata, "spec": spec(count)})
 
     async def use(self, name: str, *claims: str) -> None:
         found = pod(name, asks={"cpu": "100m"})
@@ -61,6 +65,14 @@ class Devices(Scene):
 
         await self.until(bound)
         return [await self.node_of(name) for name in names]
+
+
+@pytest.fixture
+def claim_controller(apiserver: ApiServer) -> Iterator[None]:
+    """Run kube-controller-manager: nobody else makes, frees and deletes claims."""
+    apiserver.run_claim_controller(program("kube-controller-manager"))
+    yield
+    apiserver.end_claim_controller()
 
 
 @pytest.fixture
@@ -109,6 +121,43 @@ async def test_pods_share_a_claim_on_the_node_of_its_devices(
             await scene.use(name, "shared")
         assert len(set(await scene.until_bound("a", "b", "c"))) == 1
         assert len((await scene.read("shared"))["status"]["reservedFor"]) == 3
+
+
+@pytest.mark.usefixtures("claim_controller")
+async def test_claims_of_templates_are_made_allocated_and_deleted_with_their_pods(
+    scene: Devices, apiserver: ApiServer, nats_url: str
+) -> None:
+    at = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
+    template = {**API, "kind": "ResourceClaimTemplate", "metadata": {"name": "t"}, "spec": {"spec": spec(2)}}
+    apiserver.request("POST", at, template)
+    try:
+        async with at_work("binder", binder.main, nats_url, cluster=str(apiserver.kubeconfig()), **OPTIONS):
+            for name in ("a", "b", "c"):
+                found = pod(name, asks={"cpu": "100m"})
+                found["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "t"}]
+                await scene.cluster.create(found)
+            claims = {}
+
+            async def two_are_bound() -> bool:
+                pods = [each for each in await scene.cluster.list("Pod") if each["spec"].get("nodeName")]
+                claims.update((each["metadata"]["name"], each["status"]["resourceClaimStatuses"][0]) for each in pods)
+                return len(pods) == 2
+
+            await scene.until(two_are_bound)
+            given = [await scene.devices(each["resourceClaimName"]) for each in claims.values()]
+            assert sorted(given) == [[(name, "gpu-0"), (name, "gpu-1")] for name in ("n1", "n2")]
+            (waits,) = {"a", "b", "c"} - set(claims)
+            await scene.cluster.delete("Pod", "default", next(iter(claims)))
+            await scene.until_bound(waits)
+            for name in ("a", "b", "c"):
+                await scene.cluster.delete("Pod", "default", name)
+
+            async def no_claims() -> bool:
+                return not await scene.cluster.list("ResourceClaim")
+
+            await scene.until(no_claims)
+    finally:
+        apiserver.request("DELETE", f"{at}/t")
 
 
 async def test_a_claim_that_another_scheduler_allocates_meanwhile_is_decided_again(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from deviceshare_lab.bench.kube.apiserver import ApiServer as Server
+from deviceshare_lab.bench.kube.apiserver import find_program
 
 CACHE = Path(__file__).parents[2] / ".cache" / "kube"
 BUILD = Path(__file__).parents[1] / "apiserver" / "build.sh"
@@ -26,6 +27,13 @@ def binaries() -> Path:
     if built.returncode:
         pytest.skip(f"kube-apiserver cannot be built: {' '.join(built.stderr.split()[-40:])}")
     return CACHE
+
+
+def program(name: str) -> Path:
+    """Return kube-controller-manager or kube-scheduler; skips the test where it is not there."""
+    if (found := find_program(name)) is None:
+        pytest.skip(f"there is no {name} (make kube)")
+    return found
 
 
 class ApiServer(Server):

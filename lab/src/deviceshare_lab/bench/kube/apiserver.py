@@ -35,6 +35,13 @@ def find_binaries() -> Path:
     return directory
 
 
+def find_program(name: str) -> Path | None:
+    """Return a program, from KUBEBUILDER_ASSETS, ``make kube``, ``make node`` or PATH; None: none is there."""
+    directories = (os.environ.get("KUBEBUILDER_ASSETS", ""), ".cache/kube", ".cache/node", os.environ.get("PATH", ""))
+    found = shutil.which(name, path=os.pathsep.join(filter(None, directories)))
+    return None if found is None else Path(found).absolute()
+
+
 class ApiServer:
     """One etcd and one kube-apiserver with additional ``options``. The user ``admin`` has all permissions.
 
@@ -105,8 +112,20 @@ class ApiServer:
         )
         self._wait(f"{self.url}/readyz")
 
+    def run_claim_controller(self, program: Path) -> None:
+        """Start kube-controller-manager, which makes, frees and deletes ResourceClaims.
+
+        It runs until :meth:`end_claim_controller` or :meth:`stop`.
+        """
+        names = "resourceclaim-controller,garbage-collector-controller"
+        self._run(program.name, *client_options(self), f"--controllers={names}", program=program)
+
+    def end_claim_controller(self) -> None:
+        """Kill kube-controller-manager."""
+        self._end("kube-controller-manager")
+
     def stop(self) -> None:
-        """Stop both and delete the state."""
+        """Stop all and delete the state."""
         for name in reversed(tuple(self._processes)):
             self._end(name)
         shutil.rmtree(self.directory / "etcd", ignore_errors=True)
@@ -134,9 +153,9 @@ class ApiServer:
     def _authority(self) -> Path:
         return self.directory / "certs" / "apiserver.crt"
 
-    def _run(self, name: str, *arguments: str) -> None:
+    def _run(self, name: str, *arguments: str, program: Path | None = None) -> None:
         with (self.directory / f"{name}.log").open("ab") as log:
-            command = [str(self._assets / name), *arguments]
+            command = [str(program or self._assets / name), *arguments]
             self._processes[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def _end(self, name: str) -> None:
@@ -156,3 +175,9 @@ class ApiServer:
                 time.sleep(0.05)
         logs = "".join(path.read_text()[-500:] for path in self.directory.glob("*.log"))
         raise TimeoutError(f"{url} has ended, or was not ready after {START_SECONDS:g} s: {logs}")
+
+
+def client_options(server: ApiServer) -> tuple[str, ...]:
+    """Return options of clients: by default kube-scheduler sends 50 requests a second, kube-controller-manager 20."""
+    limits = ("--kube-api-qps=5000", "--kube-api-burst=5000")
+    return (f"--kubeconfig={server.kubeconfig()}", "--leader-elect=false", "--secure-port=0", *limits)

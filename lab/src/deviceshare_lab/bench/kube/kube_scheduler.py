@@ -1,30 +1,19 @@
 """kube-scheduler, for comparison: it binds as many pods, which request no devices, on the same API server."""
 
 import asyncio
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 from deviceshare_cli.errors import CommandError
 
 from deviceshare_lab.bench.bus.measure import process_seconds
-from deviceshare_lab.bench.kube.apiserver import ApiServer
+from deviceshare_lab.bench.kube.apiserver import ApiServer, client_options
 from deviceshare_lab.bench.kube.client import Client
 from deviceshare_lab.bench.kube.watched import Watched
 from deviceshare_lab.bench.kube.workload import PODS
 from deviceshare_lab.clusters import objects
 
 NAME = "default-scheduler"
-_LIMITS = ("--kube-api-qps=5000", "--kube-api-burst=5000")
-"""By default it sends 50 requests a second."""
-
-
-def find_kube_scheduler() -> Path | None:
-    """Return the program, from KUBEBUILDER_ASSETS, the directory of ``make node``, or PATH; None: none is there."""
-    directories = (os.environ.get("KUBEBUILDER_ASSETS", ""), ".cache/node", os.environ.get("PATH", ""))
-    found = shutil.which("kube-scheduler", path=os.pathsep.join(filter(None, directories)))
-    return None if found is None else Path(found).absolute()
 
 
 async def by_kube_scheduler(program: Path, server: ApiServer, client: Client, names: list[str]) -> dict[str, Any]:
@@ -34,11 +23,10 @@ async def by_kube_scheduler(program: Path, server: ApiServer, client: Client, na
     """
     pods = [objects.pod(name, {"cpu": "1m"}, scheduler=NAME, **objects.TOLERANT) for name in names]
     await asyncio.gather(*(client.request("POST", PODS, each) for each in pods))
-    options = (f"--kubeconfig={server.kubeconfig()}", "--leader-elect=false", "--secure-port=0", *_LIMITS)
     watched = Watched(names, None)
     async with watched.watching():
         with (server.directory / "kube-scheduler.log").open("wb") as log:
-            process = await asyncio.create_subprocess_exec(program, *options, stdout=log, stderr=log)
+            process = await asyncio.create_subprocess_exec(program, *client_options(server), stdout=log, stderr=log)
         pids = {**server.pids, "kube-scheduler": process.pid}
         ended = asyncio.create_task(process.wait())
         try:

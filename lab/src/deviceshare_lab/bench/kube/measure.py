@@ -22,9 +22,9 @@ from deviceshare_cli.system import Wanted, running
 from deviceshare_cluster import KUBE
 
 from deviceshare_lab.bench.bus.measure import cpu_seconds
-from deviceshare_lab.bench.kube.apiserver import ApiServer, find_binaries
+from deviceshare_lab.bench.kube.apiserver import ApiServer, find_binaries, find_program
 from deviceshare_lab.bench.kube.client import Client, bare_client
-from deviceshare_lab.bench.kube.kube_scheduler import by_kube_scheduler, find_kube_scheduler
+from deviceshare_lab.bench.kube.kube_scheduler import by_kube_scheduler
 from deviceshare_lab.bench.kube.watched import Watched
 from deviceshare_lab.bench.kube.workload import CONF, OURS, PODS, binding, node, pod
 
@@ -72,7 +72,7 @@ async def measure(size: Size, timeout: float, notices: Notices) -> dict[str, Any
             load = os.getloadavg()[0]
             beside = await _pair(server, client, plugins, size, notices)
             alone = await _pair(server, client, None, size, notices)
-            program = find_kube_scheduler()
+            program = find_program("kube-scheduler")
             names = [f"plain-kube-{number:05d}" for number in range(size.pods)]
             other = None if program is None else await by_kube_scheduler(program, server, client, names)
     return {
