@@ -58,7 +58,7 @@ test-node: $(READY)  ## run the tests on a real kubelet and containerd; needs ro
 	@test "$$(id -u)" != 0 || $(MAKE) --no-print-directory node charts || echo "no programs or images of a node: its tests are skipped" >&2
 	@test "$$(id -u)" != 0 || inside=tests/node/run.sh; $$inside $(BIN)/pytest -v -m node tests/node
 
-kube:  ## build etcd and kube-apiserver for the tests into .cache/kube, once; takes minutes
+kube:  ## build etcd and a control plane for the tests into .cache/kube, once; takes minutes
 	@tests/apiserver/build.sh .cache/kube
 
 promtool:  ## build promtool for the tests into .cache/promtool, once; takes minutes
