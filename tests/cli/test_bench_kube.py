@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deviceshare_lab.bench.kube.apiserver import find_program
@@ -13,26 +14,19 @@ from support import apiserver
 pytestmark = pytest.mark.system
 
 
-def test_the_system_and_the_bare_client_bind_all_pods(tmp_path: Path) -> None:
-    command = [
-        str(Path(sys.executable).parent / "deviceshare"),
-        "lab",
-        "bench",
-        "kube",
-        "--nodes",
-        "10",
-        "--pods",
-        "40",
-        "--json",
-    ]
-    environment = {
-        **os.environ,
-        "KUBEBUILDER_ASSETS": str(apiserver.binaries()),
-        "DEVICESHARE_RUN_DIR": str(tmp_path),
-    }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+def bench(directory: Path, *options: str) -> dict[str, Any]:
+    """Return what a run with 10 nodes and 40 pods measures."""
+    program = str(Path(sys.executable).parent / "deviceshare")
+    command = [program, "lab", "bench", "kube", "--nodes", "10", "--pods", "40", "--json", *options]
+    assets = {"KUBEBUILDER_ASSETS": str(apiserver.binaries()), "DEVICESHARE_RUN_DIR": str(directory)}
+    done = subprocess.run(command, env={**os.environ, **assets}, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
+    shown: dict[str, Any] = json.loads(done.stdout)
+    return shown
+
+
+def test_the_system_and_the_bare_client_bind_all_pods(tmp_path: Path) -> None:
+    shown = bench(tmp_path)
     assert (shown["nodes"], shown["pods"]) == (10, 40)
     for pair in (shown, shown["without_plugins"]):
         assert pair["bindings_per_second"] == pytest.approx(40 / pair["seconds"], rel=0.05)
@@ -45,6 +39,18 @@ def test_the_system_and_the_bare_client_bind_all_pods(tmp_path: Path) -> None:
     else:
         assert other["bindings_per_second"] == pytest.approx(40 / other["seconds"], rel=0.05)
         assert other["cpu_milliseconds_per_pod"].keys() == {"etcd", "kube-apiserver", "kube-scheduler"}
+
+
+def test_both_schedulers_bind_all_pods_with_claims(tmp_path: Path) -> None:
+    for name in ("kube-controller-manager", "kube-scheduler"):
+        apiserver.program(name)
+    shown = bench(tmp_path, "--claims")
+    assert (shown["pods"], shown["devices"]) == (40, 80)
+    other = shown["kube_scheduler"]
+    for each in (shown, other):
+        assert each["bindings_per_second"] == pytest.approx(40 / each["seconds"], rel=0.05)
+        assert {"kube-apiserver", "kube-controller-manager"} <= each["cpu_milliseconds_per_pod"].keys()
+    assert shown["ratio"] == pytest.approx(shown["bindings_per_second"] / other["bindings_per_second"], rel=0.05)
 
 
 def test_the_error_without_an_api_server_names_its_directory(tmp_path: Path) -> None:

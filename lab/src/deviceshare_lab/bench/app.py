@@ -102,6 +102,7 @@ def kube(
     nodes: Annotated[int, typer.Option(metavar="N", min=1, help="Nodes with eight shared cards.")] = 250,
     pods: Annotated[int, typer.Option(metavar="N", min=1, help="Single pods with equal requests.")] = 2000,
     in_flight: Annotated[int, typer.Option(metavar="N", min=1, help="Concurrent requests of the bare client.")] = 16,
+    claims: Annotated[bool, typer.Option("--claims", help="Pods with ResourceClaims of a template.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     timeout: Annotated[float, typer.Option(callback=finite, metavar="SECONDS", min=1.0, help="Time limit.")] = 600.0,
 ) -> None:
@@ -123,10 +124,14 @@ def kube(
     cpu_milliseconds_per_pod: user and system time of each process from the first binding to the last; `bench` is the
     device plugins. reports_waiting: Events of bindings that were not written at the last binding, because bindings have
     a higher priority.
+
+    --claims: pods whose ResourceClaims of one device kube-controller-manager has made of a template; as many are then
+    bound by kube-scheduler, when the first ones and their claims are deleted. ratio: bindings_per_second divided by
+    kube-scheduler's.
     """
     from deviceshare_lab.bench.kube import command, measure
 
-    run_and_exit(command.bench_kube(measure.Size(nodes, pods, in_flight), timeout, as_json=json))
+    run_and_exit(command.bench_kube(measure.Size(nodes, pods, in_flight), timeout, claims=claims, as_json=json))
 
 
 @app.command("allocator")

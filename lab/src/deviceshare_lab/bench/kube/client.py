@@ -1,7 +1,7 @@
 """A bare client of an API server, without decisions."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -33,6 +33,10 @@ class Client:
             raw = await answer.read()
             if answer.status >= 400:
                 raise CommandError(f"{method} {path}: {answer.status} {raw[:300].decode(errors='replace')}")
+
+    async def create(self, path: str, objects: Iterable[Object]) -> None:
+        """Create objects of one kind."""
+        await asyncio.gather(*(self.request("POST", path, each) for each in objects))
 
     async def create_node(self, node: Object) -> None:
         """Create a node, then its status, which the API server ignores at creation."""

@@ -7,18 +7,19 @@ from deviceshare_cli.notices import Notices
 from deviceshare_cli.output import indented_json, table
 from deviceshare_cluster.interface import ClusterError
 
+from deviceshare_lab.bench.kube.claims import measure_claims
 from deviceshare_lab.bench.kube.measure import Size, measure
 
 
-async def bench_kube(size: Size, timeout: float, *, as_json: bool) -> int:
-    """Measure, print, and return the exit status."""
+async def bench_kube(size: Size, timeout: float, *, claims: bool, as_json: bool) -> int:
+    """Measure, with ResourceClaims or with cards, print, and return the exit status."""
     try:
-        shown = await measure(size, timeout, Notices())
+        shown = await (measure_claims if claims else measure)(size, timeout, Notices())
     except ClusterError as error:
         raise CommandError(str(error)) from None
     except TimeoutError:
         raise CommandError(f"not done after {timeout:g} s") from None
-    print(indented_json(shown) if as_json else as_text(shown))
+    print(indented_json(shown) if as_json else (text_of_claims if claims else as_text)(shown))
     return 0
 
 
@@ -34,6 +35,20 @@ def as_text(shown: dict[str, Any]) -> str:
         ("CPU ms per pod beside device plugins", _used(shown)),
         ("CPU ms per pod without device plugins", _used(alone)),
         *(() if other is None else (("CPU ms per pod of kube-scheduler", _used(other)),)),
+        ("load", f"{load['before']:.2f} before, {load['after']:.2f} after"),
+    ]
+    return table(("MEASURE", "VALUE"), rows)
+
+
+def text_of_claims(shown: dict[str, Any]) -> str:
+    """Return the measurements with ResourceClaims as a table."""
+    load, other = shown["load_average"], shown["kube_scheduler"]
+    rows = [
+        ("pods", f"{shown['pods']} on {shown['nodes']} nodes with {shown['devices']} devices"),
+        ("bindings/s", str(shown["bindings_per_second"])),
+        ("bindings/s of kube-scheduler", f"{other['bindings_per_second']}, ratio {shown['ratio']}"),
+        ("CPU ms per pod", _used(shown)),
+        ("CPU ms per pod of kube-scheduler", _used(other)),
         ("load", f"{load['before']:.2f} before, {load['after']:.2f} after"),
     ]
     return table(("MEASURE", "VALUE"), rows)

@@ -1,4 +1,4 @@
-"""kube-scheduler, for comparison: it binds as many pods, which request no devices, on the same API server."""
+"""kube-scheduler, for comparison: it binds as many pods on the same API server."""
 
 import asyncio
 from pathlib import Path
@@ -8,21 +8,16 @@ from deviceshare_cli.errors import CommandError
 
 from deviceshare_lab.bench.bus.measure import process_seconds
 from deviceshare_lab.bench.kube.apiserver import ApiServer, client_options
-from deviceshare_lab.bench.kube.client import Client
 from deviceshare_lab.bench.kube.watched import Watched
-from deviceshare_lab.bench.kube.workload import PODS
-from deviceshare_lab.clusters import objects
 
 NAME = "default-scheduler"
 
 
-async def by_kube_scheduler(program: Path, server: ApiServer, client: Client, names: list[str]) -> dict[str, Any]:
+async def by_kube_scheduler(program: Path, server: ApiServer, names: list[str]) -> dict[str, Any]:
     """Return the bindings per second, and the CPU of each process, of pods that exist when kube-scheduler starts.
 
     Raises CommandError: it ended.
     """
-    pods = [objects.pod(name, {"cpu": "1m"}, scheduler=NAME, **objects.TOLERANT) for name in names]
-    await asyncio.gather(*(client.request("POST", PODS, each) for each in pods))
     watched = Watched(names, None)
     async with watched.watching():
         with (server.directory / "kube-scheduler.log").open("wb") as log:

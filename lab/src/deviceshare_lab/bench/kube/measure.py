@@ -24,9 +24,9 @@ from deviceshare_cluster import KUBE
 from deviceshare_lab.bench.bus.measure import cpu_seconds
 from deviceshare_lab.bench.kube.apiserver import ApiServer, find_binaries, find_program
 from deviceshare_lab.bench.kube.client import Client, bare_client
-from deviceshare_lab.bench.kube.kube_scheduler import by_kube_scheduler
+from deviceshare_lab.bench.kube.kube_scheduler import NAME, by_kube_scheduler
 from deviceshare_lab.bench.kube.watched import Watched
-from deviceshare_lab.bench.kube.workload import CONF, OURS, PODS, binding, node, pod
+from deviceshare_lab.bench.kube.workload import CONF, OURS, PODS, binding, node, plain_pod, pod
 
 PLUGINS_IN_FLIGHT = 16
 """Requests of the device plugins at a time."""
@@ -62,19 +62,22 @@ async def measure(size: Size, timeout: float, notices: Notices) -> dict[str, Any
 
     Raises CommandError, TimeoutError.
     """
-    async with _api_server() as server, asyncio.timeout(timeout):
-        os.environ["KUBECONFIG"] = str(server.kubeconfig())  # the services inherit it
-        async with (
-            bare_client(server, size.in_flight) as client,
-            bare_client(server, PLUGINS_IN_FLIGHT) as plugins,
-        ):
-            await asyncio.gather(*(client.create_node(node(number)) for number in range(size.nodes)))
-            load = os.getloadavg()[0]
-            beside = await _pair(server, client, plugins, size, notices)
-            alone = await _pair(server, client, None, size, notices)
-            program = find_program("kube-scheduler")
-            names = [f"plain-kube-{number:05d}" for number in range(size.pods)]
-            other = None if program is None else await by_kube_scheduler(program, server, client, names)
+    async with (
+        api_server() as server,
+        asyncio.timeout(timeout),
+        bare_client(server, size.in_flight) as client,
+        bare_client(server, PLUGINS_IN_FLIGHT) as plugins,
+    ):
+        await asyncio.gather(*(client.create_node(node(number)) for number in range(size.nodes)))
+        load = os.getloadavg()[0]
+        beside = await _pair(server, client, plugins, size, notices)
+        alone = await _pair(server, client, None, size, notices)
+        program = find_program("kube-scheduler")
+        names = [f"plain-kube-{number:05d}" for number in range(size.pods)]
+        other = None
+        if program is not None:
+            await client.create(PODS, (plain_pod(name, NAME) for name in names))
+            other = await by_kube_scheduler(program, server, names)
     return {
         "nodes": size.nodes,
         "pods": size.pods,
@@ -88,7 +91,8 @@ async def measure(size: Size, timeout: float, notices: Notices) -> dict[str, Any
 
 
 @asynccontextmanager
-async def _api_server() -> AsyncIterator[ApiServer]:
+async def api_server() -> AsyncIterator[ApiServer]:
+    """Run an API server, which the services use that are started meanwhile."""
     binaries = find_binaries()
     with tempfile.TemporaryDirectory(prefix="deviceshare-kube-") as directory:
         server = ApiServer(binaries, Path(directory))
@@ -97,6 +101,7 @@ async def _api_server() -> AsyncIterator[ApiServer]:
                 await asyncio.to_thread(server.start)
             except (OSError, subprocess.CalledProcessError) as error:
                 raise CommandError(f"the API server did not start: {error}") from error
+            os.environ["KUBECONFIG"] = str(server.kubeconfig())  # the services inherit it
             yield server
         finally:
             server.stop()
@@ -110,11 +115,11 @@ async def _pair(
     kind = "served" if with_plugins else "plain"
     names = [f"{kind}-{number:05d}" for number in range(size.pods)]
     watched = Watched(names, plugins)
+    await client.create(PODS, (pod(name, OURS, plugins=with_plugins) for name in names))
     async with watched.watching():
-        system = await _by_system(server, client, watched, names, notices)
+        system = await by_system(server, watched, names, CONF, notices)
     bare = {name: f"bare-{name}" for name in names}
-    pods = [pod(name, "none", plugins=with_plugins) for name in bare.values()]
-    await asyncio.gather(*(client.request("POST", PODS, each) for each in pods))
+    await client.create(PODS, (pod(name, "none", plugins=with_plugins) for name in bare.values()))
     bindings = [(f"{PODS}/{bare[name]}/binding", binding(bare[name], *system.given[name])) for name in names]
     async with Watched(bare.values(), plugins).watching():
         clock = asyncio.get_running_loop().time
@@ -136,15 +141,13 @@ async def _pair(
     }
 
 
-async def _by_system(server: ApiServer, client: Client, watched: Watched, names: list[str], notices: Notices) -> Bound:
+async def by_system(server: ApiServer, watched: Watched, names: list[str], conf: str, notices: Notices) -> Bound:
     """Measure how the system binds pending pods."""
     wanted = Wanted(cluster=KUBE, schedulers=(OURS,), metrics_port=0)
     async with running(wanted, notices) as system:
-        conf = system.directory / "volcano-scheduler.conf"
-        conf.write_text(CONF)
-        system.wanted = Wanted(KUBE, conf=conf, schedulers=wanted.schedulers, metrics_port=0)
-        pods = [pod(name, OURS, plugins=watched.serves) for name in names]
-        await asyncio.gather(*(client.request("POST", PODS, each) for each in pods))
+        path = system.directory / "volcano-scheduler.conf"
+        path.write_text(conf)
+        system.wanted = Wanted(KUBE, conf=path, schedulers=wanted.schedulers, metrics_port=0)
         began = asyncio.get_running_loop().time()
         await system.start_inventory()
         await system.guard(watched.until(1))

@@ -1,5 +1,7 @@
 """The nodes and pods of ``deviceshare lab bench kube``."""
 
+from typing import Any
+
 from deviceshare.families import SERVED
 from deviceshare_cluster.interface import Object
 
@@ -23,6 +25,11 @@ def pod(name: str, scheduler: str, *, plugins: bool) -> Object:
     """Return a pod that requests a part of a card; without ``plugins`` it needs no device plugin."""
     limits, annotations = {"volcano.sh/gpu-memory": str(MEMORY)}, {} if plugins else {SERVED: "true"}
     return objects.pod(name, limits, scheduler=scheduler, annotations=annotations, **objects.TOLERANT)
+
+
+def plain_pod(name: str, scheduler: str, **spec: Any) -> Object:
+    """Return a pod without devices of nodes."""
+    return objects.pod(name, {"cpu": "1m"}, scheduler=scheduler, **objects.TOLERANT, **spec)
 
 
 def binding(name: str, node: str, annotations: dict[str, str]) -> Object:
