@@ -136,7 +136,7 @@ async def test_claims_of_templates_are_made_allocated_and_deleted_with_their_pod
                 found = pod(name, asks={"cpu": "100m"})
                 found["spec"]["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "t"}]
                 await scene.cluster.create(found)
-            claims = {}
+            claims: Json = {}
 
             async def two_are_bound() -> bool:
                 pods = [each for each in await scene.cluster.list("Pod") if each["spec"].get("nodeName")]

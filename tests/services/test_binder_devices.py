@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, DeviceResult, PodDeviceClaim, PodRequest
-from deviceshare_binder.core.commands import AllocateClaims, BindPod, FencePod, ReleaseClaims
+from deviceshare.objects.devices import decode_device_slice
+from deviceshare_binder.core.commands import AllocateClaims, BindPod, FencePod, RecordEvent, ReleaseClaims
 from deviceshare_binder.core.devices import Devices
 from deviceshare_binder.core.events import ClaimsAllocated, ClaimsReleased, ClusterFailed, DeviceObjectChanged
 from deviceshare_binder.core.views import NodeView, PodView
+from deviceshare_bus.cores.core import Count
 from deviceshare_cluster.interface import BindState
 from msgspec.structs import replace
 from support.binder import BinderDriver, messages
@@ -166,6 +168,68 @@ def test_of_two_claims_with_one_device_the_one_without_a_bound_pod_is_refused() 
     assert "has another one as well" in core.refusal(0.2)
 
 
+def told(core: Scene) -> list[tuple[str, str]]:
+    """Return the uids and names of the pods that have an Event about a conflict, since the last call."""
+    records = [each.record for each in core.written_reports() if isinstance(each, RecordEvent)]
+    return sorted((each.uid, each.name) for each in records if each.reason == "DeviceConflict")
+
+
+def test_a_conflict_is_counted_and_the_pods_of_both_claims_are_told_once() -> None:
+    core, theirs = Scene(MINE), allocated(claim("two"), [("n1", "gpu-0")], "other")
+    (bind,) = core.take(0.0)
+    assert isinstance(bind, BindPod)
+    core.fact(theirs, 0.1)
+    core.take(0.1)
+    assert told(core) == [("other", "pod-other"), ("u1", "pod-u1")], "also where the pod may be bound already"
+    assert core.notes.count(Count("dra_conflicts")) == 1
+    core.fact(replace(theirs, reserved_for=("other", "more")), 0.2)
+    core.fact(allocated(claim("three"), [("n1", "gpu-1")], "third"), 0.2)
+    core.take(0.2)
+    assert told(core) == []
+    assert core.notes.count(Count("dra_conflicts")) == 1
+
+
+def test_where_others_allocate_a_pod_is_bound_when_it_is_known_what_they_wrote() -> None:
+    core = Scene()
+    core.take(0.0)
+    core.handle(ClaimsAllocated("c1"), 0.1)
+    core.fact(allocated(claim("two"), [("n1", "gpu-1")], "other"), 0.1)
+    core.fact(MINE, 0.2)
+    assert core.take(0.2) == []
+    core.fact(allocated(claim("three"), [("n1", "gpu-0")], "third"), 1.0)
+    assert "has another one as well" in core.refusal(1.2)
+    core = Scene()
+    core.fact(allocated(claim("two"), [("n1", "gpu-1")], "other"), 0.0)
+    core.take(3600.5)
+    core.handle(ClaimsAllocated("c1"), 3600.6)
+    core.fact(MINE, 3600.7)
+    (bind,) = core.take(3600.7)
+    assert isinstance(bind, BindPod), "not for more than an hour"
+
+
+def test_counters_that_others_consume_are_in_conflict() -> None:
+    """A partition of a card and the whole card have different names."""
+    core = Scene()
+    core.take(0.0)
+    whole, part = (
+        {"name": name, "consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": amount}}}]}
+        for name, amount in (("gpu-0", "40"), ("part", "10"))
+    )
+    spec = {
+        "driver": DRIVER,
+        "nodeName": "n1",
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+        "sharedCounters": [{"name": "card", "counters": {"memory": {"value": "40"}}}],
+        "devices": [whole, part],
+    }
+    core.fact(decode_device_slice(json.dumps({"metadata": {"name": "n1-gpus"}, "spec": spec}).encode()))
+    core.handle(ClaimsAllocated("c1"), 0.1)
+    core.fact(MINE, 0.2)
+    core.fact(allocated(claim("two"), [("n1", "part")], "other"), 0.2)
+    assert "consumes counters of which others have the rest" in core.refusal(0.2)
+    assert core.notes.count(Count("dra_conflicts")) == 1
+
+
 @pytest.mark.parametrize("amount", ["bogus", "1e99999"])
 def test_a_device_of_which_a_share_cannot_be_read_is_not_allocated(amount: str) -> None:
     core = Scene(FACT, sharing(claim("two"), "n1", "gpu-0", {"memory": amount}))
@@ -179,7 +243,7 @@ def test_a_share_of_a_capacity_that_the_device_has_no_more_is_one_as_well() -> N
     shares = sharing(claim("two"), "n1", "gpu-1", {"memory": "1"})
     devices = Scene(MINE, shares).core._claims.facts.devices
     of_gpu = replace(GPU, device="gpu-1", shared=True, consumed=(("memory", "1"),))
-    assert devices.conflict(replace(CLAIM, devices=(replace(ONE, results=(of_gpu,)),))) == ""
+    assert devices.conflict(replace(CLAIM, devices=(replace(ONE, results=(of_gpu,)),)), "n1") == ""
 
 
 def test_access_of_administrators_is_in_no_conflict() -> None:
@@ -187,8 +251,8 @@ def test_access_of_administrators_is_in_no_conflict() -> None:
     for name in ("x", "y"):
         devices.put(None, allocated(claim(name), [("n1", "gpu-0")], name))
     access = replace(CLAIM, devices=(replace(ONE, results=(replace(GPU, admin=True),)),))
-    assert devices.conflict(access) == ""
-    assert "has another one as well" in devices.conflict(CLAIM)
+    assert devices.conflict(access, "n1") == ""
+    assert "has another one as well" in devices.conflict(CLAIM, "n1")
 
 
 def test_a_refused_allocation_is_the_reason() -> None:

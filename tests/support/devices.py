@@ -75,11 +75,16 @@ def allocated(fact: DeviceClaimFact, results: Iterable[tuple[str, str]], *pods: 
             "devices": {"results": found},
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [fields]}]},
         },
-        "reservedFor": [{"uid": uid} for uid in pods],
+        "reservedFor": [{"uid": uid, "name": f"pod-{uid}"} for uid in pods],
     }
     obj = {"metadata": {"name": "x"}, "status": status}
     of_status = decode_device_claim(json.dumps(obj).encode())
-    return replace(fact, allocation=of_status.allocation, reserved_for=of_status.reserved_for)
+    return replace(
+        fact,
+        allocation=of_status.allocation,
+        reserved_for=of_status.reserved_for,
+        reserved_names=of_status.reserved_names,
+    )
 
 
 def sharing(fact: DeviceClaimFact, pool: str, device: str, consumed: dict[str, Any]) -> DeviceClaimFact:

@@ -44,6 +44,8 @@ class DeviceClaimFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="
     """Its devices; None: it is not allocated."""
     reserved_for: tuple[str, ...] = ()
     """The uids of the pods that may use it."""
+    reserved_names: tuple[str, ...] = ()
+    """Their names, in the same order; empty in facts of earlier versions."""
     terminating: bool = False
     problems: tuple[Problem, ...] = ()
 

@@ -289,6 +289,7 @@ class Consumer(_View, frozen=True):
 
     uid: str
     resource: str = ""
+    name: str = ""
 
 
 class ClaimStatus(_View, frozen=True):

@@ -63,5 +63,6 @@ def _claim_fact(claim: ResourceClaim) -> DeviceClaimFact:
         devices=claim.spec.devices,
         allocation=status.allocation,
         reserved_for=tuple(each.uid for each in status.reserved_for),
+        reserved_names=tuple(each.name for each in status.reserved_for),
         terminating=bool(metadata.deletion_timestamp),
     )

@@ -6,6 +6,7 @@ The transitions of :mod:`.bind_transitions` are functions of this module and :mo
 from collections.abc import Sequence
 
 from deviceshare.families import FamilyError, UnknownFamilyError
+from deviceshare.families.dra import Conflict
 from deviceshare.model import BOUND, REFUSED, InputError, Outcome, sign
 from deviceshare_bus.cores.core import Now
 
@@ -46,7 +47,10 @@ from deviceshare_binder.core.plugin_handoff import PluginHandoffs, Stuck
 MOMENT = 1e-6
 """The least difference, in seconds, between the times in the annotations of two bindings."""
 
-RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated | Compared
+OTHERS = 1.0
+"""Seconds for which a pod with new devices is not bound yet, where others allocate ResourceClaims as well."""
+
+RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated | Compared | Conflict
 """What has happened, to be recorded."""
 Step = ClaimRequest | EvictPod | Annotate | Nominate | RecordedStep
 """What follows from a claim or an eviction."""
@@ -192,15 +196,21 @@ class BindSteps:
     def _allocate_devices(self, task: BindTask, now: Now) -> Move | None:
         """Allocate the ResourceClaims of a pod and wait until facts show it, or refuse the claim; None: it is done.
 
-        Of two claims with the same device the one whose pod is not bound is refused, whichever was first.
+        Of two claims with the same device the one whose pod is not bound is refused, whichever was first. Others that
+        allocate had decided before they knew of these devices: what they write within the pause is known after it.
         """
         claim, node, devices = task.claim, task.node.name, self.facts.devices
         found = devices.progress(claim)
         if found.done:
-            if conflict := devices.conflict(claim):
+            if conflict := devices.conflict(claim, node):
                 return self.fence(task, Verdict(REFUSED, conflict, sure=False))
+            task.devices_seen = now.monotonic if task.devices_seen is None else task.devices_seen
+            certain = task.devices_seen + OTHERS
+            if now.monotonic < certain and devices.may_be_taken(claim, now.monotonic):
+                return self._wait_until(certain, task, now)
             task.deadline = None
             return None
+        task.devices_seen = None
         if found.doubtful or found.unknown or (found.open and task.devices_written and not found.failed):
             if (until := task.grace(now.monotonic, GRACE)) is not None:
                 return self._wait_until(until, task, now)

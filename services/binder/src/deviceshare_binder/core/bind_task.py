@@ -170,6 +170,8 @@ class BindTask(msgspec.Struct, eq=False):
     """The monotonic time until which it waits for the devices of its ResourceClaims."""
     devices_written: bool = False
     """Whether its devices are allocated; facts do not show it yet."""
+    devices_seen: float | None = None
+    """The monotonic time at which facts first showed that it has its devices."""
     concluded: Verdict | None = None
     """Its outcome, which is recorded when its devices are released."""
     open_until: float = float("-inf")

@@ -1,5 +1,6 @@
 """What the binder records of claims: their outcomes, as steps and log lines, and claims that are not valid."""
 
+from deviceshare.families.dra import Conflict
 from deviceshare.model import BOUND
 from deviceshare_bus.cores.core import Command, Count, Log, Now, RecordStep
 
@@ -33,3 +34,14 @@ def of_rejection(rejected: Rejected) -> list[Command]:
         Count("claims_rejected"),
         Log("warning", f"claim of {claim.namespace}/{claim.name} is not valid: {reason}", details),
     ]
+
+
+def text_of(conflict: Conflict) -> str:
+    """Return what is said of a conflict."""
+    both = f"ResourceClaims {conflict.claim.key} and {conflict.other.key}"
+    return f"{both} have more than there is of device {'/'.join(conflict.device)}, or of counters that it consumes"
+
+
+def of_conflict(conflict: Conflict) -> list[Command]:
+    """Return the records of a conflict."""
+    return [Count("dra_conflicts"), Log("warning", text_of(conflict))]

@@ -191,6 +191,8 @@ class ClaimBinder:
         if fact is not None:
             self._device_objects[subject] = fact.without_devices() if isinstance(fact, DeviceSliceFact) else fact
         self._used_changed(self.facts.devices.put(before, fact))
+        found = self.facts.devices.conflicts(before, fact, self.now.monotonic if self.started else None)
+        self._steps.add(*(each for each in found if self._owns(each.device[1])))
 
     def ledger(self, name: str, claims: Iterable[Claim], evictions: Iterable[Eviction] = ()) -> None:
         """Apply all claims on a node, and all evictions.

@@ -12,7 +12,15 @@ from hashlib import blake2s
 from typing import Any, NamedTuple
 
 import msgspec
-from deviceshare.families.dra import AllocationError, ClusterDevices, Solver, allocation
+from deviceshare.families.dra import (
+    AllocationError,
+    ClusterDevices,
+    Conflict,
+    Solver,
+    allocation,
+    conflicts,
+    overused,
+)
 from deviceshare.kernels import Changes
 from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, NodeFact, object_uid
 from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, Metadata, ResourceClaim
@@ -20,6 +28,8 @@ from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, Metada
 from deviceshare_binder.core.commands import AllocateClaims, ClaimDevices, ReleaseClaims
 from deviceshare_binder.core.views import NodeView
 
+REMEMBERED = 3600.0
+"""Seconds for which another scheduler counts as one that allocates ResourceClaims."""
 _FEW_ROWS = 64
 """Rows of nodes to begin with; they double, since each growth copies all."""
 
@@ -60,6 +70,7 @@ class Devices:
         self._known = ClusterDevices(self._facts, self._nodes, self._rows)
         self._users: defaultdict[str, set[str]] = defaultdict(set)
         """By ResourceClaim the claims of ledgers that use it."""
+        self._others_until = float("-inf")
 
     # What is known
 
@@ -160,16 +171,32 @@ class Devices:
                 return f"ResourceClaim {each.key} cannot have the devices {names} of node {node}"
         return ""
 
-    def conflict(self, claim: Claim) -> str:
-        """Return why the devices that a claim has are not its own alone, '' if they are.
-
-        Access of administrators uses nothing.
-        """
+    def conflict(self, claim: Claim, node: str) -> str:
+        """Return why the devices that a claim has on a node are not its own alone, '' if they are."""
         for each in claim.devices:
             for result in each.results:
-                if not result.admin and self._known.is_overused(result):
-                    return f"device {'/'.join(result.id)} of ResourceClaim {each.key} has another one as well"
+                if found := overused(self._known, result, self._rows.get(node)):
+                    device = f"device {'/'.join(result.id)} of ResourceClaim {each.key}"
+                    counters = "consumes counters of which others have the rest"
+                    return f"{device} {'has another one as well' if result.id in found else counters}"
         return ""
+
+    def conflicts(self, before: DeviceFact | None, fact: DeviceFact | None, now: float | None) -> list[Conflict]:
+        """Return the conflicts of a ResourceClaim that has got devices, to be reported once; notice who allocated it.
+
+        ``now``: None while it is not known yet what ledgers say.
+        """
+        if not isinstance(fact, DeviceClaimFact) or fact.allocation is None:
+            return []
+        if isinstance(before, DeviceClaimFact) and before.allocation == fact.allocation:
+            return []
+        if now is not None and fact.key not in self._users:
+            self._others_until = now + REMEMBERED
+        return list(conflicts(self._known, fact))
+
+    def may_be_taken(self, claim: Claim, now: float) -> bool:
+        """Return whether others may allocate the devices of a claim: they allocated some within the hour."""
+        return now < self._others_until and any(each.results for each in claim.devices)
 
     def request(self, claim: Claim, node: str, claims: tuple[DeviceClaim, ...], now: float) -> AllocateClaims | str:
         """Return the request that allocates ResourceClaims, or why there is none; ``now``: unix seconds."""

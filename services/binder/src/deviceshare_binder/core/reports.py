@@ -7,9 +7,11 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence, Set
 
 from deviceshare.families import caveats
+from deviceshare.families.dra import Conflict
 from deviceshare.model import PENDING, Claim, Explanation
 from deviceshare_cluster.interface import EventRecord
 
+from deviceshare_binder.core.claim_records import text_of
 from deviceshare_binder.core.commands import RecordEvent, SetPodCondition
 from deviceshare_binder.core.plugin_handoff import Stuck
 from deviceshare_binder.core.views import OtherPodView, PodView
@@ -24,6 +26,10 @@ MAX_UNKNOWN = 10_000
 """Explanations of unknown pods that are kept: most of these pods are gone, their explanations stay for a day."""
 MAX_REPEATED = 100
 """Events that the former replica may have recorded already and that are recorded again, at most."""
+CONFLICT = "DeviceConflict"
+"""Reason of Events about pods whose ResourceClaims have devices that others have as well."""
+MAX_TOLD = 16
+"""Pods of a ResourceClaim that have an Event about a conflict."""
 MAX_SCHEDULED = 10_000
 """Events of bound pods that wait to be written; beyond this number the oldest are dropped."""
 
@@ -187,6 +193,15 @@ class Reports:
     def refused(self, claim: Claim, message: str) -> None:
         """The API server does not permit what a claim needs."""
         self._add(claim, FAILED_SCHEDULING, message)
+
+    def conflict(self, conflict: Conflict) -> None:
+        """Two ResourceClaims have one device: the pods that use them, which may be other schedulers', are told."""
+        for fact in conflict.claim, conflict.other:
+            namespace = fact.key.partition("/")[0]
+            for uid, name in list(zip(fact.reserved_for, fact.reserved_names, strict=False))[:MAX_TOLD]:
+                self.event(
+                    EventRecord("Pod", namespace, name, uid, True, CONFLICT, text_of(conflict), at=0.0, once=True)
+                )
 
     def failed(self, uid: str, message: str) -> None:
         """A report was given up: the same message is reported again with the next decision."""

@@ -1,11 +1,12 @@
 """What the binder records of its steps: log lines, counters, steps of pods on EVENT, and reports to users."""
 
+from deviceshare.families.dra import Conflict
 from deviceshare.model import BOUND
 from deviceshare_bus.cores.core import Command, Count, Log, Now
 
 from deviceshare_binder.core.bind_steps import RecordedStep
 from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
-from deviceshare_binder.core.claim_records import of_outcome, of_rejection
+from deviceshare_binder.core.claim_records import of_conflict, of_outcome, of_rejection
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.comparison import Compared
 from deviceshare_binder.core.comparison import records_of as of_comparison
@@ -37,6 +38,9 @@ class StepRecords:
                 return of_rejection(step)
             case Compared():
                 return of_comparison(step, now)
+            case Conflict():
+                self._reports.conflict(step)
+                return of_conflict(step)
             case Paused():
                 self._reports.paused(*step)
                 return []

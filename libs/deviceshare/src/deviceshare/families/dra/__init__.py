@@ -5,11 +5,13 @@
 :mod:`.compatibility`, :mod:`.constraints` and :mod:`.taints` are rules for one device, :mod:`.requests` and
 :mod:`.matching` what a claim asks for, :mod:`.solver` searches, and :mod:`.results` is what the API server stores.
 
-:class:`ClusterDevices` has what is known of a cluster, and :func:`why_not` says why claims do not fit on a node.
+:class:`ClusterDevices` has what is known of a cluster, :func:`why_not` says why claims do not fit on a node, and
+:func:`conflicts` finds devices that schedulers gave twice.
 """
 
 from deviceshare.families.dra.best_fit import device_order
 from deviceshare.families.dra.cluster_devices import ClusterDevices
+from deviceshare.families.dra.conflicts import Conflict, conflicts, overused
 from deviceshare.families.dra.diagnosis import DeviceReason, why_not
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.layout import Layout
@@ -21,11 +23,14 @@ __all__ = [
     "AllocationError",
     "Answer",
     "ClusterDevices",
+    "Conflict",
     "DeviceReason",
     "Layout",
     "Solver",
     "allocation",
+    "conflicts",
     "device_order",
     "local",
+    "overused",
     "why_not",
 ]

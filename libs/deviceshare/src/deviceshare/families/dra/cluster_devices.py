@@ -281,14 +281,13 @@ class ClusterDevices:
         """Return a device with its slice, of the newest generation. Raises LookupError: there is none."""
         return self._slices.device(result)
 
-    def is_overused(self, result: DeviceResult) -> bool:
-        """Return whether claims have more of a device than there is: one that is not shared, more than once."""
-        use = self._use.get((result.driver, result.pool))
-        try:
-            device, _ = self.device(result)
-        except LookupError:
-            return False
-        return use is not None and use.is_overused(result.device, device)
+    def use(self, pool: PoolName) -> PoolUse | None:
+        """Return what is in use of a pool, None: nothing."""
+        return self._use.get(pool)
+
+    def row_of(self, pool: PoolName) -> int | None:
+        """Return the row of the node of a pool, None if it has none, or several nodes see it."""
+        return next((self._rows[node] for node in self._slices.nodes(pool) if node in self._rows), None)
 
     def names_apart(self, devices: DevicesSpec) -> bool:
         """Return whether a claim may look at attributes in which nodes differ: it needs the ``whole`` devices."""

@@ -55,12 +55,15 @@ class PoolUse:
             self._key = (frozenset(self.dedicated), *shares)
         return self._key
 
-    def is_overused(self, name: str, device: Device) -> bool:
-        """Return whether claims have more of a device than there is."""
+    def is_overused(self, name: str, device: Device | None) -> bool:
+        """Return whether claims have more of a device than there is; None: it is not published any more."""
         shares = self.shares.get(name)
-        used = shares.amounts if shares is not None else {}
-        known = {capacity: amount for capacity, amount in used.items() if capacity in device.capacity}
-        return self.dedicated[name] + (shares is not None) > 1 or not fits(device, known, {})
+        if self.dedicated[name] + (shares is not None) > 1:
+            return True
+        if shares is None or device is None:
+            return False
+        known = {capacity: amount for capacity, amount in shares.amounts.items() if capacity in device.capacity}
+        return not fits(device, known, {})
 
 
 def _amounts(consumed: Iterable[tuple[str, Quantity]]) -> Amounts | None:

@@ -61,6 +61,10 @@ class Counters:
         """Return amounts as a number that can be subtracted from what is left."""
         return sum(int(amount * self._unit) << self._shifts[key] for key, amount in amounts.items())
 
+    def is_negative(self, left: int) -> bool:
+        """Return whether less than nothing is left of a counter."""
+        return left & self.guard != self.guard
+
     def add(self, kind: bytes, need: int, amounts: Mapping[str, Fraction]) -> None:
         """Add a device that consumes some of it; devices of one kind serve the same requests."""
         size = max((float(each / self._totals[key]) for key, each in amounts.items() if self._totals[key]), default=0.0)
@@ -204,7 +208,7 @@ class Layout:
         for number in devices | shares.keys() if shares else devices:
             for of_set, need in self.devices[number].uses:
                 left[of_set] -= need
-        negative = {at for at, each in left.items() if each & self.sets[at].guard != self.sets[at].guard}
+        negative = {at for at, each in left.items() if self.sets[at].is_negative(each)}
         blocked = frozenset(pool for pool, sets in self.sets_of.items() if negative and not negative.isdisjoint(sets))
         return Taken(frozenset(devices), shares, left, blocked)
 

@@ -1,0 +1,55 @@
+"""Claims that have more of devices than there is: schedulers that do not know of each other allocated them."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import NamedTuple
+
+from deviceshare.families.dra.cluster_devices import ClusterDevices, device_result
+from deviceshare.model import DeviceClaimFact, DeviceResult
+
+
+class Conflict(NamedTuple):
+    """Two allocated claims, and a device of the first of which both together have too much."""
+
+    claim: DeviceClaimFact
+    other: DeviceClaimFact
+    device: tuple[str, str, str]
+
+
+def overused(known: ClusterDevices, result: DeviceResult, row: int | None = None) -> frozenset[Hashable]:
+    """Return of what claims have more than there is: the device, and counter sets that it consumes from.
+
+    Access of administrators uses nothing. Counter sets of a pool that several nodes see are looked at where the ``row``
+    of one of them is given.
+    """
+    pool = result.driver, result.pool
+    use = known.use(pool)
+    if result.admin or use is None:
+        return frozenset()
+    try:
+        device = known.device(result)[0]
+    except LookupError:
+        device = None
+    found: set[Hashable] = {result.id} if use.is_overused(result.device, device) else set()
+    row = known.row_of(pool) if row is None else row
+    if device is not None and device.consumes_counters and row is not None:
+        seen, left = known.seen(row), known.taken(row).left
+        sets = {each for number in seen.numbers(result) for each, _ in seen.layout.devices[number].uses}
+        found |= {(*pool, each) for each in sets if seen.layout.sets[each].is_negative(left[each])}
+    return frozenset(found)
+
+
+def conflicts(known: ClusterDevices, claim: DeviceClaimFact) -> Iterator[Conflict]:
+    """Yield the conflicts of an allocated claim, one with each other claim."""
+    if not (mine := {result: found for result in _results(claim) if (found := overused(known, result))}):
+        return
+    for other in known.claims.values():
+        if other.key != claim.key:
+            theirs = {each for result in _results(other) for each in overused(known, result)}
+            for result, found in mine.items():
+                if found & theirs:
+                    yield Conflict(claim, other, result.id)
+                    break
+
+
+def _results(claim: DeviceClaimFact) -> Iterable[DeviceResult]:
+    return map(device_result, claim.allocation.devices.results) if claim.allocation is not None else ()
