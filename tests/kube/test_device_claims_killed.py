@@ -9,128 +9,41 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support import apiserver as kube
-from support import deploy
-from support.agents.api import Api
-from support.apiserver import ApiServer
-from support.deployed import Deployed
-from support.devices import DRIVER
+from support.device_cluster import (
+    CLAIMS_AT,
+    DEVICES,
+    PODS_AT,
+    DeviceCluster,
+    Object,
+    claim_of,
+    claiming_pod,
+    device_cluster,
+    devices_of,
+    reserved,
+)
 
 PODS = int(os.environ.get("DEVICESHARE_DEVICE_PODS", "48"))
-DEVICES = 8
-"""Devices of a node."""
 NODES = -(-PODS // DEVICES) + 1
 FAULTS = ("binder", "placement", "inventory", "bus")
 FINALIZER = "resource.kubernetes.io/delete-protection"
 PATIENCE = 60 + PODS / 10
-NAMESPACE = "work"
-CONFIGURATION = """
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: deviceshare
-    arguments: {deviceshare.ResourceClaimsEnable: true}
-"""
-PODS_AT = f"/api/v1/namespaces/{NAMESPACE}/pods"
-CLAIMS_AT = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
-API = {"apiVersion": "resource.k8s.io/v1"}
-SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 pytestmark = pytest.mark.timeout(600 + 2 * PODS)
-
-Object = dict[str, Any]
-
-
-def fixed() -> list[tuple[str, Object]]:
-    """Return the paths and objects of a cluster without pods."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
-        "data": {"volcano-scheduler.conf": CONFIGURATION},
-    }
-    device_class = {**API, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
-    template = {**API, "kind": "ResourceClaimTemplate", "metadata": {"name": "one-gpu"}, "spec": {"spec": SPEC}}
-    found = [
-        ("/api/v1/namespaces/volcano-system/configmaps", config),
-        ("/apis/resource.k8s.io/v1/deviceclasses", device_class),
-        (f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaimtemplates", template),
-    ]
-    for number in range(NODES):
-        name = f"n{number}"
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-        devices = [{"name": f"gpu-{at}"} for at in range(DEVICES)]
-        spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices}
-        found.append(("/api/v1/nodes", node))
-        slices = "/apis/resource.k8s.io/v1/resourceslices"
-        found.append((slices, {**API, "kind": "ResourceSlice", "metadata": {"name": f"{name}-gpus"}, "spec": spec}))
-    return found
-
-
-def claiming_pod(name: str, *, by_template: bool) -> list[tuple[str, Object]]:
-    """Return a pod that uses a claim of the template, or one of its own name."""
-    claim = {**API, "kind": "ResourceClaim", "metadata": {"name": name}, "spec": SPEC}
-    uses = {"resourceClaimTemplateName": "one-gpu"} if by_template else {"resourceClaimName": name}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "schedulerName": "volcano",
-            "tolerations": [{"operator": "Exists"}],
-            "resourceClaims": [{"name": "gpu", **uses}],
-            "containers": [
-                {"name": "c", "image": "x", "resources": {"requests": {"cpu": "10m"}, "claims": [{"name": "gpu"}]}}
-            ],
-        },
-    }
-    return [(PODS_AT, pod)] if by_template else [(CLAIMS_AT, claim), (PODS_AT, pod)]
-
-
-def claim_of(pod: Object) -> str:
-    """Return the name of the claim that a pod uses."""
-    (uses,) = pod["spec"]["resourceClaims"]
-    made = (pod.get("status") or {}).get("resourceClaimStatuses") or [{}]
-    return str(uses.get("resourceClaimName") or made[0].get("resourceClaimName", ""))
-
-
-def devices_of(claim: Object) -> list[tuple[str, str]]:
-    status = claim.get("status") or {}
-    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or []
-    return [(each["pool"], each["device"]) for each in results]
-
-
-def reserved(claim: Object) -> list[str]:
-    return [each["uid"] for each in (claim.get("status") or {}).get("reservedFor") or []]
 
 
 class Cluster:
     """A cluster at work, and a judge."""
 
-    def __init__(self, api: Api, system: Deployed) -> None:
-        self.api, self.system = api, system
+    def __init__(self, cluster: DeviceCluster) -> None:
+        self.items, self.create, self.system = cluster.items, cluster.create, cluster.system
+        self._delete = cluster.delete_pod
         self.wrong: list[str] = []
         self.names: list[str] = []
         self._made = 0
-
-    async def items(self, path: str) -> list[Object]:
-        found: list[Object] = (await self.api.request("GET", path))["items"]
-        return found
-
-    async def create(self, objects: Iterable[tuple[str, Object]]) -> None:
-        limit = asyncio.Semaphore(16)
-
-        async def one(path: str, obj: Object) -> None:
-            async with limit:
-                await self.api.request("POST", path, obj)
-
-        await asyncio.gather(*(one(path, obj) for path, obj in objects))
 
     async def arrive(self, count: int) -> None:
         numbers = range(self._made, self._made + count)
@@ -142,7 +55,7 @@ class Cluster:
     async def leave(self, count: int) -> None:
         gone, self.names = self.names[:count], self.names[count:]
         for name in gone:
-            await self.api.request("DELETE", f"{PODS_AT}/{name}", {"gracePeriodSeconds": 0})
+            await self._delete(name)
 
     async def bound(self) -> int:
         return sum(bool(pod["spec"].get("nodeName")) for pod in await self.items(PODS_AT))
@@ -183,36 +96,20 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(directory: Path) -> AsyncIterator[Cluster]:
-    at = directory / "kube"
-    at.mkdir()
-    server = ApiServer(kube.binaries(), at)
-    try:
-        await asyncio.to_thread(server.start)
-        server.run_claim_controller(kube.program("kube-controller-manager"))
-        await asyncio.to_thread(deploy.install_all, server, NAMESPACE)
-        await asyncio.to_thread(deploy.apply, server, *deploy.read(deploy.KUBERNETES / "resource-claims"))
-        async with Api(server.kubeconfig()) as api, Deployed(server, directory, {}) as system:
-            found = Cluster(api, system)
-            await found.create(fixed())
-            for number in range(NODES):
-                amounts = {"pods": "110", "cpu": "64", "memory": "64Gi"}
-                ready = [{"type": "Ready", "status": "True"}]
-                status = {"allocatable": amounts, "capacity": amounts, "conditions": ready}
-                await api.patch(f"/api/v1/nodes/n{number}/status", {"status": status})
-            watching = asyncio.create_task(found.watch())
-            try:
-                yield found
-            finally:
-                watching.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watching
-    finally:
-        server.stop()
+async def judged(directory: Path) -> AsyncIterator[Cluster]:
+    async with device_cluster(directory, NODES) as cluster:
+        found = Cluster(cluster)
+        watching = asyncio.create_task(found.watch())
+        try:
+            yield found
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
 
 
 async def test_claims_survive_kills_of_all_services(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as found:
+    async with judged(tmp_path) as found:
         began = time.monotonic()
         await found.arrive(PODS)
         await found.until(found.all_bound, "the first pods are not bound")

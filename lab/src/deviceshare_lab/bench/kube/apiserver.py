@@ -120,6 +120,10 @@ class ApiServer:
         names = "resourceclaim-controller,garbage-collector-controller"
         self._run(program.name, *client_options(self), f"--controllers={names}", program=program)
 
+    def run_scheduler(self, program: Path) -> None:
+        """Start kube-scheduler, likewise."""
+        self._run(program.name, *client_options(self), program=program)
+
     def end_claim_controller(self) -> None:
         """Kill kube-controller-manager."""
         self._end("kube-controller-manager")
