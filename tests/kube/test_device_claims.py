@@ -69,7 +69,7 @@ class Devices(Scene):
 
 @pytest.fixture
 def claim_controller(apiserver: ApiServer) -> Iterator[None]:
-    """Run kube-controller-manager: nobody else makes, frees and deletes claims."""
+    """Run kube-controller-manager: nothing else makes, frees and deletes claims."""
     apiserver.run_claim_controller(program("kube-controller-manager"))
     yield
     apiserver.end_claim_controller()

@@ -153,13 +153,13 @@ async def test_no_pod_is_bound_with_a_device_that_kube_scheduler_has_taken(tmp_p
         late = [mine for mine, other in found if mine.holds(history.bound.get(mine.pod, inf))]
         print(f"bound {history.numbers_bound()}, conflicts {len(found)}, of which {len(late)} after our Binding")  # noqa: T201
         assert [history.names[mine.pod] for mine, other in found if history.is_taken(mine, other)] == []
-        untold = {history.names[each.pod] for pair in found for each in pair}
+        left = {history.names[each.pod] for pair in found for each in pair}
         patience = time.monotonic() + 60
-        while untold and time.monotonic() < patience:
+        while left and time.monotonic() < patience:
             events = await history.cluster.items(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")
-            untold -= {each["regarding"]["name"] for each in events if each["reason"] == "DeviceConflict"}
+            left -= {each["regarding"]["name"] for each in events if each["reason"] == "DeviceConflict"}
             await asyncio.sleep(0.1)
-        assert not untold
+        assert not left
 
 
 def test_the_judge_sees_what_it_looks_for() -> None:

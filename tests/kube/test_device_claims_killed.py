@@ -19,7 +19,6 @@ from support.device_cluster import (
     DEVICES,
     PODS_AT,
     DeviceCluster,
-    Object,
     claim_of,
     claiming_pod,
     device_cluster,
@@ -31,7 +30,9 @@ PODS = int(os.environ.get("DEVICESHARE_DEVICE_PODS", "48"))
 NODES = -(-PODS // DEVICES) + 1
 FAULTS = ("binder", "placement", "inventory", "bus")
 FINALIZER = "resource.kubernetes.io/delete-protection"
-PATIENCE = 60 + PODS / 10
+PATIENCE = 60 + PODS / 4
+PAUSE = 0.1 + PODS / 1000
+"""Seconds between two looks at all pods, which are most of the work of the API server."""
 pytestmark = pytest.mark.timeout(600 + 2 * PODS)
 
 
@@ -40,7 +41,7 @@ class Cluster:
 
     def __init__(self, cluster: DeviceCluster) -> None:
         self.items, self.create, self.system = cluster.items, cluster.create, cluster.system
-        self._delete = cluster.delete_pod
+        self._delete, self._follow = cluster.delete_pod, cluster.api.follow
         self.wrong: list[str] = []
         self.names: list[str] = []
         self._made = 0
@@ -61,25 +62,29 @@ class Cluster:
         return sum(bool(pod["spec"].get("nodeName")) for pod in await self.items(PODS_AT))
 
     async def watch(self) -> None:
-        """Judge all claims again and again."""
-        while True:
-            self.judge(await self.items(CLAIMS_AT))
-            await asyncio.sleep(0.1)
-
-    def judge(self, claims: list[Object]) -> None:
-        """Note devices of two claims, and devices of a claim that its deletion would free while they are used."""
-        used = Counter(device for claim in claims for device in devices_of(claim))
-        self.wrong += [f"{device} has {count} claims" for device, count in used.items() if count > 1]
-        for claim in claims:
-            if devices_of(claim) and FINALIZER not in (claim["metadata"].get("finalizers") or ()):
-                self.wrong.append(f"{claim['metadata']['name']} is not protected")
+        """Judge every change of a claim: devices of two claims, and of one whose deletion would free used devices."""
+        given: dict[str, list[tuple[str, str]]] = {}
+        used = Counter[tuple[str, str]]()
+        async for event, claim in self._follow(CLAIMS_AT):
+            if event == "LISTED":
+                given.clear()
+                used.clear()
+                continue
+            name = claim["metadata"]["name"]
+            used.subtract(given.pop(name, ()))
+            if event != "DELETED" and (devices := devices_of(claim)):
+                given[name] = devices
+                used.update(devices)
+                self.wrong += [f"{device} has {used[device]} claims" for device in devices if used[device] > 1]
+                if FINALIZER not in (claim["metadata"].get("finalizers") or ()):
+                    self.wrong.append(f"{name} is not protected")
 
     async def until(self, true: Callable[[], Awaitable[bool]], what: str) -> None:
         end = time.monotonic() + PATIENCE
         while not await true():
             assert time.monotonic() < end, f"{what}\n{self.wrong[:5]}\n{await self.waiting()}\n{self.system.log}"
             assert not self.system.has_ended, self.system.log
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(PAUSE)
 
     async def waiting(self) -> list[str]:
         """Return why pods wait."""

@@ -168,24 +168,24 @@ def test_of_two_claims_with_one_device_the_one_without_a_bound_pod_is_refused() 
     assert "has another one as well" in core.refusal(0.2)
 
 
-def told(core: Scene) -> list[tuple[str, str]]:
+def informed(core: Scene) -> list[tuple[str, str]]:
     """Return the uids and names of the pods that have an Event about a conflict, since the last call."""
     records = [each.record for each in core.written_reports() if isinstance(each, RecordEvent)]
     return sorted((each.uid, each.name) for each in records if each.reason == "DeviceConflict")
 
 
-def test_a_conflict_is_counted_and_the_pods_of_both_claims_are_told_once() -> None:
+def test_a_conflict_is_counted_and_the_pods_of_both_claims_are_informed_once() -> None:
     core, theirs = Scene(MINE), allocated(claim("two"), [("n1", "gpu-0")], "other")
     (bind,) = core.take(0.0)
     assert isinstance(bind, BindPod)
     core.fact(theirs, 0.1)
     core.take(0.1)
-    assert told(core) == [("other", "pod-other"), ("u1", "pod-u1")], "also where the pod may be bound already"
+    assert informed(core) == [("other", "pod-other"), ("u1", "pod-u1")], "also where the pod may be bound already"
     assert core.notes.count(Count("dra_conflicts")) == 1
     core.fact(replace(theirs, reserved_for=("other", "more")), 0.2)
     core.fact(allocated(claim("three"), [("n1", "gpu-1")], "third"), 0.2)
     core.take(0.2)
-    assert told(core) == []
+    assert informed(core) == []
     assert core.notes.count(Count("dra_conflicts")) == 1
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from support import apiserver as kube
 from support import deploy
-from support.agents.api import Api
+from support.agents.api import Api, Refused
 from support.apiserver import ApiServer
 from support.deployed import Deployed
 from support.devices import DRIVER
@@ -115,7 +115,11 @@ class DeviceCluster(NamedTuple):
 
         async def one(path: str, obj: Object) -> None:
             async with limit:
-                await self.api.request("POST", path, obj)
+                try:
+                    await self.api.request("POST", path, obj)
+                except Refused as refusal:
+                    if refusal.status != 409:  # it was done, and the answer was lost
+                        raise
 
         await asyncio.gather(*(one(path, obj) for path, obj in objects))
 

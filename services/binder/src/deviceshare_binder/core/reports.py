@@ -28,7 +28,7 @@ MAX_REPEATED = 100
 """Events that the former replica may have recorded already and that are recorded again, at most."""
 CONFLICT = "DeviceConflict"
 """Reason of Events about pods whose ResourceClaims have devices that others have as well."""
-MAX_TOLD = 16
+MAX_INFORMED = 16
 """Pods of a ResourceClaim that have an Event about a conflict."""
 MAX_SCHEDULED = 10_000
 """Events of bound pods that wait to be written; beyond this number the oldest are dropped."""
@@ -195,10 +195,10 @@ class Reports:
         self._add(claim, FAILED_SCHEDULING, message)
 
     def conflict(self, conflict: Conflict) -> None:
-        """Two ResourceClaims have one device: the pods that use them, which may be other schedulers', are told."""
+        """Two ResourceClaims have one device: the pods that use them, which may be other schedulers', are informed."""
         for fact in conflict.claim, conflict.other:
             namespace = fact.key.partition("/")[0]
-            for uid, name in list(zip(fact.reserved_for, fact.reserved_names, strict=False))[:MAX_TOLD]:
+            for uid, name in list(zip(fact.reserved_for, fact.reserved_names, strict=False))[:MAX_INFORMED]:
                 self.event(
                     EventRecord("Pod", namespace, name, uid, True, CONFLICT, text_of(conflict), at=0.0, once=True)
                 )
