@@ -26,9 +26,12 @@ class Patching(ABC):
     """The calls of :class:`deviceshare_cluster.interface.Cluster` that write a part of an object."""
 
     @abstractmethod
-    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
+    async def _patch(
+        self, target: Target, patch: Callable[[Object], Object | None], known: Object | None = None
+    ) -> Object | None:
         """Read an object and write the merge patch (RFC 7386) that ``patch`` returns, None for nothing.
 
+        ``known``: the object as an earlier call returned it: a cluster need not read it again.
         Returns the object after the call, None if there is none. Raises ClusterError, also after too many conflicts.
         """
 
@@ -105,9 +108,11 @@ class Patching(ABC):
         """Allocate a ResourceClaim and reserve it for a pod. Raises ClusterError."""
         user = ClaimingPod(*pod)
         target = Target("ResourceClaim", namespace, name, f"finalizer of ResourceClaim {namespace}/{name}")
-        await self._patch_same(target, uid, lambda claim: finalized(claim, allocation))
+        known = await self._patch_same(target, uid, lambda claim: finalized(claim, allocation))
+        if known is None:
+            return None
         target = target._replace(what=f"allocation of ResourceClaim {namespace}/{name}", status=True)
-        found = await self._patch_same(target, uid, lambda claim: reserved(claim, allocation, user))
+        found = await self._patch_same(target, uid, lambda claim: reserved(claim, allocation, user), known)
         return None if found is None else state_of(found, allocation, user)
 
     async def release_claim(
@@ -170,7 +175,9 @@ class Patching(ABC):
         target = Target(kind, namespace, name, f"status of {kind} {namespace}/{name}", status=True)
         await self._patch_same(target, uid, patch)
 
-    async def _patch_same(self, target: Target, uid: str, patch: Callable[[Object], Object | None]) -> Object | None:
+    async def _patch_same(
+        self, target: Target, uid: str, patch: Callable[[Object], Object | None], known: Object | None = None
+    ) -> Object | None:
         """Patch an object with this uid ('' for any); returns it, None if there is none."""
         same = True
 
@@ -179,5 +186,5 @@ class Patching(ABC):
             same = not uid or found["metadata"]["uid"] == uid
             return patch(found) if same else None
 
-        found = await self._patch(target, checked)
+        found = await self._patch(target, checked, known)
         return found if same else None

@@ -139,7 +139,9 @@ class LocalCluster(Patching, Writer, LocalObjects):
             await end_claim(self._store, key)
         return written
 
-    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
+    async def _patch(
+        self, target: Target, patch: Callable[[Object], Object | None], known: Object | None = None
+    ) -> Object | None:
         current: Object | None = None
 
         def change(found: Object | None) -> Object | None:

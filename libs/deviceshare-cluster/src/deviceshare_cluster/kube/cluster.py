@@ -211,7 +211,9 @@ class KubeCluster(Patching):
             raise error from refusal
         return EvictAnswer(done)
 
-    async def _patch(self, target: Target, patch: Callable[[Object], Object | None]) -> Object | None:
+    async def _patch(
+        self, target: Target, patch: Callable[[Object], Object | None], known: Object | None = None
+    ) -> Object | None:
         """See :meth:`.Patching._patch`.
 
         The patch expects the version that was read: a pod that was bound meanwhile must not be marked pending.
@@ -221,7 +223,7 @@ class KubeCluster(Patching):
             read = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
             return None if (body := patch(found)) is None else merged(body, {"metadata": read})
 
-        return await self._update(target, versioned)
+        return await self._update(target, versioned, known=known)
 
     async def _update(
         self,
@@ -230,9 +232,11 @@ class KubeCluster(Patching):
         *,
         method: str = "PATCH",
         content: str = MERGE,
+        known: Object | None = None,
     ) -> Object | None:
         """Write the result of ``changed``, None for nothing; returns the object after the call, None if there is none.
 
+        ``known``: the object as it was answered, which need not be read.
         Raises ClusterError, also after too many conflicts.
         """
         kind = KINDS[target.kind]
@@ -242,7 +246,10 @@ class KubeCluster(Patching):
             path += "/status"
 
         async def get() -> Object | None:
-            nonlocal current
+            nonlocal current, known
+            if known is not None:
+                current, known = known, None
+                return current
             current = await self.get(target.kind, target.namespace, target.name)
             if current is not None and method == "PATCH":
                 current = reduced(current)
