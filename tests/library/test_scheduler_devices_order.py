@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 from deviceshare.conf import default_conf
+from deviceshare.families.dra import overused
 from deviceshare.model import Claim, DeviceClaim, DeviceResult
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
@@ -47,4 +48,4 @@ def test_devices_in_use_are_not_given_whatever_is_read_first(seed: int) -> None:
         for each in of_claim.results
     ]
     assert given == [("b", "gpu-1")]
-    assert scheduler.cluster.allocator.devices.is_overused(DeviceResult("r", DRIVER, "a", "gpu-0")) is False
+    assert not overused(scheduler.cluster.allocator.devices, DeviceResult("r", DRIVER, "a", "gpu-0"))
