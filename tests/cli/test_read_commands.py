@@ -16,57 +16,17 @@ import pytest
 import typer
 import yaml
 from deviceshare_cli.main import app
+from support.system import COMMAND, System, running_system
 
 pytestmark = pytest.mark.system
-COMMAND = str(Path(sys.executable).parent / "deviceshare")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POD = str(EXAMPLES / "workloads" / "hami-pod.yaml")
 
 
-class System:
-    """A running `up` on the examples, and a snapshot of it."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.environment = {**os.environ, "DEVICESHARE_RUN_DIR": str(directory / "run"), "TMPDIR": str(directory)}
-        self.snapshot = str(directory / "snapshot.json")
-
-    def command(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [COMMAND, *arguments], capture_output=True, text=True, timeout=60, input=stdin, env=self.environment
-        )
-
-    def out(self, *arguments: str) -> str:
-        done = self.command(*arguments)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def lines(self, *arguments: str) -> list[list[str]]:
-        return [line.split() for line in self.out(*arguments).splitlines()]
-
-
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    system = System(tmp_path_factory.mktemp("system"))
-    output = system.directory / "up.out"
-    with output.open("w") as file:
-        process = subprocess.Popen(
-            [COMMAND, "up", "--cluster", f"local:{EXAMPLES}", "--metrics-port", "0"],
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env=system.environment,
-        )
-    try:
-        until = time.monotonic() + 60
-        while "NAMESPACE" not in output.read_text():
-            assert process.poll() is None, output.read_text()
-            assert time.monotonic() < until, output.read_text()
-            time.sleep(0.1)
-        Path(system.snapshot).write_text(system.out("snapshot"))
+    with running_system(tmp_path_factory.mktemp("system"), "--cluster", f"local:{EXAMPLES}") as system:
         yield system
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 READ = [
