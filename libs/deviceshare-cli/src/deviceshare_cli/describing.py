@@ -11,18 +11,17 @@ from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.object_tables import last_seen, since
 from deviceshare_cli.output import NONE, lines_text, table
 from deviceshare_cli.pods import shown_devices
-from deviceshare_cli.reading.kinds import JOBS, NODES, PODGROUPS, PODS, QUEUES, not_found, parse_target, split_name
+from deviceshare_cli.reading.kinds import DESCRIBED, not_found, parse_target, split_name
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import Reader
 from deviceshare_cli.tables import as_of
 
-RESOURCES = (PODS, NODES, QUEUES, PODGROUPS, JOBS)
 _HIDDEN = ("managedFields", "name", "namespace", "labels", "annotations")
 
 
 async def describe(source: Source, arguments: Sequence[str], namespace: str | None) -> int:
     """Print descriptions and return the exit status: 1 if a named object does not exist."""
-    target = parse_target(arguments, RESOURCES)
+    target = parse_target(arguments, DESCRIBED)
     resource = target.resource
     found: list[Object] = []
     status = 0

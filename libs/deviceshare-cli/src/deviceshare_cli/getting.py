@@ -4,7 +4,7 @@ import asyncio
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import Queue
 
-from deviceshare_cli import object_tables, tables, volume_tables
+from deviceshare_cli import object_tables, resource_claim_tables, tables, volume_tables
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import Table, aligned, cut, indented_json, shrunk, widths_of, yaml_text
@@ -23,6 +23,7 @@ from deviceshare_cli.reading.filters import Filters, item_filter, matches, parse
 from deviceshare_cli.reading.kinds import (
     BUDGETS,
     CLAIMS,
+    DEVICE_CLASSES,
     DEVICES,
     EVENTS,
     JOBS,
@@ -30,6 +31,8 @@ from deviceshare_cli.reading.kinds import (
     PODGROUPS,
     PODS,
     QUEUES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
     VOLUMES,
@@ -213,24 +216,22 @@ async def list_entries(reader: Reader, resource: Resource, *, wide: bool) -> Lis
     if resource is QUEUES:
         of_queues = {each.name: each.pods for each in await reader.items(Queue)}
         return _listing(object_tables.queues_table(objects, of_queues, wide), of_objects, objects)
-    return _listing(_object_table(resource, objects, reader.now, wide=wide), of_objects, objects)
+    return _listing(_TABLES[resource](objects, reader.now, wide), of_objects, objects)
 
 
-def _object_table(resource: Resource, objects: Sequence[Object], now: float, *, wide: bool) -> Table:
-    if resource is PODGROUPS:
-        return object_tables.podgroups_table(objects, wide, now)
-    if resource is JOBS:
-        return object_tables.jobs_table(objects, now)
-    if resource is BUDGETS:
-        return object_tables.budgets_table(objects, now)
-    if resource is VOLUME_CLAIMS:
-        return volume_tables.claims_table(objects, now)
-    if resource is VOLUMES:
-        return volume_tables.volumes_table(objects, now)
-    if resource is STORAGE_CLASSES:
-        return volume_tables.classes_table(objects, now)
-    assert resource is EVENTS
-    return object_tables.events_table(objects, now, wide)
+_TABLES: Mapping[Resource, Callable[[Sequence[Object], float, bool], Table]] = {
+    PODGROUPS: lambda objects, now, wide: object_tables.podgroups_table(objects, wide, now),
+    JOBS: lambda objects, now, _: object_tables.jobs_table(objects, now),
+    EVENTS: lambda objects, now, wide: object_tables.events_table(objects, now, wide),
+    BUDGETS: lambda objects, now, _: object_tables.budgets_table(objects, now),
+    VOLUME_CLAIMS: lambda objects, now, _: volume_tables.claims_table(objects, now),
+    VOLUMES: lambda objects, now, _: volume_tables.volumes_table(objects, now),
+    STORAGE_CLASSES: lambda objects, now, _: volume_tables.classes_table(objects, now),
+    RESOURCE_CLAIMS: lambda objects, now, wide: resource_claim_tables.resource_claims_table(objects, now, wide=wide),
+    DEVICE_CLASSES: lambda objects, now, wide: resource_claim_tables.device_classes_table(objects, now, wide=wide),
+    RESOURCE_SLICES: lambda objects, now, wide: resource_claim_tables.resource_slices_table(objects, now, wide=wide),
+}
+"""The tables of Kubernetes objects that need nothing else: objects, now, wide."""
 
 
 def _listing(shown: Table, names: Sequence[tuple[str, str, tuple[str, ...]]], items: Sequence[Any]) -> Listing:

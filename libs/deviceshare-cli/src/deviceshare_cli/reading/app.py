@@ -7,7 +7,7 @@ import typer
 
 from deviceshare_cli.exit_status import run_and_exit
 from deviceshare_cli.reading.filters import Filters, Status
-from deviceshare_cli.reading.kinds import JOBS, NODES, PODGROUPS, PODS, QUEUES, RESOURCES, Resource
+from deviceshare_cli.reading.kinds import DESCRIBED, RESOURCES, Resource
 from deviceshare_cli.reading.opening import Source
 
 app = typer.Typer()
@@ -120,7 +120,7 @@ def get(
 
 @app.command()
 def describe(
-    arguments: Annotated[list[str], _completion(PODS, NODES, QUEUES, PODGROUPS, JOBS)],
+    arguments: Annotated[list[str], _completion(*DESCRIBED)],
     namespace: NamespaceOption = None,
     run: RunOption = None,
     server: ServerOption = None,

@@ -43,9 +43,16 @@ VOLUME_CLAIMS = Resource("persistentvolumeclaims", "persistentvolumeclaim", ("pv
 VOLUMES = Resource("persistentvolumes", "persistentvolume", ("pv",), "PersistentVolume", "", False)
 STORAGE_CLASSES = Resource("storageclasses", "storageclass", ("sc",), "StorageClass", "storage.k8s.io", False)
 BUDGETS = Resource("poddisruptionbudgets", "poddisruptionbudget", ("pdb",), "PodDisruptionBudget", "policy", True)
+_RESOURCE = "resource.k8s.io"
+RESOURCE_CLAIMS = Resource("resourceclaims", "resourceclaim", (), "ResourceClaim", _RESOURCE, True)
+DEVICE_CLASSES = Resource("deviceclasses", "deviceclass", (), "DeviceClass", _RESOURCE, False)
+RESOURCE_SLICES = Resource("resourceslices", "resourceslice", (), "ResourceSlice", _RESOURCE, False)
 RESOURCES = (
     NODES, DEVICES, PODS, CLAIMS, PODGROUPS, QUEUES, JOBS, EVENTS, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, BUDGETS,
+    RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES,
 )  # fmt: skip
+DESCRIBED = (PODS, NODES, QUEUES, PODGROUPS, JOBS, RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES)
+"""The kinds that ``describe`` takes."""
 _APPS, _KUBEFLOW, _RAY = "apps", "kubeflow.org", "ray.io"
 DEPLOYMENTS = Resource("deployments", "deployment", ("deploy",), "Deployment", _APPS, True)
 REPLICA_SETS = Resource("replicasets", "replicaset", ("rs",), "ReplicaSet", _APPS, True)
