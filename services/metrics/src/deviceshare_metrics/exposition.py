@@ -22,8 +22,8 @@ from prometheus_client.samples import Exemplar
 from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
 from deviceshare_metrics.card_metrics import Detail, card_gauges
 from deviceshare_metrics.core import Snapshot, Tallies
-from deviceshare_metrics.core.snapshot import overcommitted
 from deviceshare_metrics.core.states import OTHER, node_state
+from deviceshare_metrics.core.usage import overcommitted
 from deviceshare_metrics.many_series import Encode, Gauge, encoded, last_line
 from deviceshare_metrics.preemption_metrics import PREEMPTION_PREFIXES, preemption
 

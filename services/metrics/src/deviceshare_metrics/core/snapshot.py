@@ -23,7 +23,15 @@ from deviceshare_metrics.core.fragmented_pods import FragmentedPods
 from deviceshare_metrics.core.held_cards import HeldCards
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import OTHER, Outcomes, Placed, best_claims, claim_state, outcomes_of, pod_state
-from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings
+from deviceshare_metrics.core.usage import (
+    Cards,
+    CardUsage,
+    Holding,
+    Share,
+    holdings,
+    overcommitted,
+    overcommitted_text,
+)
 from deviceshare_metrics.core.whole_cards import whole_cards, whole_count
 
 
@@ -109,7 +117,7 @@ def nodes_of(
     of_cards: defaultdict[str, list[str]] = defaultdict(list)
     for device in devices:
         if overcommitted(device):
-            of_cards[device.node].append(_overcommitted_text(device))
+            of_cards[device.node].append(overcommitted_text(device))
     for node in sorted(store.nodes.values(), key=lambda node: node.name):
         of_node = {PODS: len(uids[node.name]), **cards.used_resources(node.name, usage)}
         here = used[node.name] + Counter({name: of_node[name] for name in of_node if name in node.allocatable})
@@ -157,25 +165,6 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
                 cordon=cordons.get(card.id),
                 pods=tuple(sorted(pods.get((node.name, card.id), ()))),
             )
-
-
-def overcommitted(device: api.Device) -> bool:
-    """Return whether more of a card is allocated than it has."""
-    return (
-        device.memory_used > device.memory_total
-        or device.cores_used > device.cores_total
-        or device.slots_used > device.slots_total
-    )
-
-
-def _overcommitted_text(device: api.Device) -> str:
-    amounts = (
-        (device.memory_used, device.memory_total, "MiB"),
-        (device.cores_used, device.cores_total, "cores"),
-        (device.slots_used, device.slots_total, "shares"),
-    )
-    exceeded = ", ".join(f"{used} of {total} {unit}" for used, total, unit in amounts if used > total)
-    return f"card {device.id} is overcommitted: {exceeded} are allocated"
 
 
 def _all_cards(store: StateStore, nodes: Iterable[api.Node], registered: Iterable[api.Device]) -> Iterator[api.Device]:
@@ -248,7 +237,7 @@ def _pods(
     of_cards: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for card in cards:
         for ref in card.pods if overcommitted(card) else ():
-            of_cards[card.node, ref].append(_overcommitted_text(card))
+            of_cards[card.node, ref].append(overcommitted_text(card))
     on_node = {(each.node, claim.uid): claim.grants for each in store.ledgers.values() for claim in each.claims}
     queues = {group.key: group.queue for group in store.groups.values()}
     nominated = dict(chain.from_iterable(store.nominations.values()))

@@ -14,6 +14,7 @@ from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, wit
 from deviceshare.state import CardShare, pod_resources, shares_by_card
 from deviceshare_bus.messages.validation import UNDECODABLE
 
+from deviceshare_metrics import api
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.state_store import StateStore
 
@@ -199,3 +200,23 @@ class Cards:
             return count
         usage = count.usage._replace(memory=self.mebibytes(card, count.usage.memory))
         return CardCount(usage, self.mebibytes(card, count.largest_free) if card.memory else count.largest_free)
+
+
+def overcommitted(device: api.Device) -> bool:
+    """Return whether more of a card is allocated than it has."""
+    return (
+        device.memory_used > device.memory_total
+        or device.cores_used > device.cores_total
+        or device.slots_used > device.slots_total
+    )
+
+
+def overcommitted_text(device: api.Device) -> str:
+    """Return what is allocated of an overcommitted card."""
+    amounts = (
+        (device.memory_used, device.memory_total, "MiB"),
+        (device.cores_used, device.cores_total, "cores"),
+        (device.slots_used, device.slots_total, "shares"),
+    )
+    exceeded = ", ".join(f"{used} of {total} {unit}" for used, total, unit in amounts if used > total)
+    return f"card {device.id} is overcommitted: {exceeded} are allocated"
