@@ -123,9 +123,43 @@ def test_classes_and_slices_have_the_columns_of_kubectl(system: System) -> None:
     assert ["Kind:", "DeviceClass"] in system.lines("describe", "deviceclass", "gpu")
 
 
+def test_pods_are_shown_with_the_devices_of_their_claims(system: System) -> None:
+    (claim,) = system.lines("get", "resourceclaims", "-l", "of=two", "--no-headers")
+    devices = claim[5:-1]
+    (row,) = system.lines("get", "pod", "own", "--no-headers")
+    assert row[5:] == [claim[3], *devices]
+    lines = system.out("explain", "pod", "own").splitlines()
+    assert f"  ResourceClaim {claim[1]}, of the template two" in lines
+    for device in devices:
+        assert f"  ResourceClaim {claim[1]}: {device.removesuffix(',')}" in lines
+    shown = json.loads(system.out("explain", "pod", "own", "-o", "json"))["pod"]
+    assert shown["resource_claims"] == [claim[1]]
+    assert [each["claim"] for each in shown["devices"]] == [claim[1]] * 2
+
+
+def test_a_claim_is_described_with_the_pods_that_use_it(system: System) -> None:
+    lines = system.out("describe", "resourceclaim", "shared").splitlines()
+    users = lines[lines.index("Used By:") + 1 :][:3]
+    assert [line.split()[:2] for line in users] == [["Pod", "Status"], ["user-0", "Bound"], ["user-1", "Bound"]]
+    (large,) = system.lines("get", "resourceclaims", "-l", "of=five", "--no-headers")
+    described = system.out("describe", "resourceclaim", large[1])
+    assert re.search(r"large +Pending +<none> +0/2 nodes are unavailable", described)
+
+
+def test_devices_of_claims_are_in_top_by_class(system: System) -> None:
+    head, row = system.lines("top")
+    assert head == ["DEVICECLASS", "ALLOCATED", "NODES", "DRIVER", "DEVICES", "OF", "DRIVER"]
+    assert (row[:2], row[3:]) == (["gpu", "3"], [DRIVER, "3/8"])
+    assert system.out("top", "--model", "a100") == "\n"
+    (of_class,) = json.loads(system.out("top", "-o", "json"))["device_classes"]
+    assert (of_class["device_class"], of_class["driver_devices"]) == ("gpu", 8)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("top",),
+        ("explain", "pod", "large", "-o", "json"),
         ("get", "resourceclaims", "-o", "yaml"),
         ("get", "deviceclasses", "-o", "json"),
         ("get", "resourceslices", "-o", "name"),

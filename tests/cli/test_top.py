@@ -108,7 +108,7 @@ async def test_pods_that_wait_only_for_fragmentation_are_counted_once_though_the
             waiting = [pod(name, state="Pending", fragmented=model) for name, model in (("a", "T4"), ("b", "T4"))]
             other = pod("c", state="Pending", fragmented="A100")
             return {
-                api.Device: (device(0), device(1, mode="mig")), api.Node: (NODE,), Queue: (),
+                api.Device: (device(0), device(1, mode="mig")), api.Node: (NODE,), Queue: (), api.DriverDevices: (),
                 api.Pod: (*waiting, other),
             }[kind]  # fmt: skip
 
@@ -120,3 +120,14 @@ async def test_pods_that_wait_only_for_fragmentation_are_counted_once_though_the
     assert (api.Pod, "pending") in asked
     await top.run_top(Source(None, None), "t4", "table")
     assert capsys.readouterr().out.splitlines()[-1].split() == ["T4", "2"]
+
+
+def test_devices_of_claims_are_totals_by_class_and_driver() -> None:
+    def of(driver: str, node: str, **classes: int) -> api.DriverDevices:
+        found = sum(classes.values())
+        return api.DriverDevices(driver=driver, node=node, devices=4, allocated=found, classes=classes, pods=())
+
+    drivers = (of("a", "n1", gpu=2, mig=1), of("a", "n2", gpu=1), of("a", "n3"), of("b", "n1"))
+    found = [(each.device_class, each.driver, each.allocated, each.nodes) for each in top.class_totals(drivers)]
+    assert found == [("", "b", 0, 0), ("gpu", "a", 3, 2), ("mig", "a", 1, 1)]
+    assert {(each.driver_allocated, each.driver_devices) for each in top.class_totals(drivers)} == {(4, 12), (0, 4)}

@@ -60,6 +60,8 @@ async def description(reader: Reader, obj: Object) -> str:
             fields |= {"API Version": obj["apiVersion"], "Kind": obj["kind"]}
             fields["Metadata"] = _titles({key: value for key, value in metadata.items() if key not in _HIDDEN})
             fields |= {key.title(): _titles(obj[key]) for key in ("spec", "status") if obj.get(key)}
+            if obj["kind"] == "ResourceClaim":
+                fields["Used By"] = await _users(reader, metadata)
     lines = [*_nested(fields, 0), *await _events(reader, obj)]
     return lines_text(lines)
 
@@ -129,6 +131,16 @@ async def _node(reader: Reader, node: Object) -> dict[str, Any]:
     ]
     fields["Pods"] = _table(("Namespace", "Name", "Status", "Devices"), of_pods)
     return fields
+
+
+async def _users(reader: Reader, claim: Mapping[str, Any]) -> "_Lines | str":
+    """Return the pods that use a ResourceClaim, with the reasons why they wait."""
+    pods = [
+        {"Pod": each.name, "Status": each.status, "Node": each.node, "Reason": each.reason}
+        for each in await reader.items(api.Pod)
+        if each.namespace == claim.get("namespace") and claim["name"] in each.resource_claims
+    ]
+    return _table(("Pod", "Status", "Node", "Reason"), pods)
 
 
 async def _events(reader: Reader, obj: Object) -> list[str]:

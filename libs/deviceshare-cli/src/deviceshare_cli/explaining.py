@@ -150,14 +150,19 @@ def _where(answer: api.PodExplanation, now: float) -> list[str]:
 
 
 def _request(pod: Object | None) -> list[str]:
-    """Return what the containers of a pod ask for, its priority and its owner."""
+    """Return what the containers of a pod ask for, its ResourceClaims, its priority and its owner."""
     if pod is None:
         return []
-    spec, owners = pod.get("spec") or {}, pod["metadata"].get("ownerReferences") or ()
+    spec, status, owners = pod.get("spec") or {}, pod.get("status") or {}, pod["metadata"].get("ownerReferences") or ()
     shown = []
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         asked = container.get("resources") or {}
         shown.append(f"{container['name']}: {amounts((asked.get('limits') or {}) | (asked.get('requests') or {}))}")
+    made = {each.get("name"): each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}
+    for claim in spec.get("resourceClaims") or ():
+        template = claim.get("resourceClaimTemplateName")
+        name = claim.get("resourceClaimName") or made.get(claim["name"]) or "not created yet"
+        shown.append(f"ResourceClaim {name}{f', of the template {template}' if template else ''}")
     of_class = f" ({spec['priorityClassName']})" if spec.get("priorityClassName") else ""
     shown.append(f"priority {spec.get('priority') or 0}{of_class}")
     shown += [f"owner {each.get('kind')} {each.get('name')}" for each in owners]
@@ -168,7 +173,8 @@ def _devices(answer: api.PodExplanation) -> list[str]:
     if answer.pod is None:
         return []
     shown = [f"{one.container}: {shown_device(one)}" for one in answer.pod.devices if one.container]
-    plain = [one for one in answer.pod.devices if not one.container]
+    shown += [f"ResourceClaim {one.claim}: {one.id}" for one in answer.pod.devices if one.claim]
+    plain = [one for one in answer.pod.devices if not one.container and not one.claim]
     shown += [shown_devices(plain)] if plain else []
     return _section("Devices", shown)
 

@@ -205,16 +205,16 @@ def counted_devices(pod: Pod) -> str:
 
 
 def shown_devices(devices: Iterable[PodDevice]) -> str:
-    """Return devices as one text, with the containers' names if there are several containers."""
+    """Return devices as one text, with the containers' names if there are several containers; those of claims by id."""
     by_container: dict[str, list[str]] = {}
     plain: Counter[str] = Counter()
     for device in devices:
-        if device.container:
+        if device.container or device.claim:
             by_container.setdefault(device.container, []).append(shown_device(device))
         else:
             plain[device.id] += 1
     if plain:
-        by_container[""] = [f"{count} × {resource}" for resource, count in sorted(plain.items())]
+        by_container.setdefault("", []).extend(f"{count} × {resource}" for resource, count in sorted(plain.items()))
     if len(by_container) == 1:
         return ", ".join(*by_container.values())
     return "; ".join(

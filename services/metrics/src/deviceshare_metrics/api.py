@@ -3,6 +3,7 @@
 ==============================================  ==========================
 ``/api/v1/nodes``                               ``Items[Node]``
 ``/api/v1/devices``                             ``Items[Device]``
+``/api/v1/drivers``                             ``Items[DriverDevices]``
 ``/api/v1/pods``                                ``Items[Pod]``
 ``/api/v1/claims``                              ``Items[Claim]``
 ``/api/v1/pods/{namespace}/{name}/explain``     :class:`PodExplanation`
@@ -26,6 +27,7 @@ from msgspec.structs import force_setattr
 
 PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended", "OtherScheduler"]
 ClaimState = Literal["open", "bound", "refused", "withdrawn", "withdrawing"]
+ResourceClaimState = Literal["pending", "allocated", "reserved"]
 NodeState = Literal["ready", "not_ready", "unschedulable"]
 LifeStageName = Literal["seen", "queued", "decided", "claimed", "handed_over", "bound"]
 StageState = Literal["done", "current", "open"]
@@ -35,6 +37,7 @@ WAITING: tuple[PodState, ...] = ("Pending", "Gated", "OtherScheduler")
 POD_STATES: tuple[PodState, ...] = get_args(PodState)
 CLAIM_STATES: tuple[ClaimState, ...] = get_args(ClaimState)
 NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
+RESOURCE_CLAIM_STATES: tuple[ResourceClaimState, ...] = get_args(ResourceClaimState)
 LIFE_STAGES: tuple[LifeStageName, ...] = get_args(LifeStageName)
 
 MAX_WHOLE = 256
@@ -107,18 +110,37 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pods: tuple[str, ...]
 
 
+class DriverDevices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The devices that a driver publishes in ResourceSlices for a node, and what ResourceClaims have of them.
+
+    ``node``: '' for devices that several nodes may use. ``devices``: as many as are published, also partitions that
+    exclude each other. ``allocated``: those that claims have, also by other schedulers, but not access of
+    administrators; ``classes``: by the DeviceClass of the request, ``unknown`` for one that does not exist. A device
+    that claims share counts once. ``pods`` (``namespace/name``): for which these claims are reserved.
+    """
+
+    driver: str
+    node: str
+    devices: int
+    allocated: int
+    classes: dict[str, int]
+    pods: tuple[str, ...]
+
+
 class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A device of a container.
 
     ``id`` is the name of the device plugin: UUID, ``UUID[group-position]`` for a MIG instance, index for gpu-share.
     ``memory`` is 0 if a whole card is allocated that is no longer registered. A card that the device plugin offers as a
-    plain number has the resource (``nvidia.com/gpu``) as its id, and no container.
+    plain number has the resource (``nvidia.com/gpu``) as its id, and no container. A device of a ResourceClaim has
+    ``driver/pool/device`` as its id, the name of the claim, and no container.
     """
 
     container: str
     id: str
     memory: int
     cores: int
+    claim: str = ""
 
 
 class PodCard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -139,7 +161,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``reason_at``: as of when the reason is true, unix seconds; 0: now, or there is none.
 
-    ``devices`` are those of its containers, ``cards`` what it holds of registered ones, and of plain numbers.
+    ``devices`` are those of its containers and ResourceClaims, ``cards`` what it holds of registered ones, and of plain
+    numbers. ``resource_claims`` are the names of its ResourceClaims.
 
     The state ``OtherScheduler``: it waits, requests devices, and its ``spec.schedulerName`` is not served.
 
@@ -166,6 +189,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     waiting_since: float | None = None
     priority: int = 0
     devices: tuple[PodDevice, ...]
+    resource_claims: tuple[str, ...] = ()
     cards: tuple[PodCard, ...] = ()
     reason: str | None
     reason_at: float = 0.0

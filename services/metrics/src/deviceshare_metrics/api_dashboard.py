@@ -17,7 +17,7 @@ Units as in :mod:`deviceshare_metrics.api`. The structs of the map are arrays: 1
 import msgspec
 from deviceshare.model import Resources
 
-from deviceshare_metrics.api import Claim, Device, Node, NodeState, Pod, PodState
+from deviceshare_metrics.api import Claim, Device, DriverDevices, Node, NodeState, Pod, PodState
 
 
 class CardKind(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -135,12 +135,13 @@ class WaitingPods(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """A node with its cards and pods."""
+    """A node with its cards, pods, and devices that drivers publish in ResourceSlices."""
 
     node: Node
     devices: tuple[Device, ...]
     pods: tuple[Pod, ...]
     claims: tuple[Claim, ...]
+    drivers: tuple[DriverDevices, ...] = ()
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -19,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.samples import Exemplar
 
-from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, Device
+from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, RESOURCE_CLAIM_STATES, Device
 from deviceshare_metrics.card_metrics import Detail, card_gauges
 from deviceshare_metrics.core import Snapshot, Tallies
 from deviceshare_metrics.core.states import OTHER, node_state
@@ -107,6 +107,20 @@ def _counts(snapshot: Snapshot) -> Iterator[Metric]:
     yield GaugeMetricFamily("deviceshare_claims_unconfirmed", text, value=snapshot.unconfirmed)
     text = "Claimed pods whose PersistentVolumeClaims are bound before them."
     yield GaugeMetricFamily("deviceshare_pods_binding_volumes", text, value=snapshot.binding_volumes)
+    states = Counter(snapshot.resource_claims)
+    yield _by_state("resourceclaims", "ResourceClaims.", RESOURCE_CLAIM_STATES, states)
+    devices, allocated, classes = Counter[str](), Counter[str](), Counter(dict.fromkeys(snapshot.device_classes, 0))
+    for each in snapshot.drivers:
+        devices[each.driver] += each.devices
+        allocated[each.driver] += each.allocated
+        classes.update(each.classes)
+    for name, text, label, numbers in (
+        ("driver_devices", "Devices that the driver publishes in ResourceSlices.", "driver", devices),
+        ("driver_devices_allocated", "Devices of the driver that ResourceClaims have.", "driver", allocated),
+        ("deviceclass_devices_allocated", "Devices that ResourceClaims have by the class.", "device_class", classes),
+    ):
+        family = GaugeMetricFamily(f"deviceshare_{name}", text, labels=(label,))
+        yield _with_samples(family, (((key,), number) for key, number in sorted(numbers.items())))
 
 
 def _by_state(name: str, text: str, states: Iterable[str], counts: Counter[str]) -> Metric:

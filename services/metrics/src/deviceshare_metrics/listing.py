@@ -40,6 +40,7 @@ LISTINGS: Mapping[str, Listing] = {
         {"node": lambda item: item.name, "state": lambda item: (node_state(item),)}, lambda item: (item.name,)
     ),
     "devices": Listing(_NODE, lambda item: (item.node, item.index, item.id)),
+    "drivers": Listing(_NODE, lambda item: (item.driver, item.node)),
     "pods": Listing({**_NAMESPACE, **_QUEUE, **_NODE, **_STATUS}, lambda item: (item.namespace, item.name, item.uid)),
     "claims": Listing({**_NAMESPACE, **_NODE, **_STATE}, lambda item: (item.node, item.id, item.uid)),
     "queues": Listing({"queue": lambda item: item.name}, lambda item: (item.name,)),

@@ -15,6 +15,7 @@ from deviceshare_metrics import api, lists
 from deviceshare_metrics.api_dashboard import NodeDetail
 from deviceshare_metrics.core import MetricsCore, Snapshot, StateStore, build_snapshot, count
 from deviceshare_metrics.core.accounts import queue_accounts
+from deviceshare_metrics.core.claimed_devices import with_node_devices
 from deviceshare_metrics.core.explaining import explain
 from deviceshare_metrics.core.fragmented_pods import FragmentedPods
 from deviceshare_metrics.core.queue_position import has_queue_position, queue_positions
@@ -141,12 +142,14 @@ class Queries:
     async def node(self, name: str, visibility: Visibility = EVERYTHING) -> NodeDetail | None:
         """Return a node with its cards and pods, None if it is unknown. Costs no snapshot of the cluster."""
         part = self._core.changed_nodes.part(self._core.store, [name])
+        part = with_node_devices(part, self._core.store, name)
         snapshot = await asyncio.to_thread(build_snapshot, part)
         if not snapshot.nodes:
             return None
         (node,) = snapshot.nodes
         pods = tuple(pod for pod in snapshot.pods if pod.node == name and pod.state != "Ended")
-        detail = NodeDetail(node=node, devices=snapshot.devices, pods=pods, claims=snapshot.claims)
+        drivers = tuple(each for each in snapshot.drivers if each.node == name)
+        detail = NodeDetail(node=node, devices=snapshot.devices, pods=pods, claims=snapshot.claims, drivers=drivers)
         shown: NodeDetail = shown_item(detail, visibility)
         return shown
 

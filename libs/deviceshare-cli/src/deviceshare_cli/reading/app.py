@@ -217,9 +217,13 @@ def fit(
 def top(
     what: Annotated[
         Literal["models", "pods", "namespaces", "queues", "owners"],
-        typer.Argument(help="models: totals of card models and queues. Else who holds cards, most first."),
+        typer.Argument(
+            help="models: totals of card models, DeviceClasses and queues. Else who holds cards, most first."
+        ),
     ] = "models",
-    model: Annotated[str, typer.Option(metavar="TEXT", help="Only card models with this text, such as A100.")] = "",
+    model: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only card models (and DeviceClasses) with this text, such as A100.")
+    ] = "",
     output: Annotated[Literal["table", "json"], typer.Option("-o", "--output", help="How to print it.")] = "table",
     run: RunOption = None,
     server: ServerOption = None,
@@ -230,7 +234,9 @@ def top(
 
     WHOLE FREE: cards without pods; 8/4/2/1 ON A NODE: on how many nodes at least so many of them are. LARGEST FREE: the
     largest share of one card. FRAGMENTED: how much of the free memory is on cards in use. UNAVAILABLE: cards that are
-    unhealthy or cordoned, or on nodes that take no pods. CARD-HOURS: what the shares have taken that are held now.
+    unhealthy or cordoned, or on nodes that take no pods. ALLOCATED: devices that ResourceClaims have by a DeviceClass;
+    DEVICES OF DRIVER: those that any claims have, of all that the driver publishes. CARD-HOURS: what the shares have
+    taken that are held now.
     """
     source = Source(run, snapshot, server, token)
     if what == "models":

@@ -13,6 +13,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 ITEMS: Mapping[str, type[msgspec.Struct]] = {
     "nodes": api.Node,
     "devices": api.Device,
+    "drivers": api.DriverDevices,
     "pods": api.Pod,
     "claims": api.Claim,
     "queues": Queue,

@@ -1,4 +1,4 @@
-"""``deviceshare top``: what there is of each card model and queue, what is used, and how fragmented the rest is."""
+"""``deviceshare top``: what is used and free of each card model, DeviceClass and queue, and how fragmented it is."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -55,6 +55,22 @@ class QueueResource(msgspec.Struct, kw_only=True):
     capability: int | None
 
 
+class ClassTotals(msgspec.Struct, kw_only=True):
+    """The devices that ResourceClaims have of a DeviceClass and a driver; '' for a driver of which claims have none.
+
+    Which devices match a class is not evaluated: ``driver_devices`` are all that the driver publishes, and
+    ``driver_allocated`` those of them that claims have, of whatever class.
+    """
+
+    device_class: str
+    driver: str
+    allocated: int = 0
+    nodes: int = 0
+    """On how many nodes the class has devices."""
+    driver_devices: int = 0
+    driver_allocated: int = 0
+
+
 async def run_top(source: Source, model: str, output: str) -> int:
     """Print the totals of models with a text, and of queues; return the exit status.
 
@@ -63,14 +79,16 @@ async def run_top(source: Source, model: str, output: str) -> int:
     async with opened(source) as reader:
         devices, nodes = await reader.items(api.Device), await reader.items(api.Node)
         models, queues = totals(devices, nodes), queue_resources(await reader.items(Queue))
+        classes = class_totals(await reader.items(api.DriverDevices))
         pods = Counter(pod.fragmented for pod in await reader.items(api.Pod, state="pending") if pod.fragmented)
     pods = Counter({name: number for name, number in pods.items() if model.lower() in name.lower()})
     models = [each for each in models if model.lower() in each.model.lower()]
+    classes = [each for each in classes if model.lower() in f"{each.device_class} {each.driver}".lower()]
     if output == "json":
-        print(indented_json({"models": models, "pods_fragmented": pods, "queues": queues}))
+        print(indented_json({"models": models, "pods_fragmented": pods, "device_classes": classes, "queues": queues}))
     else:
-        lines = [*_models(models), *_fragmented(pods), *([""] if models and queues else []), *_queues(queues)]
-        print(lines_text(lines))
+        tables = [[*_models(models), *_fragmented(pods)], _classes(classes), _queues(queues)]
+        print(lines_text(line for lines in tables if lines for line in ("", *lines)).removeprefix("\n"))
     return 0
 
 
@@ -113,6 +131,25 @@ def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[Mod
 
 def _key(device: api.Device) -> tuple[str, str, bool]:
     return (device.type or "unknown", device.mode, not device.memory_total)
+
+
+def class_totals(drivers: Iterable[api.DriverDevices]) -> list[ClassTotals]:
+    """Return the totals of each DeviceClass and driver; a driver without devices in use is listed alone."""
+    found: dict[tuple[str, str], ClassTotals] = {}
+    published, allocated = Counter[str](), Counter[str]()
+    for each in drivers:
+        published[each.driver] += each.devices
+        allocated[each.driver] += each.allocated
+        for name, number in each.classes.items():
+            of_class = found.setdefault((name, each.driver), ClassTotals(device_class=name, driver=each.driver))
+            of_class.allocated += number
+            of_class.nodes += 1
+    for driver in published:
+        if not allocated[driver]:
+            found["", driver] = ClassTotals(device_class="", driver=driver)
+    for (_, driver), of_class in found.items():
+        of_class.driver_devices, of_class.driver_allocated = published[driver], allocated[driver]
+    return [found[key] for key in sorted(found)]
 
 
 def queue_resources(queues: Iterable[Queue]) -> list[QueueResource]:
@@ -166,6 +203,14 @@ def _models(models: Iterable[ModelTotals]) -> list[str]:
 def _fragmented(pods: Mapping[str, int]) -> list[str]:
     rows = [[model, str(number)] for model, number in sorted(pods.items())]
     return ["", *table_lines((("MODEL", "PODS WAITING ONLY FOR FRAGMENTATION"), rows))] if rows else []
+
+
+def _classes(classes: Iterable[ClassTotals]) -> list[str]:
+    rows = []
+    for each in classes:
+        row = [each.device_class or NONE, str(each.allocated), str(each.nodes), each.driver]
+        rows.append([*row, f"{each.driver_allocated}/{each.driver_devices}"])
+    return table_lines((("DEVICECLASS", "ALLOCATED", "NODES", "DRIVER", "DEVICES OF DRIVER"), rows))
 
 
 def _queues(queues: Iterable[QueueResource]) -> list[str]:

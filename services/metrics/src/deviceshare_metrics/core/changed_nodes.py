@@ -127,6 +127,11 @@ class ChangedNodes:
             others={},
             groups=_some(store.groups, (fact("podgroup", pod.group) for pod in pods.values())),
             queues={},
+            device_slices={},
+            device_claims=_some(
+                store.device_claims,
+                (fact("deviceclaim", each.claim) for pod in pods.values() for each in pod.device_claims),
+            ),
             ledgers=ledgers,
             outcomes=_some(store.outcomes, map(outcome, names)),
             histories=_some(store.histories, (pod.uid for pod in pods.values())),

@@ -7,12 +7,15 @@ from deviceshare.model import (
     Amount,
     ConfigFact,
     ContainerGrant,
+    DeviceClaimFact,
+    DeviceClassFact,
     Fact,
     Gone,
     GroupKey,
     NamespaceFact,
     NodeFact,
     OtherPodFact,
+    PodDeviceClaim,
     PodGroupFact,
     PodUid,
     PriorityClassFact,
@@ -22,6 +25,8 @@ from deviceshare.model import (
     Synced,
 )
 from deviceshare_bus.messages.subjects import FACT_KINDS, kind_of
+
+from deviceshare_metrics.core.claimed_devices import DeviceSliceSeen
 
 
 class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="pod"):
@@ -42,6 +47,7 @@ class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     queue: str = ""
     ask: msgspec.Raw = msgspec.Raw(b"\x80")
     held: tuple[ContainerGrant, ...] = ()
+    device_claims: tuple[PodDeviceClaim, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -54,6 +60,9 @@ AnyFact = (
     | QueueFact
     | NamespaceFact
     | ConfigFact
+    | DeviceClassFact
+    | DeviceSliceSeen
+    | DeviceClaimFact
     | Gone
     | Synced
 )

@@ -8,6 +8,8 @@ from typing import Any
 from deviceshare.conf import EffectiveConfiguration
 from deviceshare.model import (
     ConfigFact,
+    DeviceClaimFact,
+    DeviceClassFact,
     Explanation,
     Fact,
     Gone,
@@ -26,6 +28,7 @@ from deviceshare_bus.messages.subjects import Stream, address, fact
 from msgspec.structs import replace
 
 from deviceshare_metrics.core.changed_nodes import ChangedNodes
+from deviceshare_metrics.core.claimed_devices import DeviceSliceSeen, kept
 from deviceshare_metrics.core.event_history import EventHistory
 from deviceshare_metrics.core.events import (
     ExplanationReceived,
@@ -80,6 +83,9 @@ class MetricsCore:
             PodGroupFact: store.groups,
             QueueFact: store.queues,
             PriorityClassFact: store.classes,
+            DeviceClassFact: store.device_classes,
+            DeviceSliceSeen: store.device_slices,
+            DeviceClaimFact: store.device_claims,
         }
         self._reading: set[str] = set(Stream)
         """Streams whose end has not been reached yet."""
@@ -163,7 +169,7 @@ class MetricsCore:
         elif isinstance(changed, Synced):
             self.store.synced = True
         elif type(changed) in self._facts:
-            self._facts[type(changed)][subject] = changed
+            self._facts[type(changed)][subject] = kept(changed)
         if self.store.conf != self._configuration.conf:
             self.store.conf = self._configuration.conf
             self.changed_nodes.touch_all()

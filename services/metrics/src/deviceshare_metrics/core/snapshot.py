@@ -18,6 +18,7 @@ from deviceshare.state import PODS
 from deviceshare_bus.messages.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
+from deviceshare_metrics.core.claimed_devices import decided_devices, devices_of_claims, driver_devices
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.fragmented_pods import FragmentedPods
 from deviceshare_metrics.core.held_cards import HeldCards
@@ -63,6 +64,10 @@ class Snapshot(NamedTuple):
     binding_volumes: int
     going: int
     """How many pods have to go for others."""
+    drivers: tuple[api.DriverDevices, ...]
+    device_classes: tuple[str, ...]
+    resource_claims: Mapping[str, int]
+    """How many there are in each state."""
 
     @property
     def registered(self) -> list[api.Device]:
@@ -100,6 +105,9 @@ def build_snapshot(store: StateStore) -> Snapshot:
         unconfirmed=_unconfirmed(store, outcomes),
         binding_volumes=_binding_volumes(store, best),
         going=sum(store.going.values()),
+        drivers=tuple(driver_devices(store)),
+        device_classes=tuple(sorted(each.name for each in store.device_classes.values())),
+        resource_claims=Counter(claim.state for claim in store.device_claims.values()),
     )
 
 
@@ -220,7 +228,11 @@ def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterato
                 node=on_node.node,
                 state=claim_state(claim, found),
                 reason=found.reason if found is not None else "",
-                devices=devices.of(on_node.node, claim.grants) + api.whole_cards(claim.resources, claim.grants),
+                devices=(
+                    *devices.of(on_node.node, claim.grants),
+                    *api.whole_cards(claim.resources, claim.grants),
+                    *decided_devices(claim.devices),
+                ),
                 decided_by=claim.decided_by,
                 decided_at=claim.decided_at,
             )
@@ -253,6 +265,8 @@ def _pods(
             node, grants = placed.node, placed.claim.grants
         holds = not pod.ended
         devices = known.of(node, grants) + (on_nodes.numbers(node, pod.uid) if holds else ())
+        if node and holds and pod.device_claims:
+            devices += devices_of_claims(store, pod, placed.claim.devices if placed is not None else ())
         reason, reason_at = _reason(store, pod, state, placed)
         history = store.histories.get(pod.uid) if state == "Pending" else None
         yield api.Pod(
@@ -270,6 +284,7 @@ def _pods(
             waiting_since=pod.created if state in api.WAITING and not pod.terminating else None,
             priority=pod.priority,
             devices=devices,
+            resource_claims=tuple(each.claim.partition("/")[2] for each in pod.device_claims if each.claim),
             cards=on_nodes.cards(node, pod.uid) if holds else (),
             reason=reason,
             reason_at=reason_at,

@@ -7,6 +7,7 @@ costs little more than its decoding, and the order in which streams are read mak
 import msgspec
 from deviceshare.conf import SchedulerConf, default_conf
 from deviceshare.model import (
+    DeviceClassFact,
     Explanation,
     NodeFact,
     NodeLedger,
@@ -20,6 +21,7 @@ from deviceshare.model import (
 )
 from msgspec.structs import asdict, replace
 
+from deviceshare_metrics.core.claimed_devices import PublishedSlice, ResourceClaimSeen
 from deviceshare_metrics.core.facts import PodSeen
 
 MAX_STEPS = 100
@@ -69,6 +71,9 @@ class StateStore(msgspec.Struct):
     groups: dict[str, PodGroupFact] = {}
     queues: dict[str, QueueFact] = {}
     classes: dict[str, PriorityClassFact] = {}
+    device_classes: dict[str, DeviceClassFact] = {}
+    device_slices: dict[str, PublishedSlice] = {}
+    device_claims: dict[str, ResourceClaimSeen] = {}
     ledgers: dict[str, NodeLedger] = {}
     """Without nominated claims: their devices are other pods', and their pods still wait."""
     nominations: dict[str, tuple[tuple[PodUid, str], ...]] = {}

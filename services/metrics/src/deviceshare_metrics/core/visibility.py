@@ -7,7 +7,7 @@ left out, and texts do not name them: a reference ``namespace/name`` to any name
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from deviceshare.model import Explanation, Refusal
 from msgspec.structs import replace
@@ -25,6 +25,9 @@ _REFERENCE = re.compile(
 _NUMBERS = re.compile(r"\d+/\d+")
 _UID = re.compile(r"(?<![\w-])[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![\w-])")
 """Ids of cards (``GPU-…``) are no uids."""
+
+
+_OfPods = TypeVar("_OfPods", api.Device, api.DriverDevices)
 
 
 class Visibility(NamedTuple):
@@ -109,7 +112,7 @@ def _node(node: api.Node, visibility: Visibility) -> api.Node:
     return node if problems == node.problems else replace(node, problems=problems)
 
 
-def _device(device: api.Device, visibility: Visibility) -> api.Device:
+def _device(device: _OfPods, visibility: Visibility) -> _OfPods:
     pods = tuple(pod for pod in device.pods if visibility.names(pod))
     return device if len(pods) == len(device.pods) else replace(device, pods=pods)
 
@@ -148,6 +151,7 @@ def _detail(detail: NodeDetail, visibility: Visibility) -> NodeDetail:
         devices=tuple(visible(detail.devices, visibility)),
         pods=tuple(visible(detail.pods, visibility)),
         claims=tuple(visible(detail.claims, visibility)),
+        drivers=tuple(visible(detail.drivers, visibility)),
     )
 
 
@@ -187,6 +191,7 @@ def _refusals(refusals: Iterable[Refusal], visibility: Visibility) -> tuple[Refu
 _SHOW: dict[type, Callable[[Any, Visibility], Any]] = {
     api.Node: _node,
     api.Device: _device,
+    api.DriverDevices: _device,
     api.Pod: _pod,
     api.Claim: _claim,
     Queue: _queue,

@@ -81,8 +81,8 @@ export async function pod(app, [namespace, name]) {
       ["Node", nodeOf(found) || "none"], ["Created", found.created ? instant(found.created) : "unknown"], found.waiting_since ? ["Waiting", since(found.waiting_since)] : null, ["Priority", number(found.priority)],
       ["Queue", found.queue ? link(found.queue, "queues", found.queue) : "none"],
       found.group && !found.group.startsWith("pod/") ? ["PodGroup", found.group] : null, ["Scheduler", found.scheduler || "default"], ["UID", h("code", {}, found.uid)], ["Trace", h("code", {}, answer.trace_id)],
-    ]), found.devices.length ? table("Devices", ["Container", "Device", "Memory", "Cores"],
-      found.devices.map((device) => [device.container, h("code", {}, device.id), device.memory ? memory(device.memory) : "whole card", number(device.cores)])) : null) : h("p", { class: "quiet" }, "The pod no longer exists. These are its last records."),
+    ]), found.devices.length ? table("Devices", ["Container or claim", "Device", "Memory", "Cores"],
+      found.devices.map((device) => [device.container || device.claim, h("code", {}, device.id), device.memory ? memory(device.memory) : device.claim ? "" : "whole card", device.claim ? "" : number(device.cores)])) : null) : h("p", { class: "quiet" }, "The pod no longer exists. These are its last records."),
     problems(found?.problems), explanation(answer), steps(answer.steps),
   ];
 }
@@ -115,6 +115,10 @@ export async function node(app, [name]) {
   return [
     title("Node", name, state), problems(found.node.problems),
     panel(`Cards (${cards.length})`, cards.length ? h("div", { class: "cards" }, cards.map(card)) : h("p", { class: "quiet" }, "No cards are registered.")),
+    found.drivers.length ? panel("Devices of ResourceClaims", table("Devices of ResourceClaims", ["Driver", "Allocated", "DeviceClasses", "Pods"], found.drivers.map((each) => [each.driver,
+      h("div", { class: "row" }, bar(each.allocated, each.devices, `devices of ${each.driver}`), h("small", {}, `${number(each.allocated)} / ${number(each.devices)}`)),
+      Object.entries(each.classes).map(([name, count]) => `${name}: ${number(count)}`).join(", "),
+      each.pods.map((pod, at) => [at ? ", " : "", link(pod, "pods", ...pod.split("/"))])]))) : null,
     panel("Resources", h("div", { class: "queue" }, plain.map(([resource, total]) => resourceBar({ name, used, requested: {}, deserved: {}, capability: { [resource]: total } }, resource)))),
     panel(`Pods (${found.pods.length})`, table("Pods of the node", ["Pod", "State", "Queue", "Devices"], found.pods.map((pod) => [podLink(pod), podBadge(pod), pod.queue ? link(pod.queue, "queues", pod.queue) : "",
       h("small", {}, pod.devices.map((device) => `${device.id} ${device.memory ? memory(device.memory) : ""}`).join(", "))]), "No pods.")),

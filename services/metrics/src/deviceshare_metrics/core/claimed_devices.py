@@ -1,0 +1,170 @@
+"""The devices that drivers publish in ResourceSlices, and those that ResourceClaims have. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+from deviceshare.model import DeviceClaim, DeviceClaimFact, Fact
+from deviceshare_bus.messages.subjects import fact
+from msgspec.structs import replace
+
+from deviceshare_metrics import api
+
+if TYPE_CHECKING:
+    from deviceshare_metrics.core.facts import PodSeen
+    from deviceshare_metrics.core.state_store import StateStore
+
+UNKNOWN_CLASS = "unknown"
+"""Stands for DeviceClasses that do not exist (any more): users choose the names that claims have."""
+
+
+class _Device(msgspec.Struct, frozen=True, gc=False):
+    """A device of a slice: only that there is one."""
+
+
+class _Pool(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    generation: int = 0
+
+
+class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    driver: str
+    pool: _Pool
+    node_name: str = ""
+    devices: tuple[_Device, ...] = ()
+
+
+class DeviceSliceSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="deviceslice"):
+    """A :class:`~deviceshare.model.DeviceSliceFact` whose devices, the largest part, stay undecoded."""
+
+    name: str
+    spec: _Spec
+
+
+class PublishedSlice(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a ResourceSlice; ``node`` is '' for devices that several nodes may use."""
+
+    driver: str
+    pool: str
+    generation: int
+    node: str
+    devices: int
+
+
+class ClaimedDevice(msgspec.Struct, frozen=True, gc=False):
+    """A device that a ResourceClaim has; ``device_class``: of the request."""
+
+    driver: str
+    pool: str
+    device: str
+    device_class: str
+
+    @property
+    def id(self) -> tuple[str, str, str]:
+        """Driver, pool and name of the device."""
+        return self.driver, self.pool, self.device
+
+
+class ResourceClaimSeen(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a ResourceClaim; ``devices``: without access for administrators, which uses nothing."""
+
+    state: api.ResourceClaimState
+    devices: tuple[ClaimedDevice, ...]
+    pods: tuple[str, ...]
+    """The uids of the pods for which it is reserved."""
+
+
+def kept(changed: Fact) -> "Fact | PublishedSlice | ResourceClaimSeen":
+    """Return what is kept of a fact: of slices and claims the part that is shown."""
+    match changed:
+        case DeviceSliceSeen(spec=spec):
+            return PublishedSlice(spec.driver, spec.pool.name, spec.pool.generation, spec.node_name, len(spec.devices))
+        case DeviceClaimFact():
+            return _claim(changed)
+    return changed
+
+
+def _claim(claim: DeviceClaimFact) -> ResourceClaimSeen:
+    if claim.allocation is None:
+        return ResourceClaimSeen("pending", (), ())
+    classes: dict[str, str] = {}
+    for request in claim.devices.requests:
+        if request.exactly is not None:
+            classes[request.name] = request.exactly.device_class_name
+        classes |= {f"{request.name}/{each.name}": each.device_class_name for each in request.first_available}
+    devices = tuple(
+        ClaimedDevice(each.driver, each.pool, each.device, classes.get(each.request, ""))
+        for each in claim.allocation.devices.results
+        if not each.admin_access
+    )
+    return ResourceClaimSeen("reserved" if claim.reserved_for else "allocated", devices, claim.reserved_for)
+
+
+def devices_of_claims(
+    store: "StateStore", pod: "PodSeen", decided: tuple[DeviceClaim, ...]
+) -> tuple[api.PodDevice, ...]:
+    """Return the devices of a placed pod's ResourceClaims; ``decided``: what was decided for them."""
+    chosen = {each.key: [device.id for device in each.results] for each in decided}
+    found = []
+    for each in pod.device_claims:
+        seen = store.device_claims.get(fact("deviceclaim", each.claim)) if each.claim else None
+        ids = [device.id for device in seen.devices] if seen is not None else []
+        name = each.claim.partition("/")[2]
+        found += [_device(name, device) for device in ids or chosen.get(each.claim, [])]
+    return tuple(found)
+
+
+def decided_devices(decided: tuple[DeviceClaim, ...]) -> tuple[api.PodDevice, ...]:
+    """Return the devices that were decided for ResourceClaims."""
+    return tuple(_device(each.key.partition("/")[2], device.id) for each in decided for device in each.results)
+
+
+def _device(claim: str, device: tuple[str, str, str]) -> api.PodDevice:
+    return api.PodDevice(container="", id="/".join(device), memory=0, cores=0, claim=claim)
+
+
+def driver_devices(store: "StateStore") -> Iterator[api.DriverDevices]:
+    """Yield the devices of each driver and node, in this order."""
+    newest: dict[tuple[str, str], int] = {}
+    nodes: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for each in store.device_slices.values():
+        pool = each.driver, each.pool
+        newest[pool] = max(each.generation, newest.get(pool, each.generation))
+        nodes[pool].add(each.node)
+    total: Counter[tuple[str, str]] = Counter()
+    for each in store.device_slices.values():
+        total[each.driver, each.node] += each.devices if each.generation == newest[each.driver, each.pool] else 0
+    classes: defaultdict[tuple[str, str], set[tuple[str, tuple[str, str, str]]]] = defaultdict(set)
+    pods: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    known = {each.name for each in store.device_classes.values()}
+    for claim in store.device_claims.values():
+        for device in claim.devices:
+            of_pool = nodes.get((device.driver, device.pool), ())
+            key = device.driver, next(iter(of_pool)) if len(of_pool) == 1 else ""
+            name = device.device_class if device.device_class in known else UNKNOWN_CLASS
+            classes[key].add((name, device.id))
+            users = (store.pods.get(fact("pod", uid)) for uid in claim.pods)
+            pods[key].update(f"{pod.namespace}/{pod.name}" for pod in users if pod is not None)
+    for driver, node in sorted({*total, *classes}):
+        used = classes[driver, node]
+        yield api.DriverDevices(
+            driver=driver,
+            node=node,
+            devices=total[driver, node],
+            allocated=len({device for _, device in used}),
+            classes=dict(sorted(Counter(name for name, _ in used).items())),
+            pods=tuple(sorted(pods[driver, node])),
+        )
+
+
+def with_node_devices(part: "StateStore", store: "StateStore", node: str) -> "StateStore":
+    """Return a part of a store with the slices of a node, and all claims that have devices of their pools."""
+    slices = {subject: each for subject, each in store.device_slices.items() if each.node == node}
+    pools = {(each.driver, each.pool) for each in slices.values()}
+    claims = {
+        subject: claim
+        for subject, claim in store.device_claims.items()
+        if pools and any((device.driver, device.pool) in pools for device in claim.devices)
+    }
+    return replace(part, device_slices=slices, device_claims=part.device_claims | claims)
