@@ -175,7 +175,7 @@ def test_a_limit_of_the_queue_is_named(wanted) -> None:
 def test_manifests_are_validated(wanted) -> None:
     with pytest.raises(CommandError, match="'-1' is not valid"):
         wanted(POD, -1)
-    with pytest.raises(CommandError, match=r"fit takes Pods and workloads .*, not Queue"):
+    with pytest.raises(CommandError, match=r"fit takes Pods, workloads .*, not Queue"):
         wanted("apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\n", 1)
 
 

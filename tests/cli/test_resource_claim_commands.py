@@ -123,6 +123,13 @@ def test_classes_and_slices_have_the_columns_of_kubectl(system: System) -> None:
     assert ["Kind:", "DeviceClass"] in system.lines("describe", "deviceclass", "gpu")
 
 
+def in_use(system: System) -> list[str]:
+    """Return the devices that claims have."""
+    claims = json.loads(system.out("get", "resourceclaims", "-o", "json"))["items"]
+    allocations = [each["status"]["allocation"] for each in claims if (each.get("status") or {}).get("allocation")]
+    return [f"{each['pool']}/{each['device']}" for of in allocations for each in of["devices"]["results"]]
+
+
 def test_pods_are_shown_with_the_devices_of_their_claims(system: System) -> None:
     (claim,) = system.lines("get", "resourceclaims", "-l", "of=two", "--no-headers")
     devices = claim[5:-1]
@@ -153,6 +160,18 @@ def test_devices_of_claims_are_in_top_by_class(system: System) -> None:
     assert system.out("top", "--model", "a100") == "\n"
     (of_class,) = json.loads(system.out("top", "-o", "json"))["device_classes"]
     assert (of_class["device_class"], of_class["driver_devices"]) == ("gpu", 8)
+
+
+def test_fit_places_pods_with_claims_of_templates(system: System) -> None:
+    """Of eight devices three are in use."""
+    used = in_use(system)
+    left = [4 - sum(each.startswith(f"{name}/") for each in used) for name in ("n1", "n2")]
+    more = yaml.safe_dump(pod("more", resourceClaimTemplateName="two"))
+    found = json.loads(system.command("fit", "-f", "-", "-o", "json", stdin=more).stdout)
+    assert (found["fits"], found["more"]) == (True, sum(each // 2 for each in left) - 1)
+    ids = [each["id"] for each in found["placed"][0]["devices"]]
+    assert len(set(ids)) == 2
+    assert not {each.removeprefix(f"{DRIVER}/") for each in ids}.intersection(used)
 
 
 @pytest.mark.parametrize(

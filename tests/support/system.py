@@ -21,7 +21,7 @@ class System:
 
     def command(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [COMMAND, *arguments], capture_output=True, text=True, timeout=60, input=stdin, env=self.environment
+            [COMMAND, *arguments], capture_output=True, text=True, timeout=120, input=stdin, env=self.environment
         )
 
     def out(self, *arguments: str) -> str:
@@ -46,7 +46,7 @@ def running_system(directory: Path, *options: str) -> Iterator[System]:
             env=system.environment,
         )
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while "NAMESPACE" not in output.read_text():
             assert process.poll() is None, output.read_text()
             assert time.monotonic() < until, output.read_text()

@@ -22,6 +22,7 @@ from deviceshare_cli.pods import unlisted
 from deviceshare_cli.reading.filters import Filters, item_filter, matches, parse_field_selector
 from deviceshare_cli.reading.kinds import (
     BUDGETS,
+    CLAIM_TEMPLATES,
     CLAIMS,
     DEVICE_CLASSES,
     DEVICES,
@@ -228,6 +229,7 @@ _TABLES: Mapping[Resource, Callable[[Sequence[Object], float, bool], Table]] = {
     VOLUMES: lambda objects, now, _: volume_tables.volumes_table(objects, now),
     STORAGE_CLASSES: lambda objects, now, _: volume_tables.classes_table(objects, now),
     RESOURCE_CLAIMS: lambda objects, now, wide: resource_claim_tables.resource_claims_table(objects, now, wide=wide),
+    CLAIM_TEMPLATES: lambda objects, now, wide: resource_claim_tables.templates_table(objects, now, wide=wide),
     DEVICE_CLASSES: lambda objects, now, wide: resource_claim_tables.device_classes_table(objects, now, wide=wide),
     RESOURCE_SLICES: lambda objects, now, wide: resource_claim_tables.resource_slices_table(objects, now, wide=wide),
 }

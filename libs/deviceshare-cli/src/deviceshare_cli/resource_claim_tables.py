@@ -1,4 +1,4 @@
-"""Tables of ResourceClaims, DeviceClasses and ResourceSlices, with the columns of ``kubectl`` and some more.
+"""Tables of ResourceClaims, their templates, DeviceClasses and ResourceSlices: the columns of ``kubectl`` and more.
 
 Source of ``STATE``: ``resourceClaimState`` of kubernetes pkg/printers/internalversion.
 """
@@ -22,8 +22,19 @@ def resource_claims_table(claims: Sequence[Object], now: float, *, wide: bool) -
         pods = [each.get("name", "") for each in status.get("reservedFor") or () if each.get("resource") == "pods"]
         row += [", ".join(sorted(pods)) or NONE, ", ".join(claim_devices(claim)) or NONE]
         if wide:
-            devices = (claim.get("spec") or {}).get("devices") or {}
-            row.append("; ".join(map(_request, devices.get("requests") or ())) or NONE)
+            row.append(_requests(claim.get("spec") or {}))
+        rows.append([*row, since(metadata.get("creationTimestamp"), now)])
+    return head, rows
+
+
+def templates_table(templates: Sequence[Object], now: float, *, wide: bool) -> Table:
+    """Return the table of ResourceClaimTemplates."""
+    head = ["NAMESPACE", "NAME", *(["REQUESTS"] if wide else []), "AGE"]
+    rows = []
+    for each in templates:
+        metadata = each["metadata"]
+        row = [metadata.get("namespace", ""), metadata["name"]]
+        row += [_requests((each.get("spec") or {}).get("spec") or {})] if wide else []
         rows.append([*row, since(metadata.get("creationTimestamp"), now)])
     return head, rows
 
@@ -96,6 +107,10 @@ def _allocation(claim: Object) -> Mapping[str, Any]:
 
 def _results(claim: Object) -> Iterable[Mapping[str, Any]]:
     return (_allocation(claim).get("devices") or {}).get("results") or ()
+
+
+def _requests(spec: Mapping[str, Any]) -> str:
+    return "; ".join(map(_request, (spec.get("devices") or {}).get("requests") or ())) or NONE
 
 
 def _request(request: Mapping[str, Any]) -> str:

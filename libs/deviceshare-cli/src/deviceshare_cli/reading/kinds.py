@@ -45,13 +45,16 @@ STORAGE_CLASSES = Resource("storageclasses", "storageclass", ("sc",), "StorageCl
 BUDGETS = Resource("poddisruptionbudgets", "poddisruptionbudget", ("pdb",), "PodDisruptionBudget", "policy", True)
 _RESOURCE = "resource.k8s.io"
 RESOURCE_CLAIMS = Resource("resourceclaims", "resourceclaim", (), "ResourceClaim", _RESOURCE, True)
+CLAIM_TEMPLATES = Resource(
+    "resourceclaimtemplates", "resourceclaimtemplate", (), "ResourceClaimTemplate", _RESOURCE, True
+)
 DEVICE_CLASSES = Resource("deviceclasses", "deviceclass", (), "DeviceClass", _RESOURCE, False)
 RESOURCE_SLICES = Resource("resourceslices", "resourceslice", (), "ResourceSlice", _RESOURCE, False)
 RESOURCES = (
     NODES, DEVICES, PODS, CLAIMS, PODGROUPS, QUEUES, JOBS, EVENTS, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, BUDGETS,
-    RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES,
+    RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES,
 )  # fmt: skip
-DESCRIBED = (PODS, NODES, QUEUES, PODGROUPS, JOBS, RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES)
+DESCRIBED = (PODS, NODES, QUEUES, PODGROUPS, JOBS, RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES)
 """The kinds that ``describe`` takes."""
 _APPS, _KUBEFLOW, _RAY = "apps", "kubeflow.org", "ray.io"
 DEPLOYMENTS = Resource("deployments", "deployment", ("deploy",), "Deployment", _APPS, True)

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from deviceshare.allocation import Unplaceable
+from deviceshare.allocation import Placement, Unplaceable
+from deviceshare.model import PodFact
+from deviceshare_metrics.api import PodDevice
+from deviceshare_metrics.core.claimed_devices import decided_devices
+from msgspec.structs import replace
 
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import NONE, indented_json, lines_text, table
@@ -17,6 +21,7 @@ from deviceshare_cli.whatif.changed_cluster import ClusterChanges, change_cluste
 from deviceshare_cli.whatif.fitting import Fit, Fits, by_node, fit
 from deviceshare_cli.whatif.manifests import candidates
 from deviceshare_cli.whatif.missing import Holder, holders
+from deviceshare_cli.whatif.resource_claims import device_objects, with_resource_claims
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 
 MAX_SHOWN = 20
@@ -32,8 +37,9 @@ async def run_fit(
         for warning in (each for candidate in wanted for each in candidate.warnings):
             to_stderr(f"Warning: {warning}")
         scheduler = scheduler_of(await reader.messages(PLACEMENT_STREAMS), reader.now)
-        now = reader.now
+        now, objects = reader.now, await device_objects(reader, wanted)
     change_cluster(scheduler, changes, now)
+    wanted = with_resource_claims(wanted, objects, scheduler, now)
     wanted, warning = without_unknown_claims(wanted, scheduler.catalog)
     if warning:
         to_stderr(f"Warning: {warning}")
@@ -80,7 +86,7 @@ def _text(fits: Fits, wanted: int, holding: Sequence[Holder], pending: int, deci
         )
     lines.append(f"Decided in {decided * 1000:.1f} ms.")
     placed = [
-        (pod.namespace, pod.name, placement.node, shown_devices(devices_of(placement.grants)) or NONE)
+        (pod.namespace, pod.name, placement.node, shown_devices(_devices(pod, placement)) or NONE)
         for each in fits.asked
         for pod, placement in each.placed
     ]
@@ -94,6 +100,12 @@ def _text(fits: Fits, wanted: int, holding: Sequence[Holder], pending: int, deci
         )
     lines += _why_not(failed, holding) if failed is not None else []
     return lines_text(lines)
+
+
+def _devices(pod: PodFact, placement: Placement) -> tuple[PodDevice, ...]:
+    """Return what a pod would get: cards, and devices of ResourceClaims."""
+    decided = (replace(each, key=use.claim) for use, each in zip(pod.device_claims, placement.devices, strict=False))
+    return devices_of(placement.grants) + decided_devices(tuple(decided))
 
 
 def _why_not(failed: Fit, holding: Sequence[Holder]) -> list[str]:
@@ -122,7 +134,7 @@ def _data(fits: Fits, holding: Sequence[Holder], pending: int, decided: float) -
                 "namespace": pod.namespace,
                 "name": pod.name,
                 "node": placement.node,
-                "devices": devices_of(placement.grants),
+                "devices": _devices(pod, placement),
                 "feasible_nodes": placement.feasible,
             }
             for each in fits.asked

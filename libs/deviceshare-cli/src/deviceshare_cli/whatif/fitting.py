@@ -8,6 +8,7 @@ from deviceshare.allocation import Placement
 from deviceshare.model import Now, PodFact
 from deviceshare.queueing import Decision, Reason
 from deviceshare.scheduler import Scheduler, describe
+from deviceshare_bus.messages.subjects import subject_of
 
 from deviceshare_cli.whatif.manifests import Candidate
 
@@ -70,6 +71,8 @@ def fit_one(scheduler: Scheduler, candidate: Candidate, now: float, *, reasons: 
     at = Now(now, now)
     if candidate.group is not None:
         scheduler.apply(f"podgroup {candidate.group.key}", candidate.group, at)
+    for claim in candidate.claims:
+        scheduler.apply(subject_of(claim), claim, at)
     for pod in candidate.pods:
         scheduler.apply(f"pod {pod.uid}", pod, at)
     with scheduler.trial() as trial:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from deviceshare.model import DeviceshareError, GroupKey, InputError, PodFact, PodGroupFact
-from deviceshare.objects import decode_pod, decode_podgroup
+from deviceshare.model import DeviceClaimFact, DeviceshareError, GroupKey, InputError, PodFact, PodGroupFact
+from deviceshare.objects import decode_device_claims, decode_pod, decode_podgroup
 from deviceshare_cluster.interface import Object
 from deviceshare_localcluster import Manifest
 from deviceshare_localcluster.admission import Priorities, admit, priorities_of
@@ -20,16 +20,23 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read
 from deviceshare_cli.pods import other_schedulers
 
+CLAIM, TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
 _WORKLOADS = tuple(KINDS[name].kind for name in WORKLOADS)
 
 
 class Candidate(NamedTuple):
-    """A Pod, or the pods of a workload that belong together, as facts; ``warnings`` are about its manifest."""
+    """A Pod, or the pods of a workload that belong together, as facts; ``warnings`` are about its manifest.
+
+    ``claims``: the ResourceClaims of its pods alone. ``objects``: ResourceClaims and their templates of the files, of
+    one of the candidates.
+    """
 
     title: str
     group: PodGroupFact | None
     pods: tuple[PodFact, ...]
     warnings: tuple[str, ...]
+    claims: tuple[DeviceClaimFact, ...] = ()
+    objects: tuple[Object, ...] = ()
 
     def copy(self, number: int) -> "Candidate":
         """Return another one with other names and uids."""
@@ -43,8 +50,15 @@ class Candidate(NamedTuple):
         for pod in self.pods:
             uid = f"{pod.uid}{suffix}"
             key = f"pod/{uid}" if group is None else group.key
-            pods.append(replace(pod, uid=uid, name=f"{pod.name}{suffix}", group=GroupKey(key)))
-        return Candidate(f"{self.title}{suffix}", group, tuple(pods), ())
+            uses = tuple(
+                replace(each, claim=f"{each.claim}{suffix}") if each.template else each for each in pod.device_claims
+            )
+            pods.append(replace(pod, uid=uid, name=f"{pod.name}{suffix}", group=GroupKey(key), device_claims=uses))
+        claims = (
+            replace(each, key=f"{each.key}{suffix}", uid=f"{each.uid}{suffix}", owner=f"{each.owner}{suffix}")
+            for each in self.claims
+        )
+        return Candidate(f"{self.title}{suffix}", group, tuple(pods), (), tuple(claims))
 
 
 def candidates(paths: Sequence[str], classes: Sequence[Object], served: Sequence[str]) -> list[Candidate]:
@@ -56,14 +70,18 @@ def candidates(paths: Sequence[str], classes: Sequence[Object], served: Sequence
     if problems:
         raise CommandError("; ".join(map(str, problems)))
     priorities = priorities_of(classes)
-    found = []
+    found, objects = [], []
     for manifest in manifests:
         kind = manifest.object.get("kind")
-        if kind not in ("Pod", *_WORKLOADS):
+        if kind not in ("Pod", CLAIM, TEMPLATE, *_WORKLOADS):
             shown = ", ".join(dict.fromkeys(_WORKLOADS))
-            raise CommandError(f"{manifest.origin.locate('kind')}: fit takes Pods and workloads ({shown}), not {kind}")
+            text = f"fit takes Pods, workloads ({shown}), {CLAIM}s and {TEMPLATE}s, not {kind}"
+            raise CommandError(f"{manifest.origin.locate('kind')}: {text}")
         others = tuple(manifest.located(field, text) for field, text in other_schedulers(manifest.object, served))
         try:
+            if kind in (CLAIM, TEMPLATE):
+                objects.append(_admitted(manifest.object, priorities))
+                continue
             of_manifest = _candidates(manifest.object, priorities)
         except InputError as error:
             raise CommandError(manifest.located(error.problem.field, str(error))) from None
@@ -73,6 +91,7 @@ def candidates(paths: Sequence[str], classes: Sequence[Object], served: Sequence
         found += [first._replace(warnings=(*others, *node_warnings(manifest))), *rest]
     if not any(candidate.pods for candidate in found):
         raise CommandError("no pods are in the files")
+    found[0] = found[0]._replace(objects=tuple(objects))
     return found
 
 
@@ -118,8 +137,10 @@ def _waiting(pod: Object) -> PodFact:
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     if node := pod["spec"].get("nodeName"):
         spec["affinity"] = only_on(node, spec.get("affinity") or {})
-    fact = decode_pod(msgspec.json.encode({**pod, "metadata": without_uid, "spec": spec, "status": {}}))
-    return replace(fact, group=GroupKey(f"pod/{fact.uid}"), held=())
+    raw = msgspec.json.encode({**pod, "metadata": without_uid, "spec": spec, "status": {}})
+    fact = decode_pod(raw)
+    uses = decode_device_claims(raw, fact.namespace)
+    return replace(fact, group=GroupKey(f"pod/{fact.uid}"), held=(), device_claims=uses)
 
 
 def only_on(node: str, affinity: Object) -> Object:

@@ -39,6 +39,7 @@ KINDS = {
         name: ApiKind(kind.version, kind.plural, kind.namespaced, kind.optional, kind.status_apart)
         for name, kind in {**WATCHED, **DEVICE_KINDS}.items()
     },
+    "ResourceClaimTemplate": ApiKind("resource.k8s.io/v1", "resourceclaimtemplates", namespaced=True, optional=True),
     "Job": ApiKind("batch.volcano.sh/v1alpha1", "jobs", namespaced=True, optional=True),
     "Event": ApiKind("events.k8s.io/v1", "events", namespaced=True),
 }

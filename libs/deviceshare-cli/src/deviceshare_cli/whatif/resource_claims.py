@@ -1,0 +1,87 @@
+"""The ResourceClaims of candidates: of the cluster, of the files, and those that would be made of templates."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+from deviceshare.model import DEVICE_CLAIMS, DeviceClaimFact, DeviceFact, FormatError, Now, PodFact
+from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
+from deviceshare.scheduler import Scheduler
+from deviceshare_bus.messages.subjects import subject_of
+from deviceshare_cluster.interface import Object
+from msgspec.structs import replace
+
+from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.reading.reader import Reader
+from deviceshare_cli.whatif.manifests import CLAIM, TEMPLATE, Candidate
+
+_DECODERS: Mapping[str, Callable[[bytes], DeviceFact]] = {
+    "DeviceClass": decode_device_class,
+    "ResourceSlice": decode_device_slice,
+    CLAIM: decode_device_claim,
+}
+
+
+async def device_objects(reader: Reader, candidates: Sequence[Candidate]) -> Mapping[str, list[Object]]:
+    """Return the cluster's objects of devices by kind, none if no candidate uses ResourceClaims.
+
+    They are read from the cluster: the bus has them only while pods of the cluster use ResourceClaims.
+    """
+    if all(DEVICE_CLAIMS not in pod.ask.unsupported for each in candidates for pod in each.pods):
+        return {}
+    return {kind: await reader.objects(kind) for kind in (*_DECODERS, TEMPLATE)}
+
+
+def with_resource_claims(
+    candidates: Sequence[Candidate], objects: Mapping[str, Iterable[Object]], scheduler: Scheduler, now: float
+) -> list[Candidate]:
+    """Let a scheduler know the objects of the cluster and of the files; return candidates with claims of templates.
+
+    Pods stay refused where the configuration does not place pods with ResourceClaims.
+    """
+    if not objects or not scheduler.conf.dra:
+        return [each._replace(pods=tuple(replace(pod, device_claims=()) for pod in each.pods)) for each in candidates]
+    of_files = [obj for candidate in candidates for obj in candidate.objects]
+    for kind, decode in _DECODERS.items():
+        for obj in (*objects[kind], *(each for each in of_files if each["kind"] == kind)):
+            try:
+                fact = decode(msgspec.json.encode(obj))
+            except FormatError as error:
+                to_stderr(f"Warning: {error}")
+                continue
+            scheduler.apply(subject_of(fact), fact, Now(now, now))
+    every = (*objects[TEMPLATE], *(each for each in of_files if each["kind"] == TEMPLATE))
+    templates = {_key(each["metadata"]): each for each in every}
+    return [_with_claims(each, templates) for each in candidates]
+
+
+def _with_claims(candidate: Candidate, templates: Mapping[str, Object]) -> Candidate:
+    claims: list[DeviceClaimFact] = []
+    pods = []
+    for pod in candidate.pods:
+        made = dict(_made(pod, templates))
+        claims += made.values()
+        uses = (replace(each, claim=made[each.name].key) if each.name in made else each for each in pod.device_claims)
+        pods.append(replace(pod, device_claims=tuple(uses)))
+    return candidate._replace(pods=tuple(pods), claims=tuple(claims))
+
+
+def _made(pod: PodFact, templates: Mapping[str, Object]) -> Iterator[tuple[str, DeviceClaimFact]]:
+    """Yield the claims that the controller of ResourceClaims would make for a pod, by their names within it."""
+    for each in pod.device_claims:
+        template = templates.get(f"{pod.namespace}/{each.template}") if each.template else None
+        if template is not None:
+            metadata = {
+                "namespace": pod.namespace,
+                "name": f"{pod.name}-{each.name}",
+                "uid": f"{pod.uid}-{each.name}",
+                "ownerReferences": [{"uid": pod.uid, "controller": True}],
+            }
+            obj = {"metadata": metadata, "spec": template["spec"].get("spec") or {}}
+            yield each.name, decode_device_claim(msgspec.json.encode(obj))
+        elif each.template:
+            missing = f"{TEMPLATE} {pod.namespace}/{each.template}"
+            to_stderr(f"Warning: {missing} is neither in the cluster nor in the files")
+
+
+def _key(metadata: Mapping[str, str]) -> str:
+    return f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
