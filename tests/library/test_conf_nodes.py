@@ -37,6 +37,10 @@ def test_pods_with_resource_claims_are_placed_only_where_it_is_asked_for() -> No
     assert not conf("name: deviceshare").dra
     assert conf(f"{{name: deviceshare, {argument}}}").dra
     assert not conf(f"{{name: deviceshare, {argument.replace('true', 'false')}}}").dra
+    alone = parse_conf(f"- {{name: deviceshare, {argument}}}", "File x")
+    assert alone.warnings == ()
+    off = parse_conf(f"- {{name: deviceshare, {argument.replace('true', 'false')}}}", "File x")
+    assert "no device family is on" in off.warnings[0]
     of_volcano = conf("{name: predicates, arguments: {predicate.DynamicResourceAllocationEnable: true}}")
     assert not of_volcano.dra, "a configuration that was copied from Volcano asks for nothing"
     assert not [each for each in of_volcano.warnings if "DynamicResourceAllocation" in each]

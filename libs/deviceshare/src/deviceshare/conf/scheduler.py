@@ -101,9 +101,10 @@ class _Reader:
                 f"{nodeorder.least_requested}: set leastrequested.weight of nodeorder to 0, or a larger {known.WEIGHT}"
             )
         families = frozenset(flag for flag in known.family_flags() if self.flag(flag))
+        dra = self.flag(known.RESOURCE_CLAIMS)
         if _DEVICESHARE not in self.arguments and not families:
             root["tiers"].warn("the plugin deviceshare is not configured: no device family is on")
-        elif not families:
+        elif not families and not dra:
             root[_DEVICESHARE].warn(f"no device family is on: set one of {', '.join(known.family_flags())} to true")
         namespace, name = SchedulerConf().geometries_config_map
         predicates = PREDICATES not in self.arguments or does(PREDICATES, "Predicate")
@@ -116,7 +117,7 @@ class _Reader:
             overcommit=self.overcommit(),
             ancestor_reclaim_level=self.argument(known.ANCESTOR_RECLAIM_LEVEL).number(default=0),
             predicates=read_predicates(self.of_nodes[PREDICATES], predicates),
-            dra=self.flag(known.RESOURCE_CLAIMS),
+            dra=dra,
             nodeorder=nodeorder,
             binpack=read_binpack(self.of_nodes[BINPACK]) if does(BINPACK, "NodeOrder") else None,
             families=families,
