@@ -135,6 +135,8 @@ def test_pods_are_shown_with_the_devices_of_their_claims(system: System) -> None
     devices = claim[5:-1]
     (row,) = system.lines("get", "pod", "own", "--no-headers")
     assert row[5:] == [claim[3], *devices]
+    result = (system.directory / "up.out").read_text()
+    assert re.search(rf"own +{claim[3]} +{' '.join(devices)}", result)
     lines = system.out("explain", "pod", "own").splitlines()
     assert f"  ResourceClaim {claim[1]}, of the template two" in lines
     for device in devices:

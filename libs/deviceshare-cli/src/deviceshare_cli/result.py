@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from deviceshare.model import Claim
 from deviceshare_cluster.interface import Object
-from deviceshare_metrics.api import PodDevice, whole_cards
+from deviceshare_metrics.api import PodDevice, decided_devices, whole_cards
 
 from deviceshare_cli.output import NONE, indented_json, table
 from deviceshare_cli.pods import PodView, devices_of, shown_devices
@@ -82,7 +82,7 @@ def pod_results(
             namespace=pod.namespace,
             name=pod.name,
             node=pod.node or None,
-            devices=(devices_of(claim.grants) if claim else held) if pod.node else (),
+            devices=(devices_of(claim.grants) + decided_devices(claim.devices) if claim else held) if pod.node else (),
             annotations=pod.annotations,
             reason=None if pod.node else pod.reason or None,
             reason_at=0.0 if pod.node else pod.reason_at,

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Generic, Literal, TypeVar, get_args
 
 import msgspec
-from deviceshare.model import ContainerGrant, Explanation, Resources
+from deviceshare.model import ContainerGrant, DeviceClaim, Explanation, Resources
 from msgspec.structs import force_setattr
 
 PodState = Literal["Pending", "Claimed", "Bound", "Gated", "Ended", "OtherScheduler"]
@@ -127,7 +127,7 @@ class DriverDevices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pods: tuple[str, ...]
 
 
-class PodDevice(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PodDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A device of a container.
 
     ``id`` is the name of the device plugin: UUID, ``UUID[group-position]`` for a MIG instance, index for gpu-share.
@@ -313,3 +313,13 @@ def whole_cards(resources: Iterable[tuple[str, int]], grants: Sequence[Container
         for resource, number in plain
         for _ in range(min(number, MAX_WHOLE))
     )
+
+
+def claim_device(claim: str, device: tuple[str, str, str]) -> PodDevice:
+    """Return a device of a ResourceClaim: driver, pool and name."""
+    return PodDevice(container="", id="/".join(device), memory=0, cores=0, claim=claim)
+
+
+def decided_devices(claims: Iterable[DeviceClaim]) -> tuple[PodDevice, ...]:
+    """Return the devices that were decided for ResourceClaims."""
+    return tuple(claim_device(each.key.partition("/")[2], device.id) for each in claims for device in each.results)

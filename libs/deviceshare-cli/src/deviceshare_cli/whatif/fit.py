@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 from deviceshare.allocation import Placement, Unplaceable
 from deviceshare.model import PodFact
-from deviceshare_metrics.api import PodDevice
-from deviceshare_metrics.core.claimed_devices import decided_devices
+from deviceshare_metrics.api import PodDevice, decided_devices
 from msgspec.structs import replace
 
 from deviceshare_cli.notices import to_stderr
@@ -105,7 +104,7 @@ def _text(fits: Fits, wanted: int, holding: Sequence[Holder], pending: int, deci
 def _devices(pod: PodFact, placement: Placement) -> tuple[PodDevice, ...]:
     """Return what a pod would get: cards, and devices of ResourceClaims."""
     decided = (replace(each, key=use.claim) for use, each in zip(pod.device_claims, placement.devices, strict=False))
-    return devices_of(placement.grants) + decided_devices(tuple(decided))
+    return devices_of(placement.grants) + decided_devices(decided)
 
 
 def _why_not(failed: Fit, holding: Sequence[Holder]) -> list[str]:

@@ -111,17 +111,8 @@ def devices_of_claims(
         seen = store.device_claims.get(fact("deviceclaim", each.claim)) if each.claim else None
         ids = [device.id for device in seen.devices] if seen is not None else []
         name = each.claim.partition("/")[2]
-        found += [_device(name, device) for device in ids or chosen.get(each.claim, [])]
+        found += [api.claim_device(name, device) for device in ids or chosen.get(each.claim, [])]
     return tuple(found)
-
-
-def decided_devices(decided: tuple[DeviceClaim, ...]) -> tuple[api.PodDevice, ...]:
-    """Return the devices that were decided for ResourceClaims."""
-    return tuple(_device(each.key.partition("/")[2], device.id) for each in decided for device in each.results)
-
-
-def _device(claim: str, device: tuple[str, str, str]) -> api.PodDevice:
-    return api.PodDevice(container="", id="/".join(device), memory=0, cores=0, claim=claim)
 
 
 def driver_devices(store: "StateStore") -> Iterator[api.DriverDevices]:

@@ -18,7 +18,7 @@ from deviceshare.state import PODS
 from deviceshare_bus.messages.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
-from deviceshare_metrics.core.claimed_devices import decided_devices, devices_of_claims, driver_devices
+from deviceshare_metrics.core.claimed_devices import devices_of_claims, driver_devices
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.fragmented_pods import FragmentedPods
 from deviceshare_metrics.core.held_cards import HeldCards
@@ -231,7 +231,7 @@ def _claims(store: StateStore, devices: _Devices, outcomes: Outcomes) -> Iterato
                 devices=(
                     *devices.of(on_node.node, claim.grants),
                     *api.whole_cards(claim.resources, claim.grants),
-                    *decided_devices(claim.devices),
+                    *api.decided_devices(claim.devices),
                 ),
                 decided_by=claim.decided_by,
                 decided_at=claim.decided_at,

@@ -82,7 +82,7 @@ export async function pod(app, [namespace, name]) {
       ["Queue", found.queue ? link(found.queue, "queues", found.queue) : "none"],
       found.group && !found.group.startsWith("pod/") ? ["PodGroup", found.group] : null, ["Scheduler", found.scheduler || "default"], ["UID", h("code", {}, found.uid)], ["Trace", h("code", {}, answer.trace_id)],
     ]), found.devices.length ? table("Devices", ["Container or claim", "Device", "Memory", "Cores"],
-      found.devices.map((device) => [device.container || device.claim, h("code", {}, device.id), device.memory ? memory(device.memory) : device.claim ? "" : "whole card", device.claim ? "" : number(device.cores)])) : null) : h("p", { class: "quiet" }, "The pod no longer exists. These are its last records."),
+      found.devices.map((device) => [device.container || device.claim || "", h("code", {}, device.id), device.memory ? memory(device.memory) : device.claim ? "" : "whole card", device.claim ? "" : number(device.cores)])) : null) : h("p", { class: "quiet" }, "The pod no longer exists. These are its last records."),
     problems(found?.problems), explanation(answer), steps(answer.steps),
   ];
 }
@@ -121,7 +121,7 @@ export async function node(app, [name]) {
       each.pods.map((pod, at) => [at ? ", " : "", link(pod, "pods", ...pod.split("/"))])]))) : null,
     panel("Resources", h("div", { class: "queue" }, plain.map(([resource, total]) => resourceBar({ name, used, requested: {}, deserved: {}, capability: { [resource]: total } }, resource)))),
     panel(`Pods (${found.pods.length})`, table("Pods of the node", ["Pod", "State", "Queue", "Devices"], found.pods.map((pod) => [podLink(pod), podBadge(pod), pod.queue ? link(pod.queue, "queues", pod.queue) : "",
-      h("small", {}, pod.devices.map((device) => `${device.id} ${device.memory ? memory(device.memory) : ""}`).join(", "))]), "No pods.")),
+      h("small", {}, pod.devices.map((device) => `${device.id} ${device.memory ? memory(device.memory) : ""}`.trim()).join(", "))]), "No pods.")),
     panel("Events", await eventTable({ node: name })),
   ];
 }
