@@ -1,0 +1,90 @@
+"""``deviceshare up --dry-run`` beside another scheduler, on an API server that logs what deviceshare's account asks."""
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+from support import apiserver as kube
+from support import deploy
+from support.apiserver import ApiServer
+from support.history import asked, audit_options
+from support.running import COMMAND, RunningOnKube
+
+NAMESPACE, USER = "deviceshare-system", "dry-run"
+
+
+@contextmanager
+def audited(directory: Path) -> Iterator[ApiServer]:
+    """Give an API server with an audit log in a directory, and deviceshare's account, which may do everything."""
+    server = ApiServer(kube.binaries(), directory, *audit_options(directory))
+    try:
+        server.start()
+        add_account(server, NAMESPACE, USER)
+        yield server
+    finally:
+        server.stop()
+
+
+def add_account(server: ApiServer, namespace: str, user: str) -> None:
+    """Create a service account that may do everything, in a namespace of its own."""
+    server.request("POST", "/api/v1/namespaces", *deploy.namespaces(namespace))
+    server.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": user}})
+    everything = {
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": user, "namespace": namespace}],
+    }
+    server.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", everything)
+
+
+def verbs(directory: Path) -> set[str]:
+    """Return what deviceshare's account asked, by the audit log: the verbs."""
+    ours = [each for each in asked(directory) if each.user.endswith(f":{USER}")]
+    assert {each.what.strip() for each in ours} >= {"pods", "nodes"}
+    return {each.verb for each in ours}
+
+
+class DryRun(RunningOnKube):
+    """A running system, and what its commands show."""
+
+    def __init__(self, directory: Path, server: ApiServer, conf: Path) -> None:
+        kubeconfig = server.kubeconfig(USER, deploy.token(server, NAMESPACE, USER))
+        super().__init__(directory, kubeconfig, "--conf", str(conf), "--dry-run")
+
+    async def shown(self, *arguments: str) -> str:
+        """Return the output of a command, '' if it failed."""
+        process = await asyncio.create_subprocess_exec(
+            COMMAND, *arguments, env=self.environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+        output, _ = await process.communicate()
+        return "" if process.returncode else output.decode()
+
+    async def decided(self, name: str) -> tuple[str, int]:
+        """Wait for the claim of a pod; return its node and the index of its card."""
+        while True:
+            for claim in json.loads(await self.shown("get", "claims", "-o", "json") or '{"items": []}')["items"]:
+                if claim["name"] == name:
+                    (device,) = claim["devices"]
+                    return claim["node"], int(device["id"])
+
+    async def compared(self, name: str) -> str:
+        """Wait until a pod that was bound is compared; return what is said of it."""
+        while "compared" not in (found := await self.shown("explain", "pod", name)):
+            pass
+        (line,) = [each for each in found.splitlines() if "compared" in each]
+        return line.partition("bound by another scheduler to ")[2]
+
+    async def results(self) -> dict[str, int]:
+        """Return how many pods were compared with each result."""
+        run = await self._run_file()
+        request = urllib.request.Request(
+            f"{run['metrics']}/metrics", headers={"Authorization": f"Bearer {run['token']}"}
+        )
+        with await asyncio.to_thread(urllib.request.urlopen, request) as answer:
+            families = {each.name: each for each in text_string_to_metric_families(answer.read().decode())}
+        samples = families["deviceshare_dry_run_compared_pods"].samples
+        return {each.labels["result"]: int(each.value) for each in samples}
