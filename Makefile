@@ -72,6 +72,10 @@ node: $(READY)  ## build kubelet and its control plane, and images, for test-nod
 	@tests/node/images.sh .cache/node/images
 	@tests/node/plugins/build.sh .cache/node/plugins || echo "no device plugins: their tests are skipped" >&2
 	@tests/node/previous.sh .cache/node/images
+	@test -x .cache/node/venv/bin/podman-compose && cmp -s requirements/node.txt .cache/node/requirements.txt || { \
+		$(BIN)/uv venv --quiet --clear --python $(BIN)/python .cache/node/venv && \
+		$(BIN)/uv pip install --quiet --python .cache/node/venv/bin/python --require-hashes -r requirements/node.txt && \
+		cp requirements/node.txt .cache/node/requirements.txt; }
 
 manifests: $(READY) charts  ## render deploy/kubernetes/base and crds from the Helm chart
 	@PYTHONPATH=tests $(BIN)/python -m support.charts
@@ -127,7 +131,7 @@ bench: $(READY)  ## measure the whole system and the floor
 	@$(BIN)/deviceshare lab bench bus --nodes 1000 --pods 10000
 
 lock: $(READY)  ## resolve requirements/*.in again
-	@for f in uv runtime dra dev docs release; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	@for f in uv runtime dra dev docs release node; do $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 		--no-header requirements/$$f.in -o requirements/$$f.txt > /dev/null; done
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		-c requirements/runtime.txt requirements/service.in -o requirements/service.txt > /dev/null

@@ -29,7 +29,7 @@ remove() {
 trap remove EXIT
 # Device plugins write files with fixed names into /tmp.
 unshare --net --mount --pid --fork --kill-child --mount-proc -- \
-  bash -c 'mount --bind "$0" /tmp && exec "$@"' "$temporary" "$@" &
+  bash -c 'mount --bind "$0" /tmp && ip link set lo up && exec "$@"' "$temporary" "$@" &
 inner=$!
 # `unshare` ignores softer signals; with it the whole namespace of processes ends.
 trap 'kill -KILL "$inner" 2> /dev/null || true' INT TERM

@@ -12,8 +12,6 @@ SERVICES = {"inventory": 2, "placement": 2, "binder": 2, "metrics": 1, "setup": 
 
 @pytest.fixture(scope="module")
 def installed(real_node: RealNode) -> Iterator[RealNode]:
-    for image in ("deviceshare", "deviceshare-cli", "nats"):
-        real_node.load(image)
     node_chart.install(real_node, charts.CHART, 2)
     yield real_node
     node_chart.uninstall(real_node)

@@ -42,7 +42,7 @@ def earlier(real_node: RealNode, listed_before: set[str]) -> RealNode:
     """Gives a cluster with the earlier release."""
     if not (PREVIOUS / "commit").exists():
         pytest.skip("allowed: no images of the earlier commit (make node)")
-    for image in ("deviceshare", "deviceshare-cli", "nats", "previous/deviceshare", "previous/deviceshare-cli"):
+    for image in ("previous/deviceshare", "previous/deviceshare-cli"):
         real_node.load(image)
     chart = PREVIOUS / "deploy" / "helm" / "deviceshare"
     node_chart.install(real_node, chart, CARDS, *OLD_REQUESTS)

@@ -263,6 +263,12 @@ conf_dir = "{home}/net.d"
         Path(directory).mkdir(parents=True)
         os.chown(directory, user, user)
 
+    def offer(self, amounts: Mapping[str, int]) -> None:
+        """Let the node offer resources that no device plugin has, 0 for none: kubelet keeps what it does not know."""
+        written = {name: str(amount) if amount else None for name, amount in amounts.items()}
+        patch = json.dumps({"status": {"capacity": written, "allocatable": written}})
+        self.kubectl("patch", "node", NAME, "--subresource=status", "--type=merge", "--patch", patch)
+
     def load(self, image: str) -> None:
         """Import an image that ``make node`` built."""
         done = self.ctr("--namespace", "k8s.io", "images", "import", str(IMAGES / f"{image}.tar"))
@@ -340,7 +346,6 @@ conf_dir = "{home}/net.d"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{value}\n")
             _do("mount", "--bind", str(file), f"/proc/sys/{name}")
-        _do("ip", "link", "set", "lo", "up")
         _do("ip", "link", "add", "node", "type", "veth", "peer", "name", "other-end")
         _do("ip", "address", "add", f"{_ADDRESS}/24", "dev", "node")
         for end in ("node", "other-end"):

@@ -1,6 +1,5 @@
 """The Helm chart on a real node: installed as docs/install.md says, and removed so."""
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,7 +11,6 @@ from support.node import RealNode
 SYSTEM = charts.NAMESPACE
 WORK = "work"
 CARDS = "volcano.sh/gpu-number"
-OPTIONS = ("image.pullPolicy=Never",)
 CONFIGURATION = """actions: "enqueue, allocate, backfill"
 tiers:
 - plugins:
@@ -41,8 +39,10 @@ def logs(cluster: RealNode, lines: int = 20) -> str:
     )
 
 
-def install(cluster: RealNode, chart: Path, cards: int, *options: str) -> None:
-    """Install a chart on a node with cards, and wait until it is ready."""
+def install(cluster: RealNode, chart: Path, cards: int, *options: str, configuration: str = CONFIGURATION) -> None:
+    """Install a chart with its images, and wait until it is ready; the node gets so many cards without a plugin."""
+    for image in ("deviceshare", "deviceshare-cli", "nats"):
+        cluster.load(image)
     cluster.run_dns()
     cluster.make_writable(str(_STORE), 65534)
     volume = {
@@ -56,14 +56,13 @@ def install(cluster: RealNode, chart: Path, cards: int, *options: str) -> None:
         },
     }
     cluster.apply(volume)
-    # As Kubernetes' documents advertise an extended resource that no device plugin has: kubelet keeps it.
-    patch = json.dumps({"status": {"capacity": {CARDS: str(cards)}}})
-    cluster.kubectl("patch", "node", node.NAME, "--subresource=status", "--type=merge", "--patch", patch)
+    cluster.offer({CARDS: cards})
     cluster.create_namespace(SYSTEM)
     cluster.create_namespace(WORK)
-    configuration = f"--from-literal=volcano-scheduler.conf={CONFIGURATION}"
-    cluster.kubectl("create", "configmap", "volcano-scheduler-configmap", f"--namespace={SYSTEM}", configuration)
-    helm(cluster, "install", "deviceshare", str(chart), *_set(*OPTIONS, *options), "--wait", "--timeout", "5m")
+    literal = f"--from-literal=volcano-scheduler.conf={configuration}"
+    cluster.kubectl("create", "configmap", "volcano-scheduler-configmap", f"--namespace={SYSTEM}", literal)
+    settings = _set("image.pullPolicy=Never", *options)
+    helm(cluster, "install", "deviceshare", str(chart), *settings, "--wait", "--timeout", "5m")
 
 
 def uninstall(cluster: RealNode) -> None:

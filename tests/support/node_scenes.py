@@ -1,14 +1,11 @@
 """Scenes on a real node with device plugins: the chart that places pods, the pods, and what they have compared."""
 
-import json
 import re
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import yaml
-from support import charts, node, node_plugins
+from support import charts, node, node_chart, node_plugins
 from support.node import ROOT, Object, RealNode
 from support.node_plugins import Card, Inside, Plugins
 
@@ -17,7 +14,6 @@ Compare = Callable[[Object, int, Inside], Differences]
 """Compares the container at a position of a pod with what it has inside."""
 
 T4 = [Card(f"GPU-7400000{number}-aaaa-4bbb-8ccc-000000000000", 15360, "Tesla T4") for number in range(3)]
-SYSTEM = charts.NAMESPACE
 _CONFIGURATION = """actions: "enqueue, allocate, backfill"
 tiers:
 - plugins:
@@ -33,54 +29,21 @@ tiers:
       deviceshare.AscendHAMiVNPUEnable: true
       deviceshare.SchedulePolicy: binpack
 """
-_STORE = Path("/run/bus-store")
 _LABEL = "deviceshare.io/scene"
 _RUNNING = 300.0
 """Seconds in which the pods of a wave run; without other load it takes 40."""
 _OPTIONS = (
-    "image.pullPolicy=Never",
     "trusted.volcanoDevicePlugin=true",
     "trusted.hamiAscend=true",
     "trusted.volcano=true",
     # Two cores, for the containers of the scenes as well.
     *(f"{name}.replicas=1" for name in ("inventory", "placement", "binder")),
-    *(f"{name}.resources.requests.cpu=50m" for name in ("inventory", "placement", "binder")),
 )
 
 
 def deploy(cluster: RealNode) -> None:
-    """Install the chart, or upgrade it, for all families and with the accounts of the plugins trusted."""
-    for image in ("deviceshare", "deviceshare-cli", "nats"):
-        cluster.load(image)
-    cluster.run_dns()
-    if not _STORE.exists():
-        cluster.make_writable(str(_STORE), 65534)
-    # Cards that another test may have advertised without a device plugin.
-    nothing = {"status": {kind: {"volcano.sh/gpu-number": None} for kind in ("capacity", "allocatable")}}
-    patch = ("--subresource=status", "--type=merge", "--patch", json.dumps(nothing))
-    cluster.kubectl("patch", "node", node.NAME, *patch)
-    metadata = {"name": "volcano-scheduler-configmap", "namespace": SYSTEM}
-    data = {"volcano-scheduler.conf": _CONFIGURATION}
-    volume = {
-        "capacity": {"storage": "12Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "hostPath": {"path": str(_STORE), "type": "DirectoryOrCreate"},
-    }
-    cluster.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}},
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "bus"}, "spec": volume},
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": metadata,
-            "data": data,
-        },
-    )
-    command = [str(charts.tool("helm")), "--kubeconfig", str(cluster.kubeconfig), "--namespace", SYSTEM]
-    command += ["upgrade", "--install", "deviceshare", str(charts.CHART), "--wait", "--timeout", "5m"]
-    options = [part for option in _OPTIONS for part in ("--set", option)]
-    done = subprocess.run([*command, *options], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr + cluster.kubectl("get", "pods,events", "--namespace", SYSTEM)
+    """Install the chart for all families, with the accounts of the plugins trusted."""
+    node_chart.install(cluster, charts.CHART, 0, *_OPTIONS, configuration=_CONFIGURATION)
 
 
 def limits(**amounts: int) -> Object:
