@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +56,11 @@ class DryRun(RunningOnKube):
         kubeconfig = server.kubeconfig(USER, deploy.token(server, NAMESPACE, USER))
         super().__init__(directory, kubeconfig, "--conf", str(conf), "--dry-run")
 
+    async def follows(self, log: Path) -> None:
+        """Wait until the binder, whose log this is, knows the cluster: only what it knows before is compared."""
+        while not await asyncio.to_thread(_is_ready, log):
+            await asyncio.sleep(0.1)
+
     async def shown(self, *arguments: str) -> str:
         """Return the output of a command, '' if it failed."""
         process = await asyncio.create_subprocess_exec(
@@ -88,3 +94,14 @@ class DryRun(RunningOnKube):
             families = {each.name: each for each in text_string_to_metric_families(answer.read().decode())}
         samples = families["deviceshare_dry_run_compared_pods"].samples
         return {each.labels["result"]: int(each.value) for each in samples}
+
+
+def _is_ready(log: Path) -> bool:
+    """Return whether a service, whose log this is, can do its work."""
+    found = re.search(r'"addresses":\["(http:[^"]+)"', log.read_text() if log.exists() else "")
+    try:
+        if found:
+            urllib.request.urlopen(f"{found[1]}/readyz", timeout=10).close()
+    except OSError:
+        return False
+    return found is not None

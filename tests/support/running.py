@@ -35,7 +35,7 @@ class Running:
 
     def _end(self) -> None:
         self._process.send_signal(signal.SIGINT)
-        self._process.wait(20)
+        self._process.wait(60)
 
     async def _run_file(self) -> dict[str, Any]:
         path = self._directory / "run" / "run.json"
@@ -56,6 +56,10 @@ class Running:
     def log(self) -> str:
         """The output of ``up``."""
         return self._log.read_text()
+
+    async def logs(self) -> Path:
+        """Return the directory with a log of each process."""
+        return Path((await self._run_file())["directory"])
 
     async def logged(self, pattern: str, count: int = 1, *, within: float = 120.0) -> list[str]:
         """Wait until the log has this many matches of a pattern; return the matches, or their groups."""

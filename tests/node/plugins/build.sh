@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the real device plugins of the tests on a real node, and Volcano's controllers, into the directory given, unless they
-# are there. The plugins are unmodified above the hardware: Volcano's vGPU and GPU plugins run on a stand-in for NVML (nvml.c),
-# HAMi's Ascend plugin is built with stand-ins for Huawei's packages (ascend/). The commits are cloned from GitHub, or from
-# $DEVICESHARE_PLUGIN_SOURCES, a URL or directory with OWNER/NAME of each below. Requires git and gcc; Go as
-# tests/golang/find.sh finds it. Takes some ten minutes of two cores once.
+# Builds the real device plugins of the tests on a real node, and Volcano's scheduler and controllers, into the directory
+# given, unless they are there. The plugins are unmodified above the hardware: Volcano's vGPU and GPU plugins run on a
+# stand-in for NVML (nvml.c), HAMi's Ascend plugin is built with stand-ins for Huawei's packages (ascend/). The commits are
+# cloned from GitHub, or from $DEVICESHARE_PLUGIN_SOURCES, a URL or directory with OWNER/NAME of each below. Requires git and
+# gcc; Go as tests/golang/find.sh finds it. Takes some ten minutes of two cores once.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 into=$(mkdir -p "${1:?directory}" && cd "$1" && pwd)
@@ -50,6 +50,7 @@ cp ascend-device-configmap.yaml "$into/ascend-devices.yaml"
 clone volcano-sh/volcano ed72c7c815a9fd547a787134676f73d42e9d049c volcano
 cd "$work/volcano"
 CGO_ENABLED=0 "$go" build -trimpath -ldflags "-s -w" -o "$into/volcano-controllers" ./cmd/controller-manager
+CGO_ENABLED=0 "$go" build -trimpath -ldflags "-s -w" -o "$into/volcano-scheduler" ./cmd/scheduler
 mkdir -p "$into/volcano-crds"
 # Its controllers wait for the kinds of all of them.
 cp config/crd/*/bases/*.yaml "$into/volcano-crds/"
