@@ -119,7 +119,7 @@ def explanation_text(
     lines += _why(answer, now)
     lines += _refusals(answer)
     lines += _every_check(answer) + _closest(answer) if wide else []
-    lines += _group(answer)
+    lines += _group(answer, now)
     lines += _section("Problems", answer.pod.problems if answer.pod else ())
     lines += _steps(answer)
     lines += ["", f"Trace id: {answer.trace_id}"]
@@ -253,7 +253,7 @@ def _closest(answer: api.PodExplanation) -> list[str]:
     return _section("Closest nodes", lacked) + _section("Cards of the closest nodes", free_cards)
 
 
-def _group(answer: api.PodExplanation) -> list[str]:
+def _group(answer: api.PodExplanation, now: float) -> list[str]:
     explanation, pod = answer.explanation, answer.pod
     lines = []
     group = (pod.group if pod else "") or (explanation.group if explanation else "")
@@ -264,7 +264,15 @@ def _group(answer: api.PodExplanation) -> list[str]:
     queue = (pod.queue if pod else "") or (explanation.queue if explanation else "")
     if queue:
         lines.append(f"queue {queue}{f': {answer.position}' if answer.position is not None else ''}")
+    if answer.start is not None:
+        lines.append(_start(answer.start, now))
     return _section("Gang and queue", lines)
+
+
+def _start(start: api.StartTime, now: float) -> str:
+    if start.earliest is None or start.latest is None:
+        return f"no estimate of when it starts: {start.no_estimate}"
+    return f"starts in {age(start.earliest - now)} to {age(start.latest - now)} (some 80% of such ranges are right)"
 
 
 def _steps(answer: api.PodExplanation) -> list[str]:

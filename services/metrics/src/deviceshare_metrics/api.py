@@ -246,6 +246,8 @@ class QueuePosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     position: int
     jobs: int
     pods_before: int
+    higher_before: bool = False
+    """Whether a job before it has a higher priority."""
 
     def __str__(self) -> str:
         """Return a text such as ``position 3 of 12, behind 5 pods``."""
@@ -253,10 +255,18 @@ class QueuePosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"position {self.position} of {self.jobs}{behind}"
 
 
+class StartTime(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """When a waiting pod starts, unix seconds: some 80 % of such ranges are right. Or why there is ``no_estimate``."""
+
+    earliest: float | None = None
+    latest: float | None = None
+    no_estimate: str = ""
+
+
 class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """The current state of a pod (null if it is gone), the last decision, its steps, its trace id (32 hex digits).
 
-    ``position``: where it is in its queue, null if it is in none.
+    ``position``: where it is in its queue, null if it is in none. ``start``: when it starts, null if it does not wait.
     """
 
     pod: Pod | None
@@ -265,6 +275,7 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     trace_id: str
     life: tuple[LifeStage, ...] = ()
     position: QueuePosition | None = None
+    start: StartTime | None = None
 
 
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):

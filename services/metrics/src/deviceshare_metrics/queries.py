@@ -7,7 +7,6 @@ from typing import Generic, TypeVar
 
 import msgspec
 from deviceshare.queueing import Queues
-from deviceshare_bus.cores.core import Now
 from deviceshare_bus.runtime.service import real_time
 from msgspec.structs import replace
 
@@ -73,9 +72,8 @@ class Computed(Generic[T]):
 class Queries:
     """Answers queries about the state of a core, while the service applies events to it."""
 
-    def __init__(self, core: MetricsCore, clock: Callable[[], Now] = real_time) -> None:
+    def __init__(self, core: MetricsCore) -> None:
         self._core = core
-        self._clock = clock
         self.snapshot: Callable[[], Awaitable[Snapshot]] = Computed(core.store, in_thread(build_snapshot)).get
         """Returns the current snapshot."""
         self.accounts: Callable[[], Awaitable[Queues]] = Computed(core.store, in_thread(queue_accounts)).get
@@ -107,7 +105,7 @@ class Queries:
             undecodable=self._core.tallies.undecodable.total(),
             problems=problems,
             synced=self._core.store.synced,
-            seconds_since_change=round(self._core.seconds_since_change(self._clock()), 3),
+            seconds_since_change=round(self._core.seconds_since_change(real_time()), 3),
         )
 
     async def items(self, kind: str, visibility: Visibility = EVERYTHING) -> Sequence[msgspec.Struct]:
@@ -168,5 +166,7 @@ class Queries:
             accounts, positions = await self.accounts(), await self._positions()
             model = (await self._fragmented()).model(found.explanation)
             found = replace(found, pod=replace(found.pod, fragmented=model))
-            found = with_queue_state(store, found, accounts, positions, self._clock().wall)
+            found = with_queue_state(store, found, accounts, positions, real_time().wall)
+        if found is not None and found.pod is not None:
+            found = replace(found, start=self._core.start_times.of(found, real_time()))
         return None if found is None else shown_item(found, visibility)

@@ -1,33 +1,30 @@
 """Whether the ranges in which waiting pods start are right: ``deviceshare lab study trace --start-times``."""
 
 from collections.abc import Sequence
-from math import inf, isinf
+from math import inf
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from deviceshare_cli.output import table
+from deviceshare_metrics.core.start_estimates import INTERVAL, MARGIN, StartEstimates, StartRange
 
 from deviceshare_lab.studies.trace.churn import ArrivalPlan, Churn
-from deviceshare_lab.studies.trace.start_estimates import INTERVAL, StartEstimates, StartRange
 from deviceshare_lab.traces import Trace
 
 _EVERY = 120
 """Seconds between two questions about a waiting pod."""
-_SHORT = 60.0
-"""Seconds that are added to both ends of a range for the ratio of them."""
 
 
 class _Question(NamedTuple):
     at: int
     arrival: int
-    expected: StartRange | None
+    expected: StartRange | str
 
 
 class StartTimesResult(NamedTuple):
     """``asked``: questions about waiting pods; ``unanswered``: without a range; ``open``: not known at the end.
 
-    ``right``: the share of the other ranges that are right; ``ratio``: median of latest to earliest; ``endless``: the
-    share of ranges without a latest time.
+    ``right``: the share of the other ranges that are right; ``ratio``: median of latest to earliest.
     """
 
     workload: str
@@ -38,7 +35,6 @@ class StartTimesResult(NamedTuple):
     open: int
     right: float
     ratio: float
-    endless: float
 
 
 def run_start_times(trace: Trace, planned: ArrivalPlan, policy: str, seed: int) -> StartTimesResult:
@@ -48,18 +44,18 @@ def run_start_times(trace: Trace, planned: ArrivalPlan, policy: str, seed: int) 
     right, ratios = [], []
     unanswered = undecided = 0
     for at, arrival, expected in run.questions:
-        if expected is None:
+        if isinstance(expected, str):
             unanswered += 1
             continue
-        ratios.append((expected.latest + _SHORT) / (expected.earliest + _SHORT))
+        ratios.append((expected.latest + MARGIN) / (expected.earliest + MARGIN))
         waited = run.started.get(arrival, inf) - at
-        if waited == inf and planned.until - at <= (expected.latest if expected.latest < inf else expected.earliest):
+        if waited == inf and planned.until - at <= expected.latest:
             undecided += 1
         else:
             right.append(expected.earliest <= waited <= expected.latest)
     return StartTimesResult(
         trace.workload, policy, seed, len(run.questions), unanswered, undecided, fmean(right) if right else 0.0,
-        median(ratios) if ratios else 0.0, fmean(map(isinf, ratios)) if ratios else 0.0,
+        median(ratios) if ratios else 0.0,
     )  # fmt: skip
 
 
@@ -81,7 +77,7 @@ class _Asked(Churn):
         if self.waiting.count > before:
             pod = self._pods[self._arriving[arrival]]
             self._open[arrival] = None
-            self._estimates.wait(str(arrival), (pod.cards, pod.amount), now)
+            self._estimates.wait(str(arrival), "", (pod.cards, pod.amount), now)
 
     def _start(self, arrival: int, now: int) -> None:
         super()._start(arrival, now)
@@ -109,17 +105,23 @@ class _Asked(Churn):
 
 
 def as_json(results: Sequence[StartTimesResult]) -> dict[str, Any]:
-    """Return the results as the value of ``--json``; a median ratio without an end is null."""
-    return {"runs": [each._asdict() | {"ratio": None if isinf(each.ratio) else each.ratio} for each in results]}
+    """Return the results as the value of ``--json``."""
+    return {"runs": [each._asdict() for each in results]}
 
 
 def as_text(results: Sequence[StartTimesResult]) -> str:
     """Return a table with a line for each run."""
-    head = ("WORKLOAD", "POLICY", "SEED", "ASKED", "NO RANGE", "NOT KNOWN", "RIGHT", "LATEST/EARLIEST", "NO LATEST")
+    head = ("WORKLOAD", "POLICY", "SEED", "ASKED", "NO RANGE", "NOT KNOWN", "RIGHT", "LATEST/EARLIEST")
     rows = [
         (
-            *(each.workload, each.policy, str(each.seed), str(each.asked), str(each.unanswered), str(each.open)),
-            *(f"{each.right:.1%}", f"{each.ratio:.1f}", f"{each.endless:.1%}"),
+            *(
+                each.workload,
+                each.policy,
+                str(each.seed),
+                str(each.asked),
+                f"{each.unanswered / max(each.asked, 1):.0%}",
+            ),
+            *(str(each.open), f"{each.right:.1%}", f"{each.ratio:.1f}"),
         )
         for each in results
     ]

@@ -38,6 +38,7 @@ from deviceshare_metrics.core.events import (
     StepsReceived,
 )
 from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.start_times import StartTimes
 from deviceshare_metrics.core.state_store import MAX_STEPS, PodHistory, PodStep, StateStore
 from deviceshare_metrics.core.tallies import Tallies
 
@@ -64,7 +65,7 @@ class MetricsCore:
     Args:
         most_gone: how many pods that are gone can be explained.
 
-    ``store``, ``tallies``, ``changed_nodes`` and ``events`` are for reading only.
+    ``store``, ``tallies``, ``changed_nodes``, ``events`` and ``start_times`` are for reading only.
     """
 
     def __init__(self, most_gone: int = MAX_GONE) -> None:
@@ -72,6 +73,7 @@ class MetricsCore:
         self.tallies = Tallies()
         self.changed_nodes = ChangedNodes()
         self.events = EventHistory()
+        self.start_times = StartTimes(self.store)
         self._most_gone = most_gone
         self._configuration = EffectiveConfiguration()
         self._shared = SharedValues()
@@ -108,8 +110,8 @@ class MetricsCore:
         return 0
 
     def next_due(self, now: Now) -> float | None:
-        """Return when pods that are gone are forgotten next."""
-        return self._forget_due if self.ready else None
+        """Return when pods that are gone are forgotten next, or waiting pods are probed."""
+        return min(self._forget_due, self.start_times.due) if self.ready else None
 
     def seconds_since_change(self, now: Now) -> float:
         """Return how long no message but those of EVENT has arrived."""
@@ -128,6 +130,7 @@ class MetricsCore:
                 self._touch_node_of(subject)
                 self.store.invalid.pop(subject, None)
             case FactReceived(subject=subject):
+                self.start_times.pod_changes(subject, event.fact, now)
                 self._set_fact(subject, event.fact)
             case LedgerReceived(subject=subject, ledger=ledger):
                 self._set_ledger(subject, ledger)
@@ -135,10 +138,13 @@ class MetricsCore:
                 _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
                 self._set_explanation(explanation)
+                self.start_times.decided(explanation, now)
             case CaughtUp(stream=stream):
                 self._reading.discard(stream)
-            case Tick() if self.ready and now.monotonic >= self._forget_due:
-                self._forget(now)
+            case Tick() if self.ready:
+                self.start_times.probe(now)
+                if now.monotonic >= self._forget_due:
+                    self._forget(now)
         if isinstance(event, FactReceived | LedgerReceived | OutcomesReceived | ExplanationReceived):
             self.store.invalid.pop(event.subject, None)
             self._changed = now.monotonic

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import groupby
+from math import inf
 
 from deviceshare.queueing import Group, Job, OrderKey, Queues
 from deviceshare.queueing.job_order import JobOrder
@@ -36,25 +37,28 @@ def queue_positions(store: StateStore, accounts: Queues) -> dict[str, api.QueueP
             waiting[queues.get(each.group, "") or each.queue or "default"][each.group].append(each)
     found: dict[str, api.QueuePosition] = {}
     for jobs in waiting.values():
-        keys = _order_keys(store, jobs, placed, accounts)
-        position, before = 1, 0
+        keys, priorities = _order_keys(store, jobs, placed, accounts)
+        position, before, highest = 1, 0, -inf
         for _, alike in groupby(sorted(jobs, key=keys.__getitem__), keys.__getitem__):
-            members = [jobs[group] for group in alike]
-            place = api.QueuePosition(position=position, jobs=len(jobs), pods_before=before)
-            found.update({pod.uid: place for pods in members for pod in pods})
-            position, before = position + len(members), before + sum(map(len, members))
+            members = [*alike]
+            for job in members:
+                higher = priorities[job] < highest
+                place = api.QueuePosition(position=position, jobs=len(jobs), pods_before=before, higher_before=higher)
+                found.update({pod.uid: place for pod in jobs[job]})
+            position, before = position + len(members), before + sum(len(jobs[job]) for job in members)
+            highest = max(highest, *(priorities[job] for job in members))
     return found
 
 
 def _order_keys(
     store: StateStore, waiting: Mapping[str, list[PodSeen]], placed: Counter[str], accounts: Queues
-) -> dict[str, OrderKey]:
+) -> tuple[dict[str, OrderKey], dict[str, int]]:
     classes = PriorityClasses()
     for known in store.classes.values():
         classes.put(known.name, known)
     groups = {group.key: group for group in store.groups.values()}
     order = JobOrder(accounts.policies)
-    keys = {}
+    keys, priorities = {}, {}
     for key, pods in waiting.items():
         fact = groups.get(pods[0].group)
         minimum = 1 if fact is None else fact.min_member
@@ -66,4 +70,5 @@ def _order_keys(
             waiting_time=None if fact is None else fact.waiting_time,
         )
         keys[key] = order.key(job, accounts.dominant_share(job.key))
-    return keys
+        priorities[key] = job.priority
+    return keys, priorities

@@ -1,5 +1,5 @@
 // An explanation: why a pod is where it is, or why it waits, with the closest nodes and their cards.
-import { asOf, badge, bar, h, instant, link, memory, number, panel, table } from "./dom.js";
+import { asOf, badge, bar, duration, h, instant, link, memory, number, panel, table } from "./dom.js";
 
 const shown = (value, unit) => {
   if (unit === "MiB") return memory(value);
@@ -32,6 +32,10 @@ function nearNode(near) {
       h("small", { class: "right" }, `${memory(card.memory ?? 0)}, ${number(card.cores ?? 0)} cores free`))));
 }
 
+const until = (at) => duration(Math.max(0, at - Date.now() / 1000));
+const starts = (start) => (start.no_estimate ? h("p", { class: "quiet" }, `No estimate of when it starts: ${start.no_estimate}.`)
+  : h("p", {}, `Starts in ${until(start.earliest)} to ${until(start.latest)}: some 80% of such ranges are right.`));
+
 export function explanation(answer) {
   const found = answer.explanation, place = answer.position;
   if (!found) return answer.pod?.node ? null : panel("Why", h("p", { class: "quiet" }, "No decision yet."));
@@ -47,6 +51,7 @@ export function explanation(answer) {
     found.kept_for?.length ? h("p", {}, `Nodes are kept free for ${found.kept_for.join(", ")}, which waited too long.`) : null,
     found.gang ? h("p", {}, found.gang) : null,
     place ? h("p", {}, `Position ${number(place.position)} of ${number(place.jobs)} in its queue${place.pods_before ? `, behind ${number(place.pods_before)} ${place.pods_before === 1 ? "pod" : "pods"}` : ""}.`) : null,
+    answer.start ? starts(answer.start) : null,
     list("Nodes, by the first check that they fail", first), list("Its queue", queue), list("Not decided", others),
     found.caveats?.length ? h("ul", { class: "reasons" }, found.caveats.map((each) => h("li", { class: "warn" }, each))) : null,
     found.closest?.length ? [h("h3", {}, "Closest nodes"), h("div", { class: "nears" }, found.closest.map(nearNode))] : null,

@@ -1,0 +1,169 @@
+"""Ranges in which pods start are right as often as they say, on a model of a queue; else a reason why there is none."""
+
+import random
+from heapq import heappop, heappush
+from math import inf
+
+import pytest
+from deviceshare_metrics.core.start_estimates import (
+    AT_ONCE,
+    COVERAGE,
+    INTERVAL,
+    MAX_FACTOR,
+    MAX_KINDS,
+    MAX_OWNERS,
+    MAX_PROBES,
+    MIN_STARTS,
+    StartEstimates,
+    StartRange,
+)
+
+
+def arrivals(rng: random.Random, seconds: float, load: float):
+    """Yield pods of a queue in front of 20 places; the load rises and falls slowly, lifetimes differ greatly."""
+    now = 0.0
+    while now < seconds:
+        busy = load * (0.7 if (now // 200_000) % 2 else 1.1)
+        now += rng.expovariate(20 * busy / 3000)
+        yield now, min(rng.lognormvariate(7.2, 1.3), 40_000.0)
+
+
+def asked(seed: int, load: float, seconds: float = 1_500_000.0):
+    """Return (range, seconds until the start) of pods that wait, asked at regular times."""
+    rng = random.Random(seed)
+    found, waiting, ending, questions, started = StartEstimates(), [], [], [], {}
+    plan = iter([*arrivals(rng, seconds, load), (inf, 0.0)])
+    (arrives, runs), number, clock = next(plan), 0, 0.0
+    while min(arrives, ending[0] if ending else inf) < inf:
+        now = min(arrives, ending[0] if ending else inf)
+        while clock + 240.0 <= now:
+            clock += 240.0
+            found.probe(clock)
+            if waiting and clock < seconds:
+                uid = str(rng.choice(waiting)[0])
+                questions.append((clock, uid, found.expected(uid, clock)))
+        if arrives == now:
+            waiting.append((number, runs))
+            found.wait(str(number), "ns", "kind", now)
+            (arrives, runs), number = next(plan), number + 1
+        else:
+            heappop(ending)
+        while waiting and len(ending) < 20:
+            # Mostly first come, first served.
+            uid, lifetime = waiting.pop(0 if rng.random() < 0.8 else rng.randrange(len(waiting)))
+            heappush(ending, now + lifetime)
+            started[str(uid)] = now
+            found.end(str(uid), now, started=True)
+    return [(expected, started[uid] - at) for at, uid, expected in questions]
+
+
+@pytest.mark.parametrize(("seed", "load"), [(1, 0.9), (3, 1.0)])
+def test_four_of_five_ranges_that_are_shown_are_right(seed, load):
+    questions = asked(seed, load)
+    answers = [(expected, waited) for expected, waited in questions if isinstance(expected, StartRange)]
+    assert len(answers) > len(questions) / 2
+    right = sum(expected.earliest <= waited <= expected.latest for expected, waited in answers) / len(answers)
+    assert COVERAGE - 0.05 <= right <= COVERAGE + 0.05
+    assert all(expected.latest + 60 <= MAX_FACTOR * (expected.earliest + 60) for expected, _ in answers)
+
+
+def follow(found: StartEstimates, count: int, *seconds: float, owner: str = "ns", started: bool = True) -> float:
+    """Let pods wait so long in turn, one after the other, each probed once when it has waited a second."""
+    now = 0.0
+    for number in range(count):
+        wait = seconds[number % len(seconds)]
+        found.wait(f"{owner}-{number}", owner, "kind", now)
+        probe_all(found, now + 1.0)
+        found.end(f"{owner}-{number}", now + 1.0 + wait, started=started)
+        now += max(INTERVAL, wait) + 2.0
+    return now
+
+
+def probe_all(found: StartEstimates, now: float) -> None:
+    for _ in range(MAX_OWNERS * MAX_KINDS // AT_ONCE + 1):
+        found.probe(now)
+
+
+def waiting(found: StartEstimates, now: float, kind: str = "kind", owner: str = "ns"):
+    found.wait("w", owner, kind, now)
+    return found.expected("w", now)
+
+
+def test_pods_that_all_wait_equally_long_have_a_narrow_range():
+    found = StartEstimates()
+    expected = waiting(found, follow(found, 60, 100.0))
+    assert expected.earliest == pytest.approx(expected.latest)
+    assert 50.0 < expected.latest < 400.0
+
+
+@pytest.mark.parametrize(
+    ("pods", "started", "kind"), [(MIN_STARTS, True, "kind"), (100, False, "kind"), (100, True, "another")]
+)
+def test_there_is_no_range_where_few_equal_pods_have_started(pods, started, kind):
+    found = StartEstimates()
+    assert waiting(found, follow(found, pods, 100.0, started=started), kind) == (
+        "too few equal pods have waited and started in its queue"
+    )
+
+
+def test_there_is_no_range_after_a_pause_longer_than_ten_starts_took():
+    found = StartEstimates()
+    now = follow(found, 60, 100.0)
+    assert isinstance(waiting(found, now), StartRange)
+    assert isinstance(found.expected("w", now + 2000.0), StartRange)
+    assert found.expected("w", now + 2400.0) == (
+        "no equal pod has started for 40 min, longer than 10 starts took before"
+    )
+    found.end("w", now + 2400.0, started=False)
+    later = now + 100_000.0
+    assert isinstance(waiting(found, later), StartRange), "nobody waited meanwhile"
+
+
+def test_there_is_no_range_that_is_too_wide():
+    found = StartEstimates()
+    now = follow(found, 60, 5.0, 200_000.0)
+    assert waiting(found, now - 1.0).latest < 1_000.0
+    assert found.expected("w", now + 100.0) == f"the latest time would be more than {MAX_FACTOR:.0f} times the earliest"
+
+
+def test_what_pods_of_other_owners_do_changes_no_range():
+    alone, beside = StartEstimates(), StartEstimates()
+    beside.wait("keep", "ns", "another", 0.0)
+    for owner in range(3 * MAX_OWNERS):
+        for number in range(3 * MAX_KINDS):
+            beside.wait(f"{owner}-{number}", f"other-{owner}", number % 2 or "kind", 0.0)
+            beside.end(f"{owner}-{number}", float(number), started=True)
+        beside.wait(f"{owner}", f"other-{owner}", "kind", 0.0)
+    now = follow(alone, 60, 100.0)
+    follow(beside, 60, 100.0)
+    follow(beside, 30, 5_000.0, owner="other-5")
+    assert waiting(beside, now) == waiting(alone, now)
+
+
+def test_kinds_and_owners_are_bounded_and_those_without_waiting_pods_are_forgotten():
+    found = StartEstimates()
+    for number in range(2 * MAX_KINDS):
+        found.wait(f"uid-{number}", "ns", number, 0.0)
+    assert [f"uid-{number}" in found for number in (0, MAX_KINDS)] == [True, False]
+    assert found.expected(f"uid-{MAX_KINDS}", 1.0) == "too many kinds of pods wait in its namespace"
+    found.end("uid-0", 1.0, started=True)
+    found.wait("w", "ns", "new", 1.0)
+    assert "w" in found
+    for number in range(2 * MAX_OWNERS):
+        found.wait(f"owner-{number}", f"o{number}", "kind", 0.0)
+    assert "owner-0" in found
+    assert f"owner-{MAX_OWNERS}" not in found
+    assert "w" in found
+
+
+def test_probes_are_bounded_and_those_of_a_pod_end_with_it():
+    found = StartEstimates()
+    now = follow(found, 60, 100.0)
+    found.wait("w", "ns", "kind", now)
+    for at in range(MAX_PROBES + 50):
+        found.probe(now + at * INTERVAL)
+    (kind,) = found._owners["ns"].values()
+    assert len(kind.probes) == MAX_PROBES
+    assert {each.uid for each in kind.probes} == {"w"}
+    found.end("w", now + 1e6, started=True)
+    assert all(each.started for each in kind.probes)
