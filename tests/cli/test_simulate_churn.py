@@ -293,7 +293,7 @@ def test_the_published_trace_is_played_at_its_load():
 
 
 def test_ranges_in_which_pods_start_are_counted(tmp_path):
-    write_trace(tmp_path, nodes=4, pods=300)
+    write_trace(tmp_path, nodes=4, pods=60)
     options = (tmp_path, "--start-times", "--policy", "bestfit", "--load", 1.0, "--jobs", 1)
     done = simulate(*options, "--json")
     (run,) = json.loads(done.stdout)["runs"]

@@ -22,6 +22,8 @@ BOUND = re.compile(
     r"WAITING$|^UPDATES$|^BATCHES$|QUEUE_SIZE|BYTES$|BUFFER$|^FULL$|^LARGEST$|_BATCH$|^DELETIONS$"
 )
 NO_BUFFERS = {
+    "deviceshare_metrics.core.start_estimates.MAX_FACTOR": "a limit of one range",
+    "deviceshare_metrics.core.start_estimates._MAX_WRONG": "a limit of one range",
     "deviceshare.families.dra.cel.MAX_LENGTH": "a limit of one object",
     "deviceshare.families.dra.cluster_devices.MAX_RESERVED": "a limit of one object",
     "deviceshare.families.dra.requests.MAX_DEVICES": "a limit of one object",
