@@ -22,7 +22,7 @@ class BadQueryError(Exception):
 class Listing(NamedTuple):
     """How a kind is filtered and ordered: a function per filter, and a unique key that orders the items.
 
-    The function ``state`` returns several values, of which one has to match.
+    The functions ``state`` and ``model`` return several values, of which one has to match, in a part for ``model``.
     """
 
     filters: Mapping[str, Callable[[Any], Any]]
@@ -34,6 +34,7 @@ _QUEUE = {"queue": lambda item: item.queue}
 _NODE = {"node": lambda item: item.node}
 _STATE = {"state": lambda item: (item.state,)}
 _STATUS = {"state": lambda item: (item.state, item.status)}
+_MODEL = {"model": lambda item: [card.type for card in item.cards]}
 
 LISTINGS: Mapping[str, Listing] = {
     "nodes": Listing(
@@ -41,7 +42,9 @@ LISTINGS: Mapping[str, Listing] = {
     ),
     "devices": Listing(_NODE, lambda item: (item.node, item.index, item.id)),
     "drivers": Listing(_NODE, lambda item: (item.driver, item.node)),
-    "pods": Listing({**_NAMESPACE, **_QUEUE, **_NODE, **_STATUS}, lambda item: (item.namespace, item.name, item.uid)),
+    "pods": Listing(
+        {**_NAMESPACE, **_QUEUE, **_NODE, **_MODEL, **_STATUS}, lambda item: (item.namespace, item.name, item.uid)
+    ),
     "claims": Listing({**_NAMESPACE, **_NODE, **_STATE}, lambda item: (item.node, item.id, item.uid)),
     "queues": Listing({"queue": lambda item: item.name}, lambda item: (item.name,)),
     "events": Listing(
@@ -60,8 +63,8 @@ FILTERS: Mapping[str, tuple[str, ...]] = {kind: tuple(listing.filters) for kind,
 def select(kind: str, items: Sequence[Any], query: Iterable[tuple[str, str]]) -> tuple[Sequence[Any], str]:
     """Return the items that a query asks for, and how the query continues ('': it does not).
 
-    Upper and lower case of a ``state`` make no difference. Objects that appear or disappear between two parts of a list
-    neither repeat nor hide others.
+    Upper and lower case of a ``state`` or a ``model`` make no difference. Objects that appear or disappear between two
+    parts of a list neither repeat nor hide others.
 
     Raises:
         BadQueryError: a parameter is unknown or not valid.
@@ -71,7 +74,7 @@ def select(kind: str, items: Sequence[Any], query: Iterable[tuple[str, str]]) ->
     paging = {}
     for name, value in query:
         if name in listing.filters:
-            wanted.setdefault(name, set()).add(value.lower() if name == "state" else value)
+            wanted.setdefault(name, set()).add(value.lower() if name in ("state", "model") else value)
         elif name in PAGING:
             paging[name] = value
         else:
@@ -81,6 +84,10 @@ def select(kind: str, items: Sequence[Any], query: Iterable[tuple[str, str]]) ->
         value_of = listing.filters[name]
         if name == "state":
             items = [item for item in items if any(str(each).lower() in values for each in value_of(item))]
+        elif name == "model":
+            items = [
+                item for item in items if any(value in each.lower() for value in values for each in value_of(item))
+            ]
         else:
             items = [item for item in items if value_of(item) in values]
     if not paging:

@@ -7,14 +7,14 @@ import * as pages from "./pages.js";
 
 const VIEWS = [["", "Map"], ["waiting", "Waiting"], ["pods", "Pods"], ["nodes", "Nodes"], ["queues", "Queues"], ["events", "Events"]];
 const FILTERS = {
-  "": [], waiting: ["namespace", "queue", "state"], pods: ["namespace", "queue", "node", "state"], nodes: ["node", "state"],
+  "": [], waiting: ["namespace", "queue", "state"], pods: ["namespace", "queue", "node", "model", "state"], nodes: ["node", "state"],
   queues: ["queue"], events: ["namespace", "queue", "node", "state"],
 };
 const STATES = {
   waiting: ["Pending", "Gated", "OtherScheduler"], pods: ["Pending", "Nominated", "Claimed", "Bound", "Terminating", "Gated", "Ended", "OtherScheduler"],
   nodes: ["ready", "not_ready", "unschedulable"], events: ["seen", "pending", "claimed", "bound", "refused", "gone"],
 };
-const PLACEHOLDERS = { node: "node or model", namespace: "namespace", queue: "queue" };
+const PLACEHOLDERS = { node: "node or model", namespace: "namespace", queue: "queue", model: "model of cards" };
 const REFRESH = 5000;
 // The pods of the view Waiting.
 const waitingPods = (status) => sum(STATES.waiting.map((state) => status.pods[state] ?? 0));

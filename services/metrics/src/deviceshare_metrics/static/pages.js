@@ -53,11 +53,14 @@ export async function waiting(app) {
 // Where a pod is, or where pods are evicted for it.
 const nodeOf = (pod) => (pod.nominated_node ? ["nominated on ", link(pod.nominated_node, "nodes", pod.nominated_node)] : pod.node ? link(pod.node, "nodes", pod.node) : "");
 
+// How much of the cards of each model a pod holds, or how many devices.
+const heldBy = (pod) => [...new Set(pod.cards.map((card) => card.type))].map((type) => `${number(sum(pod.cards.filter((card) => card.type === type).map((card) => card.part)))} × ${shortModel(type)}`).join(", ") || number(pod.devices.length);
+
 export async function pods(app) {
-  const { namespace, queue, node, state } = app.filters;
-  return [title("Pods", "All pods"), await parts("pods", { namespace, queue, node, state }, (rows) => table("Pods", ["Pod", "State", "Age", "Waiting", "Node", "Queue", "Devices", "Reason"],
+  const { namespace, queue, node, model, state } = app.filters;
+  return [title("Pods", "All pods"), await parts("pods", { namespace, queue, node, model, state }, (rows) => table("Pods", ["Pod", "State", "Age", "Waiting", "Node", "Queue", "Devices", "Reason"],
     rows.map((pod) => [podLink(pod), podBadge(pod), since(pod.created), since(pod.waiting_since), nodeOf(pod), pod.queue ? link(pod.queue, "queues", pod.queue) : "",
-      number(pod.devices.length), h("small", {}, pod.reason ?? pod.problems[0] ?? "", asOf(pod.reason_at))]), "No pod matches the filters."))];
+      heldBy(pod), h("small", {}, pod.reason ?? pod.problems[0] ?? "", asOf(pod.reason_at))]), "No pod matches the filters."))];
 }
 
 const STAGES = { seen: "Seen", queued: "Queued", decided: "Decided", claimed: "Claimed", handed_over: "Handed over", bound: "Bound" };
