@@ -27,8 +27,8 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.reading.live import open_live
 from deviceshare_cli.reading.state import scheduler_of
 from deviceshare_cli.runfile import Run
-from deviceshare_cli.simulate.addition import Addition
 from deviceshare_cli.whatif import fit as command
+from deviceshare_cli.whatif.addition import Addition
 from deviceshare_cli.whatif.changed_cluster import ClusterChanges, change_cluster
 from deviceshare_cli.whatif.fitting import fit
 from deviceshare_cli.whatif.manifests import candidates

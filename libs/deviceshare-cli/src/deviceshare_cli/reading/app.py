@@ -203,8 +203,8 @@ def fit(
     Nothing is created. Nodes, cards, gangs and limits of queues are evaluated by the code of the scheduler, on the
     state of the running system. Pods that are pending are not placed first. The status is 1 if the pods do not fit.
     """
-    from deviceshare_cli.simulate.addition import Addition
     from deviceshare_cli.whatif import fit as module
+    from deviceshare_cli.whatif.addition import Addition
     from deviceshare_cli.whatif.changed_cluster import ClusterChanges
 
     if bool(add_nodes) != bool(like):

@@ -104,7 +104,7 @@ def cluster(
     from deviceshare_cli.exit_status import run_and_exit
     from deviceshare_cli.reading.opening import Source
     from deviceshare_cli.simulate import command
-    from deviceshare_cli.simulate.addition import Addition
+    from deviceshare_cli.whatif.addition import Addition
 
     if bool(add_nodes) != bool(like):
         raise typer.BadParameter("--add-nodes goes with --like, which names a node of the cluster")

@@ -35,7 +35,6 @@ from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import StoredMessage
 from deviceshare_cli.reading.state import PLACEMENT_STREAMS
 from deviceshare_cli.simulate import plan_report, report
-from deviceshare_cli.simulate.addition import Addition, added_nodes
 from deviceshare_cli.simulate.candidates import PodObjects
 from deviceshare_cli.simulate.defragmentation import Defragmentation, defragmentation
 from deviceshare_cli.simulate.facts import ADDED, Inventory, decoded, messages
@@ -46,6 +45,7 @@ from deviceshare_cli.simulate.progress import Progressed, progress_bar
 from deviceshare_cli.simulate.removal import Removal, removal
 from deviceshare_cli.simulate.results import Changes, Result, result, usage
 from deviceshare_cli.simulate.volumes import with_phases
+from deviceshare_cli.whatif.addition import Addition, added_nodes
 from deviceshare_cli.whatif.manifests import Candidate, node_warnings, only_on
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 

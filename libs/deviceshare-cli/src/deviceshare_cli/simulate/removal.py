@@ -5,14 +5,11 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from deviceshare.model import PodFact
-from deviceshare.scheduler import PodRecord, Scheduler
+from deviceshare.scheduler import Scheduler
 
-from deviceshare_cli.errors import CommandError
 from deviceshare_cli.recreation import OTHER_SCHEDULER, obstacle_to_recreate, read_parts
 from deviceshare_cli.simulate.candidates import PodObjects
-
-MAX_NODES = 20
-"""The most nodes that an error names."""
+from deviceshare_cli.whatif.affected import check_known, is_on
 
 
 class Removal(NamedTuple):
@@ -43,17 +40,3 @@ def removal(scheduler: Scheduler, nodes: Collection[str], objects: PodObjects) -
         if obstacle:
             found.excluded[obstacle] += 1
     return found
-
-
-def check_known(option: str, name: str, nodes: Collection[str]) -> None:
-    """Raise CommandError if an option names an unknown node."""
-    if name not in nodes:
-        shown = ", ".join(sorted(nodes)[:MAX_NODES]) + (", …" if len(nodes) > MAX_NODES else "")
-        raise CommandError(f'{option} {name}: nodes "{name}" not found: the cluster has {shown or "none"}')
-
-
-def is_on(scheduler: Scheduler, record: PodRecord, nodes: Collection[str]) -> bool:
-    """Return whether a pod is on one of these nodes, or is being bound to it."""
-    if record.fact.node or scheduler.is_nominated(record.fact.uid):
-        return record.fact.node in nodes
-    return any(node in nodes for node in record.claims.values())

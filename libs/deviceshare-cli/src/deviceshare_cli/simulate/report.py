@@ -7,9 +7,9 @@ from typing import Any
 from deviceshare_cli.output import NONE, lines_text, table
 from deviceshare_cli.plots import Curve, Plot
 from deviceshare_cli.pods import shown_devices
-from deviceshare_cli.simulate.addition import Addition
 from deviceshare_cli.simulate.removal import Removal
 from deviceshare_cli.simulate.results import PodResult, Result
+from deviceshare_cli.whatif.addition import Addition
 
 MAX_CLASSES = 30
 """The most classes of pods that the text lists."""

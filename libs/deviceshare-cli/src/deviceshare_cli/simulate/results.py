@@ -12,9 +12,9 @@ from deviceshare_metrics.core import build_snapshot
 from deviceshare_cli.pods import devices_of
 from deviceshare_cli.reading.reader import StoredMessage
 from deviceshare_cli.reading.state import metrics_store
-from deviceshare_cli.simulate.addition import Addition
 from deviceshare_cli.simulate.player import Placed, Player
 from deviceshare_cli.simulate.removal import Removal
+from deviceshare_cli.whatif.addition import Addition
 
 NO_DEVICES = "no devices"
 """The class of pods that request none."""

@@ -11,8 +11,8 @@ from deviceshare_bus.messages.subjects import fact
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read_conf
 from deviceshare_cli.notices import to_stderr
-from deviceshare_cli.simulate.addition import Addition, added_nodes
-from deviceshare_cli.simulate.removal import check_known, is_on
+from deviceshare_cli.whatif.addition import Addition, added_nodes
+from deviceshare_cli.whatif.affected import check_known, is_on
 
 
 class ClusterChanges(NamedTuple):

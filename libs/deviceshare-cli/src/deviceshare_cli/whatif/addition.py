@@ -7,7 +7,7 @@ from typing import NamedTuple
 from deviceshare.model import HOSTNAME, NodeFact
 from msgspec.structs import replace
 
-from deviceshare_cli.simulate.removal import check_known
+from deviceshare_cli.whatif.affected import check_known
 
 _STATE = "node.kubernetes.io/"
 """Taints with this prefix say what state a node is in."""
