@@ -16,6 +16,9 @@ from deviceshare_metrics.holders import CARDS_METRIC
 from support.promtool import promtool
 from typer.testing import CliRunner, Result
 
+TOO_MANY = "query processing would load too many samples into memory in query execution"
+"""ErrTooManySamples of Prometheus' promql/engine.go."""
+
 
 def series(instance: str, namespace: str, model: str, values: str) -> dict[str, str]:
     labels = f'instance="{instance}",namespace="{namespace}",queue="q",type="{model}"'
@@ -113,6 +116,10 @@ def test_holders_with_most_come_first(prometheus: tuple[str, list[Any], list[str
     ("answer", "error"),
     [
         ((400, {"status": "error", "errorType": "bad_data", "error": "parse error"}), "with status 400: parse error"),
+        (
+            (422, {"status": "error", "errorType": "execution", "error": TOO_MANY}),
+            "give it a larger --query.max-samples, or ask for less time with --since",
+        ),
         ((502, b"<html>"), "answered with status 502, and not as Prometheus does"),
     ],
 )

@@ -93,6 +93,11 @@ async def _query(prometheus: Endpoint, query: str, label: str) -> dict[str, floa
         answer = msgspec.json.decode(body, type=_Answer)
     except msgspec.MsgspecError:
         raise CommandError(f"{prometheus.url} answered with status {status}, and not as Prometheus does") from None
+    if "too many samples" in answer.error:
+        raise CommandError(
+            f"Prometheus at {prometheus.url} may not load so many samples: give it a larger --query.max-samples, "
+            "or ask for less time with --since"
+        )
     if answer.data is None or answer.data.result_type != "vector":
         raise CommandError(f"Prometheus at {prometheus.url} refuses with status {status}: {answer.error}")
     return {each.metric.get(label, ""): float(each.value[1]) for each in answer.data.result}
