@@ -8,7 +8,6 @@ from typing import NamedTuple
 from deviceshare.model import ConfigError, visible
 from deviceshare.objects import KINDS
 from deviceshare_bus.runtime.plugins import load_families
-from deviceshare_cluster.interface import ClusterError
 
 from deviceshare_cli.checking.findings import Finding
 from deviceshare_cli.checking.inspection import NO_CONF, Inspection, inspect
@@ -16,6 +15,7 @@ from deviceshare_cli.checking.manifests import Given, of_manifests, with_jobs
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.loading import read, read_conf
 from deviceshare_cli.output import NONE, indented_json, lines_text, table
+from deviceshare_cli.reading.kube_objects import list_kinds
 
 FOUND = 3
 """The exit status if something is not understood, or would change."""
@@ -46,20 +46,10 @@ async def check(options: CheckOptions) -> int:
     if options.files:
         given = _read(options.files, now)
     else:
-        given = await _list(options.kubeconfig, options.context, now)
+        given = with_jobs(await list_kinds((*KINDS, "Job"), "check", options.kubeconfig, options.context), now)
     result = inspect(given, options.schedulers, now, conf)
     print(indented_json(result) if options.output == "json" else _text(result))
     return FOUND if any(each.severity == "error" for each in result.findings) else 0
-
-
-async def _list(kubeconfig: str, context: str, now: float) -> Given:
-    from deviceshare_cluster.kube import KubeCluster
-
-    try:
-        async with KubeCluster(kubeconfig, context, name="deviceshare-check") as cluster:
-            return with_jobs({kind: await cluster.list(kind) for kind in (*KINDS, "Job")}, now)
-    except ClusterError as error:
-        raise CommandError(str(error)) from None
 
 
 def _read(paths: Sequence[str], now: float) -> Given:

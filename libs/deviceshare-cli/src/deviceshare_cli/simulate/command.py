@@ -22,7 +22,7 @@ from deviceshare.policies import POLICIES
 from deviceshare_bus.messages.subjects import SYNCED
 from deviceshare_bus.messages.subjects import fact as fact_subject
 from deviceshare_bus.runtime.plugins import load_families
-from deviceshare_cluster.interface import ClusterError, Object
+from deviceshare_cluster.interface import Object
 from deviceshare_localcluster import Manifests
 
 from deviceshare_cli.errors import CommandError
@@ -31,6 +31,7 @@ from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.output import indented_json
 from deviceshare_cli.plots import write
 from deviceshare_cli.pods import SCHEDULERS, other_schedulers
+from deviceshare_cli.reading.kube_objects import list_kinds
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import StoredMessage
 from deviceshare_cli.reading.state import PLACEMENT_STREAMS
@@ -252,13 +253,7 @@ async def _of_system(source: Source, *, with_pods: bool) -> InitialCluster:
 
 async def _of_kube(context: str, conf: ConfigFact | None) -> InitialCluster:
     """Return the cluster of a context of the kubeconfig, '' for the current one, as inventory reads it."""
-    from deviceshare_cluster.kube import KubeCluster
-
-    try:
-        async with KubeCluster(context=context, name="deviceshare-simulate") as kube:
-            objects = {kind: await kube.list(kind) for kind in KINDS}
-    except ClusterError as error:
-        raise CommandError(str(error)) from None
+    objects = await list_kinds(KINDS, "simulate", context=context)
     inventory = Inventory(SCHEDULERS, conf)
     facts = inventory.exist(chain.from_iterable(objects.values()))
     _print_limited([f"warning: {line}" for line in inventory.remarks])
