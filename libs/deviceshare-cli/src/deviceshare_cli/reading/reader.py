@@ -48,7 +48,7 @@ class Reader(Protocol):
         ...
 
     async def items(self, kind: type[T], state: str = "") -> tuple[T, ...]:
-        """Return the items of a list of the JSON API, in its order, of those with a state at least those in it."""
+        """Return the items of a list of the JSON API, in its order; ``state``: those in it."""
         ...
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:

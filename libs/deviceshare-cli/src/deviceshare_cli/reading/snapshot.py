@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
+from msgspec.structs import replace
 
 from deviceshare_cli.errors import CommandError, NotFoundError
 from deviceshare_cli.reading.kinds import RESOURCES
@@ -75,6 +76,10 @@ class SnapshotReader:
             found = with_queue_reasons(self._store, self._snapshot.pods, self._accounts)
         else:
             found = getattr(self._snapshot, name)
+        if state:
+            from deviceshare_metrics.listing import select
+
+            found = tuple(select(name, found, [("state", state)])[0])
         return cast("tuple[T, ...]", found)
 
     async def explain(self, namespace: str, name: str) -> api.PodExplanation:
@@ -89,7 +94,8 @@ class SnapshotReader:
         if found.pod is None or not has_queue_position(found.pod):
             return found
         positions = queue_positions(self._store, self._accounts)
-        return with_queue_state(self._store, found, self._accounts, positions, self.now)
+        found = with_queue_state(self._store, found, self._accounts, positions, self.now)
+        return replace(found, start=api.StartTime(no_estimate="a snapshot does not tell how pods started before"))
 
     async def objects(self, kind: str) -> list[Object]:
         """Return the objects of a kind."""

@@ -176,16 +176,7 @@ def queue_resources(queues: Iterable[Queue]) -> list[QueueResource]:
 
 def _models(models: Iterable[ModelTotals]) -> list[str]:
     of_nodes = f"{'/'.join(map(str, NUMBERS))} ON A NODE"
-    amounts = (
-        "CARDS",
-        "UNAVAILABLE",
-        "MEMORY",
-        "CORES",
-        "WHOLE FREE",
-        of_nodes,
-        "LARGEST FREE",
-        "FRAGMENTED",
-    )
+    amounts = ("CARDS", "UNAVAILABLE", "MEMORY", "CORES", "WHOLE FREE", of_nodes, "LARGEST FREE", "FRAGMENTED")
     head = ("MODEL", "MODE", *amounts)
     rows = []
     for each in models:
