@@ -137,3 +137,18 @@ def test_the_pods_of_a_gang_and_those_that_are_deleted_do_not_count():
     assert fragmented(replace(waiting, terminating=True), explanation) == []
     # Of a gang, a reason is that of one pod.
     assert fragmented(waiting, replace(explanation, gang="2 of 3 pods are placed")) == []
+
+
+def test_a_pod_with_several_containers_does_not_count_since_its_reason_is_about_one():
+    held = [(ContainerGrant("c0", 0, "hami-core", (DeviceGrant(f"n{at}-0", 0, 600, 0),)),) for at in range(2)]
+    cards = [[replace(card(0, memory=MEMORY, node=f"n{at}"), id=f"n{at}-0", type=MODELS[1])] for at in range(2)]
+    nodes = [node(f"n{at}", cards[at], cpu=64_000) for at in range(2)]
+    bound = [pod(f"on-{at}", vgpu(1, 600), node=f"n{at}", held=held[at]) for at in range(2)]
+    one = vgpu(1, 700)
+    (container,) = one.containers
+    two = replace(one, containers=(container, replace(container, name="c1")))
+    core = decided(nodes, [*bound, pod("one", one), pod("two", two)])
+    pods = {each.name: each.fragmented for each in asyncio.run(Queries(core).pods()) if not each.node}
+    assert asyncio.run(Queries(core).explain("ns", "one")).pod.fragmented == MODELS[1]
+    assert asyncio.run(Queries(core).explain("ns", "two")).pod.fragmented == ""
+    assert pods == {"one": MODELS[1], "two": ""}

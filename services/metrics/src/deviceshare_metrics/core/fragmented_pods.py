@@ -3,13 +3,18 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from deviceshare.model import PENDING, Explanation, Refusal
+import msgspec
+from deviceshare.families import device_resources
+from deviceshare.model import PENDING, Explanation, PodRequest, Refusal
+from deviceshare_bus.messages.subjects import fact
+from deviceshare_bus.messages.validation import UNDECODABLE
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.usage import Cards
 from deviceshare_metrics.core.whole_cards import whole_models
 
+_decode_request = msgspec.msgpack.Decoder(PodRequest).decode
 _UNITS = ("MiB", "percent")
 
 
@@ -17,6 +22,8 @@ class FragmentedPods:
     """Finds them, in the whole cluster of a store."""
 
     def __init__(self, store: StateStore, cards: Cards) -> None:
+        self._store = store
+        self._resources = device_resources(store.conf)
         self._nodes: defaultdict[str, list[Counter[tuple[int, int]]]] = defaultdict(list)
         """How many cards with how much memory (MiB) and cores the nodes with cards of a model have."""
         for node in store.nodes.values():
@@ -34,13 +41,28 @@ class FragmentedPods:
 
         A pod whose queue has no room waits for more, and one that no node could take if it were empty for other nodes.
         Nodes that lack something else do not count for the sum. A gang needs more than a reason says, which is of one
-        pod: its pods do not count.
+        pod, and a pod with several containers that request devices than one that is of one: they do not count.
         """
         if explanation is None or explanation.decision != PENDING or explanation.refused or explanation.gang:
             return ""
         if any(not refusal.nodes for refusal in explanation.refusals):
             return ""
-        return next((model for model, refusal in explanation.enough_in_sum if self._fits_empty(model, refusal)), "")
+        found = (model for model, refusal in explanation.enough_in_sum if self._fits_empty(model, refusal))
+        model = next(found, "")
+        return model if model and self._is_of_one_container(explanation.uid) else ""
+
+    def _is_of_one_container(self, uid: str) -> bool:
+        """Return whether one container of a pod requests devices, or none of those that are known."""
+        if (pod := self._store.pods.get(fact("pod", uid))) is None:
+            return True
+        try:
+            containers = _decode_request(pod.ask).containers
+        except UNDECODABLE:
+            return False
+        return (
+            sum(any(name in self._resources or api.is_whole(name) for name, _ in each.resources) for each in containers)
+            <= 1
+        )
 
     def _fits_empty(self, model: str, refusal: Refusal) -> bool:
         number, asked = (refusal.needed, refusal.asked) if refusal.needed else (refusal.asked, 0)
