@@ -31,6 +31,7 @@ async def run_fit(
     source: Source, paths: Sequence[str], count: int, limit: int, output: str, changes: ClusterChanges
 ) -> int:
     """Print whether the pods of files fit in a cluster after changes, and return the exit status: 1 if they do not."""
+    gc.disable()  # the state stays until the command ends: each collection of garbage would visit all of it
     async with opened(source) as reader:
         wanted = candidates(paths, await reader.objects("PriorityClass"), reader.target.schedulers)
         for warning in (each for candidate in wanted for each in candidate.warnings):
@@ -43,8 +44,6 @@ async def run_fit(
     if warning:
         to_stderr(f"Warning: {warning}")
     pending = sum(record.waits for record in scheduler.pods.values())
-    gc.collect()
-    gc.freeze()  # the state stays: a collection of garbage would visit all of it during the decision
     began = time.perf_counter()
     fits = fit(scheduler, wanted, count, 0, now)
     decided = time.perf_counter() - began
