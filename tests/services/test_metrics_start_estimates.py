@@ -116,7 +116,7 @@ def test_there_is_no_range_after_a_pause_longer_than_ten_starts_took():
     )
     found.end("w", now + 2400.0, started=False)
     later = now + 100_000.0
-    assert isinstance(waiting(found, later), StartRange), "nobody waited meanwhile"
+    assert isinstance(waiting(found, later), StartRange), "no pod waited meanwhile"
 
 
 def test_there_is_no_range_that_is_too_wide():
