@@ -60,7 +60,10 @@ def test_filters(query, expected):
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ([("nmespace", "x")], "nmespace: unknown parameter of pods; known: namespace, queue, node, state, limit"),
+        (
+            [("nmespace", "x")],
+            "nmespace: unknown parameter of pods; known: namespace, queue, node, model, state, limit",
+        ),
         ([("limit", "0")], "limit: expected a number from 1 to 10000"),
         ([("limit", "x")], "limit: expected a number"),
         ([("limit", "9" * 5000)], "limit: expected a number"),

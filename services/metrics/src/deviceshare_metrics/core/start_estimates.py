@@ -93,6 +93,11 @@ class StartEstimates:
         """Return whether a pod is followed."""
         return uid in self._kind_of
 
+    @property
+    def followed(self) -> int:
+        """How many pods are followed."""
+        return len(self._kind_of)
+
     def wait(self, uid: str, owner: str, kind: Hashable, since: float) -> None:
         """A pod waits ``since`` a time. It is not followed if too many kinds of its owner have waiting pods."""
         if owner not in self._owners and not _make_room(

@@ -2,6 +2,8 @@
 queue, with one priority and size of gang.
 """
 
+from math import inf
+
 from deviceshare.model import PENDING, Explanation, Fact, Gone
 from deviceshare_bus.cores.core import Now
 from deviceshare_bus.messages.subjects import fact
@@ -29,8 +31,12 @@ class StartTimes:
     def __init__(self, store: StateStore) -> None:
         self._store = store
         self._estimates = StartEstimates()
-        self.due = 0.0
-        """Monotonic time of the next probes."""
+        self._next = 0.0
+
+    @property
+    def due(self) -> float:
+        """Monotonic time of the next probes; infinite while no pod waits."""
+        return self._next if self._estimates.followed else inf
 
     def pod_changes(self, subject: str, changed: Fact, now: Now) -> None:
         """Take the new fact of a pod before the store has it; others have no effect."""
@@ -59,7 +65,7 @@ class StartTimes:
     def probe(self, now: Now) -> None:
         """Probe waiting pods, if it is time."""
         if now.monotonic >= self.due:
-            self.due = now.monotonic + INTERVAL
+            self._next = now.monotonic + INTERVAL
             self._estimates.probe(now.monotonic)
 
     def of(self, answer: api.PodExplanation, now: Now) -> api.StartTime | None:
