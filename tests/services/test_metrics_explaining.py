@@ -30,8 +30,8 @@ def test_an_explanation_has_the_steps_of_the_pod_in_their_order_and_its_trace():
 
 
 def test_a_pod_that_is_gone_can_be_explained_until_it_is_forgotten():
-    bound = pod("b", node="n1")
-    core = read(pod("a"), explanation("a"), bound, explanation("b"), events("placement", step("seen", 7.0, "c")))
+    placed = explanation("b", decision="placed")
+    core = read(pod("a"), explanation("a"), pod("b"), placed, events("placement", step("seen", 7.0, "c")))
     read((subjects.fact("pod", "uid-a"), Gone()), into=core)
     answer = explain(core, "default", "a")
     assert (answer.pod, answer.explanation.message) == (None, "0/1 nodes are unavailable: 1 too small.")

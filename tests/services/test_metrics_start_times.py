@@ -42,7 +42,10 @@ def seen_waiting(name="w", ago=0.0, why=None, **more):
 
 
 def past_pods(count=60, gone=False, **more):
-    """Return a core that has read how pods waited and started one after the other until now, each after WAITED."""
+    """Return a core that has read how pods waited and started one after the other until now, each after some WAITED.
+
+    Not all after the same time: ranges would end at it, and be right or wrong by milliseconds.
+    """
     core = read(node())
     catch_up(core, Now(time.monotonic() - count * STEP, time.time() - count * STEP))
     for number in range(count):
@@ -52,7 +55,7 @@ def past_pods(count=60, gone=False, **more):
         for seconds in (INTERVAL, 2 * INTERVAL, 3 * INTERVAL):
             read_at(core, ago - seconds)
         started = pod(name, created=time.time() - ago, node="n1", **more)
-        read_at(core, ago - WAITED, (started[0], Gone()) if gone else started)
+        read_at(core, ago - WAITED * (0.8 + number * 37 % 40 / 100), (started[0], Gone()) if gone else started)
     return core
 
 
