@@ -11,7 +11,16 @@ from deviceshare.allocation import device_filter
 from deviceshare.families.dra import cluster_devices, slice_kinds
 from deviceshare.families.dra.cluster_devices import FEATURES
 from deviceshare.families.dra.codec import without_nulls
-from deviceshare.model import DeviceClaim, DeviceClaimFact, Gone, NodeFact, Now, PodDeviceClaim, PodGroupFact
+from deviceshare.model import (
+    DeviceClaim,
+    DeviceClaimFact,
+    DeviceSliceFact,
+    Gone,
+    NodeFact,
+    Now,
+    PodDeviceClaim,
+    PodGroupFact,
+)
 from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
@@ -376,9 +385,7 @@ def test_a_claim_for_one_device_waits_with_the_reasons_of_all_nodes(monkeypatch:
     monkeypatch.setattr(slice_kinds, "MAX_VALUES", 2)
     monkeypatch.setattr(cluster_devices, "ROUND_STEPS", 10 * device_filter.WHOLE_STEPS)
     nodes: list[NodeFact] = [node(f"n{at}") for at in range(24)]
-    selectors = [{"cel": {"expression": f'device.attributes["{DRIVER}"].uuid == "none"'}}]
-    exactly = {"deviceClassName": "gpu", "selectors": selectors}
-    one = claim("one", spec={"devices": {"requests": [{"name": "r", "exactly": exactly}]}})
+    one = claim("one", spec=of_uuid("none"))
     scheduler = scheduler_with(*nodes, *(gpus(each.name, 3) for each in nodes), gpu_class(), one, using("p", "one"))
     now, rounds = NOW, 0
     while "24 node(s) had no device that matches request r" not in scheduler.explain("uid-p", now).message:
@@ -390,12 +397,98 @@ def test_a_claim_for_one_device_waits_with_the_reasons_of_all_nodes(monkeypatch:
     assert rounds >= 3, "5 nodes a round at most"
 
 
+MODEL = f'device.attributes["{DRIVER}"]'
+
+
+@pytest.mark.parametrize(
+    ("expression", "fits"),
+    [
+        (f'{MODEL}.model in ["a", "b"]', True),
+        (f"// the vendor's\n{MODEL}.model == 'a' // don't use others", True),
+        (f"// attributes of the vendor's cards\n{MODEL}.model == 'b' // don't use others", False),
+        (f'!("mod" + "el" in {MODEL}) || "device.attributes.a.b" == ""', False),
+        (f'{MODEL} == {{}} && "device.attributes.a.b" != ""', False),
+        (f'"""it is "a" """ != "" && {MODEL}.model == "a"', True),
+    ],
+)
+def test_an_expression_sees_what_it_may_look_at(
+    monkeypatch: pytest.MonkeyPatch, expression: str, *, fits: bool
+) -> None:
+    """All attributes are apart."""
+    monkeypatch.setattr(slice_kinds, "MAX_VALUES", 0)
+    exactly = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": expression}}]}
+    one = claim("one", spec={"devices": {"requests": [{"name": "r", "exactly": exactly}]}})
+    scheduler = scheduler_with(node("a"), gpus("a", 2), gpu_class(), one, using("p", "one"))
+    assert ("p" in decided(scheduler)) == fits, scheduler.explain("uid-p", NOW).message
+
+
+def test_hard_claims_for_single_devices_end_and_leave_time_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slice_kinds, "MAX_VALUES", 2)
+    monkeypatch.setattr(device_filter, "MAX_STEPS", 500)
+    monkeypatch.setattr(cluster_devices, "ROUND_STEPS", 1000)
+    nodes: list[NodeFact] = [node(f"n{at}") for at in range(3)]
+    claims = [hard_claim(f"h{at}") for at in range(12)]
+    pods = [using(f"p{at}", f"h{at}") for at in range(12)]
+    scheduler = scheduler_with(*nodes, *(gpus(each.name, 8) for each in nodes), gpu_class(), *claims, *pods)
+    one = claim("one", spec=of_uuid("n1-3"))
+    for fact in (one, using("p", "one")):
+        scheduler.apply(key_of(fact), fact, NOW)
+    assert any("p" in decided(scheduler, Now(20.0 * (1 + at), 1e9)) for at in range(8))
+    for at in range(8, 60):
+        decided(scheduler, Now(20.0 * (1 + at), 1e9))
+    assert "were not searched to the end" not in scheduler.explain("uid-p0", NOW).message
+
+
+def test_nodes_that_were_postponed_are_searched_before_those_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each round more nodes change than a round may search."""
+    monkeypatch.setattr(slice_kinds, "MAX_VALUES", 2)
+    monkeypatch.setattr(cluster_devices, "ROUND_STEPS", 10 * device_filter.WHOLE_STEPS)
+    nodes: list[NodeFact] = [node(f"n{at:02d}") for at in range(24)]
+    scheduler = scheduler_with(
+        *nodes,
+        *(gpus(each.name, 3) for each in nodes),
+        gpu_class(),
+        claim("one", spec=of_uuid("n04-2")),
+        using("p", "one"),
+    )
+    rounds = 0
+    while "p" not in decided(scheduler, Now(100.0 * (1 + rounds), 1e9)):
+        rounds += 1
+        assert rounds < 24
+        for at in range(12, 24):
+            changed = gpus(f"n{at:02d}", 3, generation=1 + rounds)
+            scheduler.apply(key_of(changed), changed, NOW)
+
+
+def of_uuid(uuid: str) -> Json:
+    selectors = [{"cel": {"expression": f'device.attributes["{DRIVER}"].uuid == "{uuid}"'}}]
+    return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}]}}
+
+
+def test_a_waiting_claim_is_searched_anew_when_no_more_attributes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attribute that it names is apart, since its name came after too many others."""
+    monkeypatch.setattr(slice_kinds, "MAX_NAMES", 2)
+    scheduler = scheduler_with(node("a"), gpu_class(), claim("one", spec=of_uuid("a-1")), using("p", "one"))
+    others = {"name": "x", "attributes": {name: {"string": "1"} for name in ("one", "two")}}
+    assert decided(scheduler) == {}
+    for fact in (node("b"), with_devices("b", others)):
+        scheduler.apply(key_of(fact), fact, NOW)
+    assert decided(scheduler) == {}
+    late = gpus("a", 2)
+    scheduler.apply(key_of(late), late, NOW)
+    assert decided(scheduler)["p"][0] == "a"
+
+
+def with_devices(name: str, *devices: Json) -> DeviceSliceFact:
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices}
+    return decode_device_slice(json.dumps({"metadata": {"name": f"{name}-others"}, "spec": spec}).encode())
+
+
 def test_a_claim_may_name_an_attribute_that_nothing_named_before() -> None:
     """The uuids of devices are kept once for nodes that are equal but for them."""
     scheduler = scheduler_with(node("a"), node("b"), gpus("a", 3), gpus("b", 3), gpu_class())
-    selectors = [{"cel": {"expression": 'device.attributes["gpu.example.com"].uuid == "b-2"'}}]
-    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}]
-    one = claim("one", spec={"devices": {"requests": requests}})
+    one = claim("one", spec=of_uuid("b-2"))
     for fact in (one, using("p", "one")):
         scheduler.apply(key_of(fact), fact, NOW)
     where, devices = decided(scheduler)["p"]

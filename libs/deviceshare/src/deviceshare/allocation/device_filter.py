@@ -89,8 +89,8 @@ class DeviceFilter:
         self._round = -1
         self._left = 0
         """How many devices may be tried in this round."""
-        self._postponed: set[int] = set()
-        """The rows that were not searched to the end, until the next round."""
+        self._postponed: dict[int, None] = {}
+        """The rows that were not searched to the end, until the next round; the first one has waited longest."""
 
     def rejection(self) -> Refusal | None:
         """Return why no node is feasible, whatever node it is, or None."""
@@ -134,11 +134,11 @@ class DeviceFilter:
         if self._round != devices.round:
             # Half of what is left, so that others can go on as well.
             self._round, self._left = devices.round, devices.steps_left // 2
-            again, self._postponed = sorted(self._postponed), set()
+            again, self._postponed = list(self._postponed), {}
         if self._seen == changes.now and not again:
             return
         changed = np.array(changes.found[: changes.since(self._seen)]).tolist()
-        for row in dict.fromkeys((*changed, *again)) if again else changed:
+        for row in dict.fromkeys((*again, *changed)) if again else changed:
             found = self._answer(row) if devices.has_node(row) else _NOTHING
             if isinstance(found, Answer):
                 self._codes[row] = 0
@@ -147,10 +147,10 @@ class DeviceFilter:
                 self._codes[row] = self._number(found)
                 self._scores[row] = NEVER
             if found is _POSTPONED:
-                self._postponed.add(row)
+                self._postponed.setdefault(row)
                 devices.postponed = True
             elif self._postponed:
-                self._postponed.discard(row)
+                self._postponed.pop(row, None)
         self._seen = changes.now
 
     def _count(self) -> None:
@@ -177,22 +177,22 @@ class DeviceFilter:
         if self._shared and any(each is not None and not self._devices.usable(each, row) for each in self._allocations):
             return _ELSEWHERE
         if self._whole:
-            return self._searched(row, -WHOLE_STEPS)
+            return self._searched(row)
         state = self._devices.state(row)
         if state not in self._known:
-            found = self._searched(row, NODE_STEPS)
+            found = self._searched(row)
             if found is _POSTPONED:
                 return found
             self._remember(state, found)
         return self._known[state]
 
-    def _searched(self, row: int, free: int) -> Answer | DeviceReason | None:
-        """Search a node, with what is left of the round; ``free``: so many tries do not count, or more do."""
+    def _searched(self, row: int) -> Answer | DeviceReason | None:
+        """Search a node, with what is left of the round."""
         left = max(0, min(self._left, self._devices.steps_left))
-        if free + left <= 0:
+        if self._whole and not left:
             return _POSTPONED
-        found, tried = self._solve(row, min(MAX_STEPS, free + left))
-        beyond = min(left, max(0, tried - free))
+        found, tried = self._solve(row, min(MAX_STEPS, NODE_STEPS + left))
+        beyond = min(left, tried + WHOLE_STEPS if self._whole else max(0, tried - NODE_STEPS))
         self._left -= beyond
         self._devices.steps_left -= beyond
         return found

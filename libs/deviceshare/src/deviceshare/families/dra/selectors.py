@@ -125,8 +125,9 @@ def named(expression: str) -> tuple[frozenset[str], bool]:
     bare = _LITERAL.sub('""', expression)
     names = {*literals, *_WORD.findall(bare)}
     names |= {literal.rpartition("/")[2] for literal in literals}
-    steps = len(_NAMED.findall(expression))
-    walks = "\\" in expression or "`" in expression or "?" in expression.replace(" ? ", "")
+    steps = len(_NAMED.findall(bare))
+    # Comments and texts of several lines may have quotes that are none.
+    walks = any(each in expression for each in ("\\", "`", "//", '"""', "'''")) or "?" in expression.replace(" ? ", "")
     walks = walks or steps != len(_MAPS.findall(bare)) or not _WALKS.isdisjoint(_WORD.findall(bare))
     walks = walks or bare.count("device") != len(re.findall(r"\bdevice\s*\.", bare))
     return frozenset(names), walks

@@ -86,7 +86,7 @@ class SliceKinds:
 
     def learn(self, spec: SliceSpec) -> bool:
         """Note the attributes of a slice; return whether more are apart: then all slices are to be kept again."""
-        before = len(self._apart)
+        before = len(self._apart), self._full
         for device in spec.devices:
             for name, value in device.attributes.items():
                 plain = name.rpartition("/")[2]
@@ -94,14 +94,19 @@ class SliceKinds:
                     continue
                 values = self._values.get(plain)
                 if values is None:
-                    if len(self._values) + len(self._apart) >= MAX_NAMES:
+                    if self._full:
                         continue
                     values = self._values[plain] = set()
                 values.add(value)
                 if len(values) > MAX_VALUES:
                     del self._values[plain]
                     self._apart.add(plain)
-        return len(self._apart) != before
+        return (len(self._apart), self._full) != before
+
+    @property
+    def _full(self) -> bool:
+        """Whether further attributes are apart, whatever values they have."""
+        return len(self._values) + len(self._apart) >= MAX_NAMES
 
     def names_apart(self, selectors: Iterable[Selector], devices: DevicesSpec) -> bool:
         """Return whether selectors, or the requests and constraints of a claim, may look at what is apart."""
@@ -118,8 +123,7 @@ class SliceKinds:
             if walks:
                 return True
             names |= of_expression
-        full = len(self._values) + len(self._apart) >= MAX_NAMES
-        return not self._apart.isdisjoint(names) or (full and not names <= self._values.keys() | NEAR)
+        return not self._apart.isdisjoint(names) or (self._full and not names <= self._values.keys() | NEAR)
 
     def keep(self, name: str, spec: SliceSpec) -> KeptSlice:
         """Return a slice as it is kept."""
