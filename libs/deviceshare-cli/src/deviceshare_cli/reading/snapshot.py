@@ -87,15 +87,18 @@ class SnapshotReader:
         from deviceshare_metrics.core.explaining import explain
         from deviceshare_metrics.core.queue_position import has_queue_position, queue_positions
         from deviceshare_metrics.core.queue_reasons import with_queue_state
+        from deviceshare_metrics.core.start_times import is_waiting, unknown
 
         found = explain(self._store, self._snapshot, namespace, name)
         if found is None:
             raise NotFoundError(f"pod {namespace}/{name} not found: no such pod exists or is remembered")
-        if found.pod is None or not has_queue_position(found.pod):
+        if found.pod is not None and has_queue_position(found.pod):
+            positions = queue_positions(self._store, self._accounts)
+            found = with_queue_state(self._store, found, self._accounts, positions, self.now)
+        if not is_waiting(found):
             return found
-        positions = queue_positions(self._store, self._accounts)
-        found = with_queue_state(self._store, found, self._accounts, positions, self.now)
-        return replace(found, start=api.StartTime(no_estimate="a snapshot does not tell how pods started before"))
+        why = unknown(found) or "a snapshot does not say how pods started before"
+        return replace(found, start=api.StartTime(no_estimate=why))
 
     async def objects(self, kind: str) -> list[Object]:
         """Return the objects of a kind."""

@@ -73,22 +73,34 @@ class StartTimes:
 
         None if it does not wait.
         """
-        pod, explanation, position = answer.pod, answer.explanation, answer.position
-        if pod is None or pod.state != "Pending" or pod.terminating:
+        if not is_waiting(answer):
             return None
-        if pod.refused:
-            return api.StartTime(no_estimate="its request is refused")
-        if pod.nominated_node:
-            return api.StartTime(no_estimate="it starts when the pods that go for it have ended")
-        if explanation is None or (pod.uid not in self._estimates and position is None):
-            return api.StartTime(no_estimate="it is not decided yet")
-        if explanation.first_failing and all(each.code in _OF_NO_POD for each in explanation.first_failing):
-            return api.StartTime(no_estimate="it fits no node, whichever pods end")
-        if explanation.kept_for:
-            return api.StartTime(no_estimate="nodes are kept free for another job")
-        if position is not None and position.higher_before:
-            return api.StartTime(no_estimate="jobs of a higher priority are before it")
-        found = self._estimates.expected(pod.uid, now.monotonic)
+        assert answer.pod is not None
+        if why := unknown(answer):
+            return api.StartTime(no_estimate=why)
+        found = self._estimates.expected(answer.pod.uid, now.monotonic)
         if isinstance(found, str):
             return api.StartTime(no_estimate=found)
         return api.StartTime(earliest=now.wall + found.earliest, latest=now.wall + found.latest)
+
+
+def is_waiting(answer: api.PodExplanation) -> bool:
+    """Return whether the pod of an answer waits."""
+    return answer.pod is not None and answer.pod.state == "Pending" and not answer.pod.terminating
+
+
+def unknown(answer: api.PodExplanation) -> str:
+    """Return why it is not known when the pod of an answer starts, however equal pods did, '' if it may be known."""
+    pod, explanation, position = answer.pod, answer.explanation, answer.position
+    assert pod is not None
+    if pod.refused:
+        return "its request is refused"
+    if pod.nominated_node:
+        return "it starts when the pods that go for it have ended"
+    if explanation is None or position is None:
+        return "it is not decided yet"
+    if explanation.first_failing and all(each.code in _OF_NO_POD for each in explanation.first_failing):
+        return "it fits no node, whichever pods end"
+    if explanation.kept_for:
+        return "nodes are kept free for another job"
+    return "jobs of a higher priority are before it" if position.higher_before else ""
