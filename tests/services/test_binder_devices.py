@@ -11,7 +11,7 @@ from deviceshare_binder.core.commands import AllocateClaims, BindPod, FencePod, 
 from deviceshare_binder.core.devices import Devices
 from deviceshare_binder.core.events import ClaimsAllocated, ClaimsReleased, ClusterFailed, DeviceObjectChanged
 from deviceshare_binder.core.views import NodeView, PodView
-from deviceshare_bus.cores.core import Count
+from deviceshare_bus.cores.core import Count, Log
 from deviceshare_cluster.interface import BindState
 from msgspec.structs import replace
 from support.binder import BinderDriver, messages
@@ -187,6 +187,20 @@ def test_a_conflict_is_counted_and_the_pods_of_both_claims_are_informed_once() -
     core.take(0.2)
     assert informed(core) == []
     assert core.notes.count(Count("dra_conflicts")) == 1
+
+
+def test_an_event_names_no_claim_of_another_namespace() -> None:
+    core, theirs = Scene(MINE), allocated(claim("two"), [("n1", "gpu-0")], "other")
+    core.take(0.0)
+    core.fact(replace(theirs, key="secret/two"), 0.1)
+    core.take(0.1)
+    records = [each.record for each in core.written_reports() if isinstance(each, RecordEvent)]
+    said = {each.namespace: each.message for each in records if each.reason == "DeviceConflict"}
+    assert said.keys() == {"ns", "secret"}
+    assert "ResourceClaim ns/one and a ResourceClaim of another namespace have" in said["ns"]
+    assert "ResourceClaim secret/two and a ResourceClaim of another namespace have" in said["secret"]
+    logged = [each.message for each in core.notes if isinstance(each, Log) and each.level == "warning"]
+    assert any("ResourceClaims secret/two and ns/one have" in each for each in logged)
 
 
 def test_where_others_allocate_a_pod_is_bound_when_it_is_known_what_they_wrote() -> None:

@@ -36,9 +36,15 @@ def of_rejection(rejected: Rejected) -> list[Command]:
     ]
 
 
-def text_of(conflict: Conflict) -> str:
-    """Return what is said of a conflict."""
-    both = f"ResourceClaims {conflict.claim.key} and {conflict.other.key}"
+def text_of(conflict: Conflict, reader: str = "") -> str:
+    """Return what is said of a conflict.
+
+    ``reader``: the one of both claims for whose pods it is, which names no claim of another namespace; '': the log.
+    """
+    claims = conflict.claim.key, conflict.other.key
+    both = f"ResourceClaims {' and '.join(claims)}"
+    if reader and len({key.partition("/")[0] for key in claims}) > 1:
+        both = f"ResourceClaim {reader} and a ResourceClaim of another namespace"
     return f"{both} have more than there is of device {'/'.join(conflict.device)}, or of counters that it consumes"
 
 

@@ -197,11 +197,9 @@ class Reports:
     def conflict(self, conflict: Conflict) -> None:
         """Two ResourceClaims have one device: the pods that use them, which may be other schedulers', are informed."""
         for fact in conflict.claim, conflict.other:
-            namespace = fact.key.partition("/")[0]
+            namespace, text = fact.key.partition("/")[0], text_of(conflict, fact.key)
             for uid, name in list(zip(fact.reserved_for, fact.reserved_names, strict=False))[:MAX_INFORMED]:
-                self.event(
-                    EventRecord("Pod", namespace, name, uid, True, CONFLICT, text_of(conflict), at=0.0, once=True)
-                )
+                self.event(EventRecord("Pod", namespace, name, uid, True, CONFLICT, text, at=0.0, once=True))
 
     def failed(self, uid: str, message: str) -> None:
         """A report was given up: the same message is reported again with the next decision."""
