@@ -189,6 +189,36 @@ def test_a_conflict_is_counted_and_the_pods_of_both_claims_are_informed_once() -
     assert core.notes.count(Count("dra_conflicts")) == 1
 
 
+def test_a_claim_in_conflict_with_many_is_reported_once_and_at_a_start_none() -> None:
+    known = [allocated(claim(f"t{number}"), [("n1", "gpu-0")], f"o{number}") for number in range(4)]
+    core = Scene(MINE, *known)
+    core.take(0.0)
+    assert (informed(core), core.notes.count(Count("dra_conflicts"))) == ([], 0), "known at the start"
+    core.fact(allocated(claim("two"), [("n1", "gpu-0")], "other"), 0.1)
+    core.take(0.1)
+    assert informed(core) == [("other", "pod-other"), ("u1", "pod-u1")]
+    assert core.notes.count(Count("dra_conflicts")) == 1
+
+
+def test_a_conflict_is_looked_for_among_the_claims_of_the_pool() -> None:
+    """A claim that has the device no more, and those of other pools, are none."""
+    core, two = Scene(MINE), claim("two")
+    core.take(0.0)
+    core.fact(gpus("n2", 1), 0.1)
+    core.fact(MINE, 0.1)
+    core.fact(allocated(two, [("n2", "gpu-0")], "other"), 0.1)
+    core.fact(allocated(two, [("n2", "gpu-0"), ("n1", "gpu-0")], "other"), 0.2)
+    core.take(0.2)
+    assert informed(core) == [("other", "pod-other"), ("u1", "pod-u1")]
+    core.fact(two, 0.3)
+    core.fact(allocated(claim("three"), [("n2", "gpu-0")], "third"), 0.4)
+    core.take(0.4)
+    assert informed(core) == []
+    core.fact(allocated(two, [("n2", "gpu-0")], "other"), 0.5)
+    core.take(0.5)
+    assert informed(core) == [("other", "pod-other"), ("third", "pod-third")]
+
+
 def test_an_event_names_no_claim_of_another_namespace() -> None:
     core, theirs = Scene(MINE), allocated(claim("two"), [("n1", "gpu-0")], "other")
     core.take(0.0)

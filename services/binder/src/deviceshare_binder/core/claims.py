@@ -191,8 +191,9 @@ class ClaimBinder:
         if fact is not None:
             self._device_objects[subject] = fact.without_devices() if isinstance(fact, DeviceSliceFact) else fact
         self._used_changed(self.facts.devices.put(before, fact))
-        found = self.facts.devices.conflicts(before, fact, self.now.monotonic if self.started else None)
-        self._steps.add(*(each for each in found if self._owns(each.device[1])))
+        if self.started:  # before, facts are first read: what they show is not new
+            found = self.facts.devices.new_conflict(before, fact, self._owns, self.now.monotonic)
+            self._steps.add(*([found] if found is not None else ()))
 
     def ledger(self, name: str, claims: Iterable[Claim], evictions: Iterable[Eviction] = ()) -> None:
         """Apply all claims on a node, and all evictions.

@@ -6,7 +6,7 @@ well. A claim that is refused or withdrawn frees what was written for it (:class
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2s
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from deviceshare.families.dra import (
     Conflict,
     Solver,
     allocation,
-    conflicts,
+    first_conflict,
     overused,
 )
 from deviceshare.kernels import Changes
@@ -181,18 +181,21 @@ class Devices:
                     return f"{device} {'has another one as well' if result.id in found else counters}"
         return ""
 
-    def conflicts(self, before: DeviceFact | None, fact: DeviceFact | None, now: float | None) -> list[Conflict]:
-        """Return the conflicts of a ResourceClaim that has got devices, to be reported once; notice who allocated it.
+    def new_conflict(
+        self, before: DeviceFact | None, fact: DeviceFact | None, owns: Callable[[str], bool], now: float
+    ) -> Conflict | None:
+        """Return the first conflict of a ResourceClaim that has got devices; notice who allocated it.
 
-        ``now``: None while it is not known yet what ledgers say.
+        One is reported for each change, or as many claims with one device would give as many reports squared. ``owns``:
+        whether this replica reports devices of a pool.
         """
         if not isinstance(fact, DeviceClaimFact) or fact.allocation is None:
-            return []
+            return None
         if isinstance(before, DeviceClaimFact) and before.allocation == fact.allocation:
-            return []
-        if now is not None and fact.key not in self._users:
+            return None
+        if fact.key not in self._users:
             self._others_until = now + REMEMBERED
-        return list(conflicts(self._known, fact))
+        return first_conflict(self._known, fact, owns)
 
     def may_be_taken(self, claim: Claim, now: float) -> bool:
         """Return whether others may allocate the devices of a claim: they allocated some within the hour."""

@@ -263,15 +263,15 @@ class ClusterDevices:
             return
         for results_of, sign in ((before, -1), (after, 1)):
             for each in results_of:
-                self._use_of(each, sign)
+                self._use_of(key, each, sign)
         for pool in dict.fromkeys((each.driver, each.pool) for each in (*before, *after)):
             self._touch_pool(pool)
 
-    def _use_of(self, result: DeviceResult, sign: int) -> None:
+    def _use_of(self, claim: str, result: DeviceResult, sign: int) -> None:
         if not result.admin:
             pool = result.driver, result.pool
             use = self._use[pool]
-            use.add(result, sign)
+            use.add(result, sign, claim)
             if not (use.dedicated or use.shares):
                 del self._use[pool]
 

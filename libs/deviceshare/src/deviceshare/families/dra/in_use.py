@@ -24,16 +24,21 @@ class PoolUse:
     More than one claim has a dedicated device only if schedulers allocate it at the same time.
     """
 
-    __slots__ = ("_key", "dedicated", "shares")
+    __slots__ = ("_key", "claims", "dedicated", "shares")
 
     def __init__(self) -> None:
         self.dedicated = Counter[str]()
         self.shares: dict[str, Shares] = {}
+        self.claims = Counter[str]()
+        """The claims that have devices of the pool, with their number, the first that got them first."""
         self._key: Hashable = None
 
-    def add(self, result: DeviceResult, sign: int) -> None:
+    def add(self, result: DeviceResult, sign: int, claim: str = "") -> None:
         """Add (``sign`` 1) or subtract (-1) a device of a claim."""
         self._key = None
+        self.claims[claim] += sign
+        if not self.claims[claim]:
+            del self.claims[claim]
         consumed = _amounts(result.consumed) if result.shared else None
         if consumed is None:
             self.dedicated[result.device] += sign
