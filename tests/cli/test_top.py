@@ -1,11 +1,16 @@
 """`deviceshare top`: totals of card models."""
 
 import json
-from contextlib import nullcontext
-from typing import Any
+from contextlib import AsyncExitStack, nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from deviceshare_cli import json_api
+from deviceshare_cli.endpoint import Endpoint
+from deviceshare_cli.reading.live import LiveReader
 from deviceshare_cli.reading.opening import Source
+from deviceshare_cli.runfile import Run
 from deviceshare_cli.whatif import top
 from deviceshare_cli.whatif.holders import held
 from deviceshare_cli.whatif.top import _models, totals
@@ -131,3 +136,17 @@ def test_devices_of_claims_are_totals_by_class_and_driver() -> None:
     found = [(each.device_class, each.driver, each.allocated, each.nodes) for each in top.class_totals(drivers)]
     assert found == [("", "b", 0, 0), ("gpu", "a", 3, 2), ("mig", "a", 1, 1)]
     assert {(each.driver_allocated, each.driver_devices) for each in top.class_totals(drivers)} == {(4, 12), (0, 4)}
+
+
+async def test_a_metrics_service_without_the_list_of_drivers_has_no_table_of_device_classes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def get(server: Endpoint, path: str, parameters: object) -> tuple[int, bytes]:
+        known = path != "/api/v1/drivers"
+        return (200, b'{"items":[]}') if known else (404, b'{"error":"there is no /api/v1/drivers"}')
+
+    monkeypatch.setattr(json_api, "get", get)
+    run = cast("Run", SimpleNamespace(endpoint=Endpoint("http://metrics"), title="", schedulers=()))
+    monkeypatch.setattr(top, "opened", lambda _: nullcontext(LiveReader(run, AsyncExitStack())))
+    assert await top.run_top(Source(None, None), "", "json") == 0
+    assert json.loads(capsys.readouterr().out)["device_classes"] == []

@@ -10,8 +10,10 @@ from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import Queue
 from deviceshare_metrics.free_cards import NUMBERS, closed_nodes, is_available, nodes_with, whole_free
 
+from deviceshare_cli.errors import NotFoundError
 from deviceshare_cli.output import NONE, indented_json, lines_text
 from deviceshare_cli.reading.opening import Source, opened
+from deviceshare_cli.reading.reader import Reader
 from deviceshare_cli.reports import table_lines
 
 
@@ -79,7 +81,7 @@ async def run_top(source: Source, model: str, output: str) -> int:
     async with opened(source) as reader:
         devices, nodes = await reader.items(api.Device), await reader.items(api.Node)
         models, queues = totals(devices, nodes), queue_resources(await reader.items(Queue))
-        classes = class_totals(await reader.items(api.DriverDevices))
+        classes = class_totals(await _drivers(reader))
         pods = Counter(pod.fragmented for pod in await reader.items(api.Pod, state="pending") if pod.fragmented)
     pods = Counter({name: number for name, number in pods.items() if model.lower() in name.lower()})
     models = [each for each in models if model.lower() in each.model.lower()]
@@ -90,6 +92,13 @@ async def run_top(source: Source, model: str, output: str) -> int:
         tables = [[*_models(models), *_fragmented(pods)], _classes(classes), _queues(queues)]
         print(lines_text(line for lines in tables if lines for line in ("", *lines)).removeprefix("\n"))
     return 0
+
+
+async def _drivers(reader: Reader) -> tuple[api.DriverDevices, ...]:
+    try:
+        return await reader.items(api.DriverDevices)
+    except NotFoundError:
+        return ()  # The metrics service is of 0.2.0 or before, and does not have this list.
 
 
 def totals(devices: Iterable[api.Device], nodes: Iterable[api.Node]) -> list[ModelTotals]:
