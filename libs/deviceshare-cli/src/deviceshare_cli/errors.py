@@ -11,3 +11,7 @@ class CommandError(Exception):
 
 class NotFoundError(CommandError):
     """The source answers, and does not know the object."""
+
+
+class NotAllowedError(CommandError):
+    """The cluster answers, and refuses to list a kind."""

@@ -50,11 +50,13 @@ CLAIM_TEMPLATES = Resource(
 )
 DEVICE_CLASSES = Resource("deviceclasses", "deviceclass", (), "DeviceClass", _RESOURCE, False)
 RESOURCE_SLICES = Resource("resourceslices", "resourceslice", (), "ResourceSlice", _RESOURCE, False)
+DEVICE_KINDS = (RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES)
+"""The kinds of Dynamic Resource Allocation."""
 RESOURCES = (
     NODES, DEVICES, PODS, CLAIMS, PODGROUPS, QUEUES, JOBS, EVENTS, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, BUDGETS,
-    RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES,
+    *DEVICE_KINDS,
 )  # fmt: skip
-DESCRIBED = (PODS, NODES, QUEUES, PODGROUPS, JOBS, RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES)
+DESCRIBED = (PODS, NODES, QUEUES, PODGROUPS, JOBS, *DEVICE_KINDS)
 """The kinds that ``describe`` takes."""
 _APPS, _KUBEFLOW, _RAY = "apps", "kubeflow.org", "ray.io"
 DEPLOYMENTS = Resource("deployments", "deployment", ("deploy",), "Deployment", _APPS, True)

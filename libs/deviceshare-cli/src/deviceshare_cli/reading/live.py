@@ -11,7 +11,7 @@ from deviceshare_cluster.interface import Cluster, ClusterError, Object
 from deviceshare_metrics import api
 
 from deviceshare_cli import runfile
-from deviceshare_cli.errors import CommandError
+from deviceshare_cli.errors import CommandError, NotAllowedError
 from deviceshare_cli.json_api import fetch
 from deviceshare_cli.reading.reader import ITEMS, StoredMessage, T, Target, in_order
 
@@ -53,7 +53,7 @@ class LiveReader:
         try:
             return in_order(await (await self._connected()).list(kind))
         except ClusterError as error:
-            raise CommandError(str(error)) from None
+            raise (NotAllowedError if error.final else CommandError)(str(error)) from None
 
     async def object(self, kind: str, namespace: str, name: str) -> Object | None:
         """Read one object of the cluster."""

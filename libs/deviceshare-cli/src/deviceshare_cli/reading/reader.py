@@ -56,7 +56,7 @@ class Reader(Protocol):
         ...
 
     async def objects(self, kind: str) -> list[Object]:
-        """Return the Kubernetes objects of a kind, in the order of namespace and name."""
+        """Return the Kubernetes objects of a kind, in the order of namespace and name. Raises NotAllowedError."""
         ...
 
     async def object(self, kind: str, namespace: str, name: str) -> Object | None:

@@ -16,8 +16,9 @@ from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 from msgspec.structs import replace
 
-from deviceshare_cli.errors import CommandError, NotFoundError
-from deviceshare_cli.reading.kinds import RESOURCES
+from deviceshare_cli.errors import CommandError, NotAllowedError, NotFoundError
+from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.reading.kinds import DEVICE_KINDS, RESOURCES
 from deviceshare_cli.reading.reader import ITEMS, Reader, StoredMessage, T, Target, in_order
 
 VERSION = 1
@@ -138,7 +139,22 @@ async def take_snapshot(reader: Reader) -> SnapshotFile:
 
     messages = tuple(await reader.messages([str(stream) for stream in Stream]))
     objects = {
-        kind: tuple(msgspec.Raw(msgspec.json.encode(each)) for each in await reader.objects(kind)) for kind in KINDS
+        kind: tuple(msgspec.Raw(msgspec.json.encode(each)) for each in await _objects(reader, kind)) for kind in KINDS
     }
     name, schedulers = reader.target
     return SnapshotFile(at=reader.now, target=name, schedulers=schedulers, objects=objects, messages=messages)
+
+
+async def _objects(reader: Reader, kind: str) -> list[Object]:
+    """Return the objects of a kind: none, with a warning, of those for DRA that the user may not list.
+
+    A role that was made for a version without these kinds does not permit them.
+    """
+    try:
+        return await reader.objects(kind)
+    except NotAllowedError as error:
+        name = next((each.qualified for each in DEVICE_KINDS if each.kind == kind), "")
+        if not name:
+            raise
+        to_stderr(f"warning: the snapshot has no {kind}: it needs the permission to list {name}: {error}")
+        return []
