@@ -167,3 +167,30 @@ def test_probes_are_bounded_and_those_of_a_pod_end_with_it():
     assert {each.uid for each in kind.probes} == {"w"}
     found.end("w", now + 1e6, started=True)
     assert all(each.started for each in kind.probes)
+
+
+@pytest.mark.parametrize("apart", [0.0, 1.0])
+def test_pods_of_a_gang_that_start_together_have_ranges_that_are_right(apart):
+    rng, found, gangs, asked, started, now = random.Random(1), StartEstimates(), [], [], {}, 0.0
+    for number in range(1000):
+        gang = [f"{number}-{pod}" for pod in range(16)]
+        for uid in gang:
+            found.wait(uid, "ns", "kind", now)
+        gangs.append(gang)
+        if number < 20:
+            continue
+        ends = now + rng.uniform(300.0, 900.0)
+        while now + 60.0 < ends:
+            now += 60.0
+            found.probe(now)
+            uid = rng.choice(rng.choice(gangs))
+            asked.append((uid, now, found.expected(uid, now)))
+        for at, uid in enumerate(gangs.pop(0)):
+            started[uid] = ends + at * apart
+            found.end(uid, started[uid], started=True)
+        now = ends + 15 * apart
+    asked = [each for each in asked if each[0] in started]
+    answers = [(expected, started[uid] - at) for uid, at, expected in asked if isinstance(expected, StartRange)]
+    assert len(answers) > len(asked) * 0.9
+    right = sum(expected.earliest <= waited <= expected.latest for expected, waited in answers) / len(answers)
+    assert right >= COVERAGE - 0.05, right

@@ -30,7 +30,9 @@ MAX_OWNERS = 64
 MIN_PROBES, MIN_STARTS = 30, 20
 """With fewer there is no range."""
 STALL = 10
-"""No pod starts for longer than that many starts took before: the past does not tell when it goes on."""
+"""No pod starts for longer than that many starts took before: the past does not tell when it goes on.
+
+Starts within MARGIN count as one, as those of the pods of a gang."""
 MAX_FACTOR, MARGIN = 30.0, 60.0
 """How many times the earliest time the latest may be, each with so many seconds added."""
 _STEP = 0.05
@@ -68,6 +70,8 @@ class _Kind:
         self.busy = inf
         """Since when there is a waiting pod."""
         self.starts: deque[float] = deque(maxlen=MAX_STARTS)
+        self.times: deque[float] = deque(maxlen=STALL)
+        """The last starts, each MARGIN after the one before at least."""
         self.probes: deque[_Probe] = deque(maxlen=MAX_PROBES)
         self.due = -inf
         self.turn = 0.0
@@ -122,6 +126,8 @@ class StartEstimates:
         del kind.waiting[uid]
         if started:
             kind.starts.append(now)
+            if not kind.times or now - kind.times[-1] >= MARGIN:
+                kind.times.append(now)
         for probe in kind.probes:
             if probe.uid == uid and probe.ended is None:
                 probe.ended, probe.started = now - probe.at, started
@@ -172,10 +178,10 @@ def _scale(kind: _Kind, uid: str, now: float) -> float:
 
 
 def _range(kind: _Kind, scale: float, now: float) -> StartRange | str:
-    if len(kind.probes) < MIN_PROBES or len(kind.starts) < MIN_STARTS:
+    if len(kind.probes) < MIN_PROBES or len(kind.starts) < MIN_STARTS or len(kind.times) < STALL:
         return "too few equal pods have waited and started in its queue"
     paused = now - max(kind.starts[-1], kind.busy)
-    if paused > kind.starts[-1] - kind.starts[-STALL]:
+    if paused > kind.starts[-1] - kind.times[0]:
         return f"no equal pod has started for {paused / 60:.0f} min, longer than {STALL} starts took before"
     if kind.wrong <= 0.0:
         return StartRange(0.0, inf)
