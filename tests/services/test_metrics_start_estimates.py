@@ -11,7 +11,7 @@ from deviceshare_metrics.core.start_estimates import (
     INTERVAL,
     MAX_FACTOR,
     MAX_KINDS,
-    MAX_OWNERS,
+    MAX_OF_OWNER,
     MAX_PROBES,
     MIN_STARTS,
     StartEstimates,
@@ -41,7 +41,7 @@ def asked(seed: int, load: float, seconds: float = 1_500_000.0):
             found.probe(clock)
             if waiting and clock < seconds:
                 uid = str(rng.choice(waiting)[0])
-                questions.append((clock, uid, found.expected(uid, clock)))
+                questions.append((clock, uid, found.expected(uid, "ns", clock)))
         if arrives == now:
             waiting.append((number, runs))
             found.wait(str(number), "ns", "kind", now)
@@ -80,13 +80,13 @@ def follow(found: StartEstimates, count: int, *seconds: float, owner: str = "ns"
 
 
 def probe_all(found: StartEstimates, now: float) -> None:
-    for _ in range(MAX_OWNERS * MAX_KINDS // AT_ONCE + 1):
+    for _ in range(MAX_KINDS // AT_ONCE + 1):
         found.probe(now)
 
 
 def waiting(found: StartEstimates, now: float, kind: str = "kind", owner: str = "ns"):
     found.wait("w", owner, kind, now)
-    return found.expected("w", now)
+    return found.expected("w", owner, now)
 
 
 def test_pods_that_all_wait_equally_long_have_a_narrow_range():
@@ -110,8 +110,8 @@ def test_there_is_no_range_after_a_pause_longer_than_ten_starts_took():
     found = StartEstimates()
     now = follow(found, 60, 100.0)
     assert isinstance(waiting(found, now), StartRange)
-    assert isinstance(found.expected("w", now + 2000.0), StartRange)
-    assert found.expected("w", now + 2400.0) == (
+    assert isinstance(found.expected("w", "ns", now + 2000.0), StartRange)
+    assert found.expected("w", "ns", now + 2400.0) == (
         "no equal pod has started for 40 min, longer than 10 starts took before"
     )
     found.end("w", now + 2400.0, started=False)
@@ -123,14 +123,17 @@ def test_there_is_no_range_that_is_too_wide():
     found = StartEstimates()
     now = follow(found, 60, 5.0, 200_000.0)
     assert waiting(found, now - 1.0).latest < 1_000.0
-    assert found.expected("w", now + 100.0) == f"the latest time would be more than {MAX_FACTOR:.0f} times the earliest"
+    assert (
+        found.expected("w", "ns", now + 100.0)
+        == f"the latest time would be more than {MAX_FACTOR:.0f} times the earliest"
+    )
 
 
 def test_what_pods_of_other_owners_do_changes_no_range():
     alone, beside = StartEstimates(), StartEstimates()
     beside.wait("keep", "ns", "another", 0.0)
-    for owner in range(3 * MAX_OWNERS):
-        for number in range(3 * MAX_KINDS):
+    for owner in range(3 * MAX_KINDS // MAX_OF_OWNER):
+        for number in range(3 * MAX_OF_OWNER):
             beside.wait(f"{owner}-{number}", f"other-{owner}", number % 2 or "kind", 0.0)
             beside.end(f"{owner}-{number}", float(number), started=True)
         beside.wait(f"{owner}", f"other-{owner}", "kind", 0.0)
@@ -140,20 +143,37 @@ def test_what_pods_of_other_owners_do_changes_no_range():
     assert waiting(beside, now) == waiting(alone, now)
 
 
-def test_kinds_and_owners_are_bounded_and_those_without_waiting_pods_are_forgotten():
+def test_kinds_of_an_owner_are_bounded_and_one_without_waiting_pods_is_forgotten():
     found = StartEstimates()
-    for number in range(2 * MAX_KINDS):
+    found.wait("other", "other", "kind", 0.0)
+    found.end("other", 0.0, started=True)
+    for number in range(2 * MAX_OF_OWNER):
         found.wait(f"uid-{number}", "ns", number, 0.0)
-    assert [f"uid-{number}" in found for number in (0, MAX_KINDS)] == [True, False]
-    assert found.expected(f"uid-{MAX_KINDS}", 1.0) == "too many kinds of pods wait in its namespace"
+    assert [f"uid-{number}" in found for number in (0, MAX_OF_OWNER)] == [True, False]
+    assert found.expected(f"uid-{MAX_OF_OWNER}", "ns", 1.0) == "too many kinds of pods wait in its namespace"
     found.end("uid-0", 1.0, started=True)
     found.wait("w", "ns", "new", 1.0)
     assert "w" in found
-    for number in range(2 * MAX_OWNERS):
-        found.wait(f"owner-{number}", f"o{number}", "kind", 0.0)
-    assert "owner-0" in found
-    assert f"owner-{MAX_OWNERS}" not in found
-    assert "w" in found
+    assert ("other", "kind") in found._kinds
+
+
+def test_kinds_are_bounded_and_the_one_for_the_longest_time_without_waiting_pods_is_forgotten():
+    found = StartEstimates()
+    now = follow(found, 60, 100.0)
+    follow(found, 60, 100.0, owner="idle longer")
+    found.wait("ns-last", "ns", "kind", now)
+    found.end("ns-last", now, started=True)
+    for number in range(MAX_KINDS - 1):
+        found.wait(f"uid-{number}", f"owner-{number}", "kind", now)
+    assert isinstance(waiting(found, now), StartRange)
+    assert ("idle longer", "kind") not in found._kinds
+    found.wait("late", "late", "kind", now)
+    assert found.expected("late", "late", now) == "pods of too many namespaces wait"
+    found.end("uid-0", now, started=False)
+    found.wait("late", "late", "kind", now)
+    assert "late" in found
+    assert len(found._kinds) == MAX_KINDS == found._number.total()
+    assert len(found._number) == MAX_KINDS
 
 
 def test_probes_are_bounded_and_those_of_a_pod_end_with_it():
@@ -162,7 +182,7 @@ def test_probes_are_bounded_and_those_of_a_pod_end_with_it():
     found.wait("w", "ns", "kind", now)
     for at in range(MAX_PROBES + 50):
         found.probe(now + at * INTERVAL)
-    (kind,) = found._owners["ns"].values()
+    (kind,) = found._kinds.values()
     assert len(kind.probes) == MAX_PROBES
     assert {each.uid for each in kind.probes} == {"w"}
     found.end("w", now + 1e6, started=True)
@@ -184,7 +204,7 @@ def test_pods_of_a_gang_that_start_together_have_ranges_that_are_right(apart):
             now += 60.0
             found.probe(now)
             uid = rng.choice(rng.choice(gangs))
-            asked.append((uid, now, found.expected(uid, now)))
+            asked.append((uid, now, found.expected(uid, "ns", now)))
         for at, uid in enumerate(gangs.pop(0)):
             started[uid] = ends + at * apart
             found.end(uid, started[uid], started=True)

@@ -100,7 +100,7 @@ class _Asked(Churn):
             if self._open and self._clock >= self._plan.warm:
                 waiting = list(self._open)
                 arrival = waiting[self._clock // _EVERY * 7919 % len(waiting)]
-                expected = self._estimates.expected(str(arrival), self._clock)
+                expected = self._estimates.expected(str(arrival), "", self._clock)
                 self.questions.append(_Question(self._clock, arrival, expected))
 
 

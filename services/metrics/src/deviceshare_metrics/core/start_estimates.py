@@ -8,15 +8,14 @@ turns out right or wrong (adaptive conformal inference, Gibbs and Candès 2021),
 many were right: those shown are the narrow ones, and would be right too rarely.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections import Counter, deque
+from collections.abc import Hashable
 from itertools import islice
 from math import inf
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
-T = TypeVar("T")
 COVERAGE = 0.8
 """The share of ranges within which a pod starts."""
 INTERVAL = 240.0
@@ -24,9 +23,8 @@ INTERVAL = 240.0
 MAX_PROBES = 500
 """Probes of a kind that count: of 33 hours in which pods waited."""
 MAX_STARTS = 500
-MAX_KINDS = 8
-"""Kinds of one owner."""
-MAX_OWNERS = 64
+MAX_KINDS, MAX_OF_OWNER = 512, 8
+"""Kinds, and kinds of one owner."""
 MIN_PROBES, MIN_STARTS = 30, 20
 """With fewer there is no range."""
 STALL = 10
@@ -64,7 +62,8 @@ class _Probe(msgspec.Struct):
 
 
 class _Kind:
-    def __init__(self) -> None:
+    def __init__(self, owner: str, name: Hashable) -> None:
+        self.key = owner, name
         self.waiting: dict[str, float] = {}
         """Since when pods wait, by uid."""
         self.busy = inf
@@ -90,7 +89,11 @@ class StartEstimates:
     """
 
     def __init__(self) -> None:
-        self._owners: OrderedDict[Hashable, OrderedDict[Hashable, _Kind]] = OrderedDict()
+        self._kinds: dict[tuple[str, Hashable], _Kind] = {}
+        self._number = Counter[str]()
+        """Of kinds, by owner."""
+        self._idle: dict[tuple[str, Hashable], None] = {}
+        """The kinds without waiting pods, those first that have been without for the longest time."""
         self._kind_of: dict[str, _Kind] = {}
 
     def __contains__(self, uid: str) -> bool:
@@ -103,27 +106,35 @@ class StartEstimates:
         return len(self._kind_of)
 
     def wait(self, uid: str, owner: str, kind: Hashable, since: float) -> None:
-        """A pod waits ``since`` a time. It is not followed if too many kinds of its owner have waiting pods."""
-        if owner not in self._owners and not _make_room(
-            self._owners, MAX_OWNERS, lambda kinds: not any(each.waiting for each in kinds.values())
-        ):
-            return
-        kinds = self._owners.setdefault(owner, OrderedDict())
-        if kind not in kinds and not _make_room(kinds, MAX_KINDS, lambda each: not each.waiting):
-            return
-        found = kinds.setdefault(kind, _Kind())
-        self._owners.move_to_end(owner)
-        kinds.move_to_end(kind)
+        """A pod waits ``since`` a time. It is not followed if too many kinds have such pods, of its owner or all."""
+        key = owner, kind
+        if (found := self._kinds.get(key)) is None:
+            if not self._make_room(owner):
+                return
+            found = self._kinds[key] = _Kind(owner, kind)
+            self._number[owner] += 1
+        self._idle.pop(key, None)
         self._kind_of[uid] = found
         if not found.waiting:
             found.busy = since
         found.waiting[uid] = since
+
+    def _make_room(self, owner: str) -> bool:
+        """Forget an idle kind if there are too many; return whether there is room for one of an owner."""
+        if (of_owner := self._number[owner] >= MAX_OF_OWNER) or len(self._kinds) >= MAX_KINDS:
+            if (first := next((key for key in self._idle if key[0] == owner or not of_owner), None)) is None:
+                return False
+            del self._kinds[first], self._idle[first]
+            self._number -= Counter((first[0],))
+        return True
 
     def end(self, uid: str, now: float, *, started: bool) -> None:
         """A pod waits no more: it has started, or is gone."""
         if (kind := self._kind_of.pop(uid, None)) is None:
             return
         del kind.waiting[uid]
+        if not kind.waiting:
+            self._idle[kind.key] = None
         if started:
             kind.starts.append(now)
             if not kind.times or now - kind.times[-1] >= MARGIN:
@@ -136,8 +147,7 @@ class StartEstimates:
 
     def probe(self, now: float) -> None:
         """Probe a waiting pod of each kind whose turn it is, of some kinds at most."""
-        kinds = (kind for kinds in self._owners.values() for kind in kinds.values())
-        for kind in islice((kind for kind in kinds if kind.waiting and kind.due <= now), AT_ONCE):
+        for kind in islice((kind for kind in self._kinds.values() if kind.waiting and kind.due <= now), AT_ONCE):
             kind.due = now + INTERVAL
             kind.turn = (kind.turn + _GOLDEN) % 1.0
             for probe in kind.probes:
@@ -148,23 +158,15 @@ class StartEstimates:
                 expected = _range(kind, scale, now)
                 kind.probes.append(_Probe(uid, now, scale, None if isinstance(expected, str) else expected))
 
-    def expected(self, uid: str, now: float) -> StartRange | str:
-        """Return when a waiting pod starts, or why this is not known."""
+    def expected(self, uid: str, owner: str, now: float) -> StartRange | str:
+        """Return when a waiting pod of an owner starts, or why this is not known."""
         if (kind := self._kind_of.get(uid)) is None:
-            return "too many kinds of pods wait in its namespace"
+            of_owner = self._number[owner] >= MAX_OF_OWNER
+            return "too many kinds of pods wait in its namespace" if of_owner else "pods of too many namespaces wait"
         found = _range(kind, _scale(kind, uid, now), now)
         if not isinstance(found, str) and found.latest + MARGIN > MAX_FACTOR * (found.earliest + MARGIN):
             return f"the latest time would be more than {MAX_FACTOR:.0f} times the earliest"
         return found
-
-
-def _make_room(kept: OrderedDict[Hashable, T], limit: int, idle: Callable[[T], bool]) -> bool:
-    """Forget the first idle value if there are too many; return whether there is room for another one."""
-    if len(kept) >= limit:
-        if (first := next((key for key, each in kept.items() if idle(each)), None)) is None:
-            return False
-        del kept[first]
-    return True
 
 
 def _scale(kind: _Kind, uid: str, now: float) -> float:

@@ -78,7 +78,7 @@ class StartTimes:
         assert answer.pod is not None
         if why := unknown(answer):
             return api.StartTime(no_estimate=why)
-        found = self._estimates.expected(answer.pod.uid, now.monotonic)
+        found = self._estimates.expected(answer.pod.uid, answer.pod.namespace, now.monotonic)
         if isinstance(found, str):
             return api.StartTime(no_estimate=found)
         return api.StartTime(earliest=now.wall + found.earliest, latest=now.wall + found.latest)
