@@ -214,3 +214,28 @@ def test_pods_of_a_gang_that_start_together_have_ranges_that_are_right(apart):
     assert len(answers) > len(asked) * 0.9
     right = sum(expected.earliest <= waited <= expected.latest for expected, waited in answers) / len(answers)
     assert right >= COVERAGE - 0.05, right
+
+
+def test_open_probes_are_those_without_an_end_of_the_pods_that_wait():
+    rng, found = random.Random(2), StartEstimates()
+    found.wait("0", "ns", "kind", 0.0)
+    found.end("0", 1.0, started=True)
+    found.wait("long", "ns", "kind", 1.0)
+    (kind,), waits, forgotten = found._kinds.values(), {"long"}, False
+    for number in range(1, 2 * MAX_PROBES):
+        found.wait(str(number), "ns", "kind", number * INTERVAL)
+        waits.add(str(number))
+        found.probe(number * INTERVAL + 1.0)
+        if len(waits) > 3:
+            uid = rng.choice(sorted(waits - {"long"}))
+            waits.remove(uid)
+            found.end(uid, number * INTERVAL + 2.0, started=rng.random() < 0.5)
+        brute = [each for each in kind.probes if each.ended is None]
+        assert sorted((each.uid, each.at) for each in brute) == sorted(
+            (each.uid, each.at) for probes in kind.open.values() for each in probes
+        )
+        assert {each.uid for each in brute} <= waits
+        forgotten |= len(kind.probes) == MAX_PROBES
+    assert forgotten
+    found.end("long", 1e6, started=True)
+    assert "long" not in kind.open

@@ -71,11 +71,22 @@ class _Kind:
         self.starts: deque[float] = deque(maxlen=MAX_STARTS)
         self.times: deque[float] = deque(maxlen=STALL)
         """The last starts, each MARGIN after the one before at least."""
-        self.probes: deque[_Probe] = deque(maxlen=MAX_PROBES)
+        self.probes: deque[_Probe] = deque()
+        self.open: dict[str, deque[_Probe]] = {}
+        """Those of ``probes`` whose pods wait, by uid: the oldest first."""
         self.due = -inf
         self.turn = 0.0
         self.wrong = 1 - COVERAGE
         """The share of ranges that may be wrong, adapted."""
+
+    def add(self, probe: _Probe) -> None:
+        """Add a probe and forget the oldest one if there are too many."""
+        self.probes.append(probe)
+        self.open.setdefault(probe.uid, deque()).append(probe)
+        if len(self.probes) > MAX_PROBES and (first := self.probes.popleft()).ended is None:
+            self.open[first.uid].popleft()
+            if not self.open[first.uid]:
+                del self.open[first.uid]
 
     def judge(self, probe: _Probe, *, right: bool) -> None:
         probe.expected = None
@@ -139,11 +150,10 @@ class StartEstimates:
             kind.starts.append(now)
             if not kind.times or now - kind.times[-1] >= MARGIN:
                 kind.times.append(now)
-        for probe in kind.probes:
-            if probe.uid == uid and probe.ended is None:
-                probe.ended, probe.started = now - probe.at, started
-                if started and (expected := probe.expected) is not None:
-                    kind.judge(probe, right=expected.earliest <= probe.ended <= expected.latest)
+        for probe in kind.open.pop(uid, ()):
+            probe.ended, probe.started = now - probe.at, started
+            if started and (expected := probe.expected) is not None:
+                kind.judge(probe, right=expected.earliest <= probe.ended <= expected.latest)
 
     def probe(self, now: float) -> None:
         """Probe a waiting pod of each kind whose turn it is, of some kinds at most."""
@@ -156,7 +166,7 @@ class StartEstimates:
             uid = next(islice(kind.waiting, int(kind.turn * len(kind.waiting)), None))
             if (scale := _scale(kind, uid, now)) > 0.0:
                 expected = _range(kind, scale, now)
-                kind.probes.append(_Probe(uid, now, scale, None if isinstance(expected, str) else expected))
+                kind.add(_Probe(uid, now, scale, None if isinstance(expected, str) else expected))
 
     def expected(self, uid: str, owner: str, now: float) -> StartRange | str:
         """Return when a waiting pod of an owner starts, or why this is not known."""
