@@ -31,7 +31,7 @@ class StartTimes:
     def __init__(self, store: StateStore) -> None:
         self._store = store
         self._estimates = StartEstimates()
-        self._next = 0.0
+        self._next = -inf
 
     @property
     def due(self) -> float:
