@@ -130,13 +130,17 @@ def driver_devices(store: "StateStore") -> Iterator[api.DriverDevices]:
     pods: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     known = {each.name for each in store.device_classes.values()}
     for claim in store.device_claims.values():
+        known_pods = (store.pods.get(fact("pod", uid)) for uid in claim.pods if claim.devices)
+        users = [f"{pod.namespace}/{pod.name}" for pod in known_pods if pod is not None]
+        places = set[tuple[str, str]]()
         for device in claim.devices:
             of_pool = nodes.get((device.driver, device.pool), ())
             key = device.driver, next(iter(of_pool)) if len(of_pool) == 1 else ""
             name = device.device_class if device.device_class in known else UNKNOWN_CLASS
             classes[key].add((name, device.id))
-            users = (store.pods.get(fact("pod", uid)) for uid in claim.pods)
-            pods[key].update(f"{pod.namespace}/{pod.name}" for pod in users if pod is not None)
+            places.add(key)
+        for key in places:
+            pods[key].update(users)
     for driver, node in sorted({*total, *classes}):
         used = classes[driver, node]
         yield api.DriverDevices(
