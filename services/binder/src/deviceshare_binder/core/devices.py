@@ -155,7 +155,8 @@ class Devices:
         wanted = [each for each in claim.devices if each.results and self._fact(each).allocation is None]
         self._known.charge(claim.devices, -1)
         try:
-            seen = self._known.seen(row, whole=True)
+            whole = any(self._known.names_apart(self._fact(each).devices) for each in wanted)
+            seen = self._known.seen(row, whole=whole)
             results = [result for each in wanted for result in each.results]
             only = {number for result in results for number in seen.numbers(result)}
             claims = [_object(self._fact(each)) for each in wanted]
