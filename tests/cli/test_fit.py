@@ -31,7 +31,7 @@ from deviceshare_cli.whatif import fit as command
 from deviceshare_cli.whatif.addition import Addition
 from deviceshare_cli.whatif.changed_cluster import ClusterChanges, change_cluster
 from deviceshare_cli.whatif.fitting import fit
-from deviceshare_cli.whatif.manifests import candidates
+from deviceshare_cli.whatif.manifests import Files, read_files
 from deviceshare_cli.whatif.missing import holders
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
 from msgspec.structs import replace
@@ -78,7 +78,7 @@ def cluster(nodes: int, cards: int, *queues: QueueFact) -> Scheduler:
 def wanted(tmp_path: Path):
     def wanted(text: str, memory: int, cores: int = 0):
         (tmp_path / "pod.yaml").write_text(text.replace("MEMORY", str(memory)).replace("CORES", str(cores)))
-        return candidates([str(tmp_path / "pod.yaml")], [], SERVED)
+        return read_files([str(tmp_path / "pod.yaml")], [], SERVED).candidates
 
     return wanted
 
@@ -266,9 +266,10 @@ def test_claims_that_no_pod_uses_yet_are_not_evaluated(wanted, monkeypatch, caps
 
     monkeypatch.setattr(command, "opened", opened)
     monkeypatch.setattr(command, "scheduler_of", lambda *args: cluster(1, 1))
-    monkeypatch.setattr(command, "candidates", lambda *args: pods)
-    monkeypatch.setattr(command.gc, "freeze", lambda: None)
+    monkeypatch.setattr(command, "read_files", lambda *args: Files(pods, []))
+    collecting = gc.isenabled()
     assert asyncio.run(command.run_fit(None, [], 1, 0, "text", ClusterChanges())) == 0
+    assert gc.isenabled() == collecting, "the process may go on to do other things"
     shown = capsys.readouterr()
     assert "Fits now: 1 of 1" in shown.out
     assert "Warning: volumes are not evaluated" in shown.err

@@ -12,9 +12,11 @@ from deviceshare.model import NodeFact
 from deviceshare.scheduler import Scheduler
 from deviceshare_bus.messages.subjects import fact
 from deviceshare_cli.reading.state import scheduler_of
+from deviceshare_cli.whatif.addition import Addition, slices_like
+from deviceshare_cli.whatif.changed_cluster import ClusterChanges, change_cluster
 from deviceshare_cli.whatif.fit import _devices
 from deviceshare_cli.whatif.fitting import Fit, Fits, fit
-from deviceshare_cli.whatif.manifests import candidates
+from deviceshare_cli.whatif.manifests import read_files
 from deviceshare_cli.whatif.resource_claims import device_objects, with_resource_claims
 from msgspec.structs import replace
 from support.devices import DRIVER, NOW
@@ -84,11 +86,15 @@ Ask = Callable[..., Fits]
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Ask:
-    def ask(*objects: Json, there: dict[str, list[Json]], count: int = 1, more: int = 0, dra: bool = True) -> Fits:
+    def ask(
+        *objects: Json, there: dict[str, list[Json]], count: int = 1, more: int = 0, dra: bool = True, add: int = 0
+    ) -> Fits:
         path = tmp_path / "objects.yaml"
         path.write_text(yaml.safe_dump_all(objects))
-        asked, decides = candidates([str(path)], [], ("volcano",)), scheduler(dra=dra)
-        asked = with_resource_claims(asked, there, decides, 1.0)
+        files, decides = read_files([str(path)], [], ("volcano",)), scheduler(dra=dra)
+        added = change_cluster(decides, ClusterChanges(addition=Addition(add, "n1" if add else "")), 1.0)
+        there["ResourceSlice"] += slices_like(there["ResourceSlice"], "n1", added)
+        asked = with_resource_claims(files, there, decides, 1.0)
         if not more:
             return fit(decides, asked, count, 0, 1.0)
         return fit(decides, asked, 0, more, 1.0)
@@ -108,7 +114,7 @@ def test_as_many_copies_fit_as_there_are_devices(ask: Ask) -> None:
     given = [each for one in found.asked for each in devices(one)]
     assert len({device for _, device in given}) == 6
     assert f"{DRIVER}/n1/gpu-1" not in {device for _, device in given}
-    assert sorted({name for name, _ in given}) == ["a-g", "a-g-2", "a-g-3"]
+    assert sorted({name for name, _ in given}) == ["a-2-g", "a-3-g", "a-g"]
 
 
 def test_claims_and_templates_of_the_files_are_used(ask: Ask) -> None:
@@ -120,6 +126,70 @@ def test_claims_and_templates_of_the_files_are_used(ask: Ask) -> None:
     assert len(devices(first)) == 4
     assert not devices(second)
     assert first.placed[0][1].node == second.placed[0][1].node
+
+
+def test_a_claim_of_a_template_replaces_none_of_the_cluster(ask: Ask) -> None:
+    """A claim may have the name that others are made from: pod a and name g, or a ResourceClaim a-g."""
+    there = cluster(template("one", 1), claim("a-g", 3, "gpu-0", "gpu-1", "gpu-2"))
+    assert ask(pod("a", resourceClaimTemplateName="one"), there=there, more=100).more == 5
+    users = [pod("a", resourceClaimTemplateName="one"), pod("b", resourceClaimName="a-g")]
+    first, second = ask(*users, there=there).asked
+    assert len(devices(first)) == 1
+    assert (second.placed[0][1].node, second.placed[0][1].feasible) == ("n1", 1), "it has devices of this node"
+
+
+def test_claims_and_templates_of_files_are_known_in_whatever_order(ask: Ask) -> None:
+    users = [pod("a", resourceClaimName="own"), pod("b", resourceClaimTemplateName="one")]
+    found = ask(*users, claim("own", 1), template("one", 1), there=cluster()).asked
+    assert [len(devices(each)) for each in found] == [1, 1]
+
+
+def test_nodes_like_another_have_devices_like_it(ask: Ask) -> None:
+    wants = template("four", 4), pod("a", resourceClaimTemplateName="four")
+    assert ask(*wants, there=cluster(), more=100).more == 2
+    assert ask(*wants, there=cluster(), more=100, add=2).more == 4
+    there = cluster(claim("used", 1, "gpu-0"))
+    found = ask(*wants, there=there, count=3, add=2).asked
+    assert {placement.node for each in found for _, placement in each.placed} == {"n2", "n1-added-1", "n1-added-2"}
+    given = {device for one in found for _, device in devices(one)}
+    assert {f"{DRIVER}/{node}/gpu-3" for node in ("n2", "n1-added-1", "n1-added-2")} <= given
+
+
+def test_devices_that_select_nodes_are_copied_for_their_own_node(ask: Ask) -> None:
+    """A pool of two nodes, with its counters in a slice of their own: a copy has all slices, and the node's devices."""
+    there = cluster()
+    pool = {"name": "rack", "generation": 1, "resourceSliceCount": 2}
+    counters = [{"name": f"card-{node}", "counters": {"all": {"value": "2"}}} for node in ("n1", "n2")]
+    rack = [
+        {
+            "name": f"{node}-{at}",
+            "nodeName": node,
+            "consumesCounters": [{"counterSet": f"card-{node}", "counters": one}],
+        }
+        for node in ("n1", "n2")
+        for at in range(4)
+        for one in ({"all": {"value": "1"}},)
+    ]
+    specs = (
+        {"driver": DRIVER, "pool": pool, "allNodes": True, "sharedCounters": counters},
+        {"driver": DRIVER, "pool": pool, "perDeviceNodeSelection": True, "devices": rack},
+    )
+    there["ResourceSlice"] = [
+        {**API, "kind": "ResourceSlice", "metadata": {"name": f"rack-{at}"}, "spec": spec}
+        for at, spec in enumerate(specs)
+    ]
+    wants = template("two", 2), pod("a", resourceClaimTemplateName="two")
+    assert ask(*wants, there=there, more=100).more == 2
+    assert ask(*wants, there=there, more=100, add=3).more == 5
+
+
+def test_copies_of_a_pod_whose_template_is_absent_have_the_same_reason(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(yaml.safe_dump(pod("a", resourceClaimTemplateName="absent")))
+    decides = scheduler()
+    files = read_files([str(tmp_path / "pod.yaml")], [], ("volcano",))
+    (candidate,) = with_resource_claims(files, cluster(), decides, 1.0)
+    (found,) = fit(decides, [candidate.copy(1)], 1, 0, 1.0).asked
+    assert "the ResourceClaim of template absent is not created yet" in found.message
 
 
 def test_an_allocated_claim_decides_the_node(ask: Ask) -> None:
@@ -176,5 +246,5 @@ async def test_objects_are_read_only_for_pods_with_claims(tmp_path: Path) -> Non
         obj["spec"]["resourceClaims"] = uses
         path.write_text(json.dumps(obj))
         assert not read
-        await device_objects(Reader(), candidates([str(path)], [], ("volcano",)))  # type: ignore[arg-type]
+        await device_objects(Reader(), read_files([str(path)], [], ("volcano",)).candidates)  # type: ignore[arg-type]
     assert read == ["DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"]

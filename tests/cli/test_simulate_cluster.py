@@ -19,7 +19,7 @@ from deviceshare_cli.simulate.command import SimulateOptions, policies, simulate
 from deviceshare_cli.simulate.facts import Inventory, messages
 from deviceshare_cli.simulate.objects import ObjectMaker, copies
 from deviceshare_cli.simulate.player import Player
-from deviceshare_cli.whatif.manifests import candidates
+from deviceshare_cli.whatif.manifests import read_files
 from deviceshare_localcluster import parse_manifests
 from deviceshare_localcluster.kinds import Key
 from hypothesis import HealthCheck, given, settings
@@ -296,7 +296,7 @@ def test_workloads_are_replaced_by_their_pods(simulate: Callable[..., Result]) -
 
 def test_candidates_of_fit_are_the_pods_alone(tmp_path: Path) -> None:
     (tmp_path / "set.yaml").write_text(STATEFUL)
-    found = candidates([str(tmp_path / "set.yaml")], [], ("volcano",))
+    found = read_files([str(tmp_path / "set.yaml")], [], ("volcano",)).candidates
     assert [pod.name for each in found for pod in each.pods] == ["db-0", "db-1"]
 
 

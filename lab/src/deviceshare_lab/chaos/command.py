@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import NamedTuple
 
+from deviceshare_bus.runtime.garbage import uncollected
 from deviceshare_cli.errors import CommandError
 
 from deviceshare_lab.chaos import faults
@@ -15,7 +16,6 @@ from deviceshare_lab.chaos.apart import run_apart
 from deviceshare_lab.chaos.minimise import minimise
 from deviceshare_lab.chaos.scenario import Scenario
 from deviceshare_lab.chaos.simulation import Played, draw, play
-from deviceshare_lab.world.virtual_time import uncollected
 
 BATCH = 20
 """Histories that a worker plays at a time."""

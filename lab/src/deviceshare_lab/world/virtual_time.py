@@ -20,6 +20,8 @@ from itertools import count
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 from unittest.mock import patch
 
+from deviceshare_bus.runtime.garbage import uncollected
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -160,22 +162,6 @@ def _end_tasks(loop: VirtualLoop) -> None:
         for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.wait(tasks))
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Collect no garbage but what earlier runs have left, and this only between two runs.
-
-    For a series of runs: with the collector enabled between two of them, it would examine all that a run has made
-    while the run still holds it.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 @contextmanager

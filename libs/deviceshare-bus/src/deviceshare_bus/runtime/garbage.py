@@ -9,7 +9,8 @@ import asyncio
 import gc
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 THRESHOLDS = (50_000, 20, 10_000)
 """Allocated objects between two collections of the youngest generation, and how many of these, and of those, until the
@@ -26,6 +27,21 @@ def rarely_collect() -> None:
     """Exempt all objects that there are, such as modules, and collect others rarely."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Collect no garbage but what was made before, and this only between two uses.
+
+    For what keeps all that it makes until its end: each collection would visit all of it.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class FullCollections:

@@ -1,10 +1,11 @@
-"""Further nodes like one of the cluster. Pure."""
+"""Further nodes like one of the cluster, and the ResourceSlices of their devices. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import NamedTuple
 
 from deviceshare.model import HOSTNAME, NodeFact
+from deviceshare_cluster.interface import Object
 from msgspec.structs import replace
 
 from deviceshare_cli.whatif.affected import check_known
@@ -46,3 +47,36 @@ def _copy(node: NodeFact, name: str) -> NodeFact:
         locks=(),
         paused="",
     )
+
+
+def slices_like(slices: Iterable[Object], like: str, names: Sequence[str]) -> Iterator[Object]:
+    """Yield the ResourceSlices of further nodes: for each the pools that have devices of the node ``like`` alone.
+
+    Devices that several nodes can use are there for the further nodes as for the others, by the labels of these.
+    """
+    by_pool: dict[tuple[str, str], list[Object]] = {}
+    for each in slices:
+        by_pool.setdefault((each["spec"]["driver"], each["spec"]["pool"]["name"]), []).append(each)
+    for of_pool in by_pool.values():
+        if any(_own(each["spec"], like) for each in of_pool):
+            for name in names:
+                yield from (_slice_copy(each, like, name) for each in of_pool)
+
+
+def _own(spec: Object, node: str) -> list[Object]:
+    """Return the devices of a slice, without status, that only a node can use."""
+    each_says = spec.get("perDeviceNodeSelection")
+    return [each for each in spec.get("devices") or () if (each if each_says else spec).get("nodeName") == node]
+
+
+def _slice_copy(obj: Object, like: str, name: str) -> Object:
+    """Return a slice with the devices of one node as one of another, in a pool of this one.
+
+    A slice without such devices is copied too: it may have counters, and the pool tells how many slices it has.
+    """
+    spec = obj["spec"]
+    pool = name if spec["pool"]["name"] == like else f"{spec['pool']['name']}/{name}"
+    devices = [{**each, "nodeName": name} if "nodeName" in each else each for each in _own(spec, like)]
+    where = {"nodeName": name} if "nodeName" in spec else {}
+    copied = {**spec, **where, "pool": {**spec["pool"], "name": pool}, "devices": devices}
+    return {**obj, "metadata": {**obj["metadata"], "name": f"{obj['metadata']['name']}-{name}"}, "spec": copied}

@@ -23,13 +23,17 @@ class ClusterChanges(NamedTuple):
     conf: Path | None = None
 
 
-def change_cluster(scheduler: Scheduler, changes: ClusterChanges, now: float) -> None:
-    """Apply changes. Pods of nodes that are gone are gone as well, and are not placed again. Raises CommandError."""
+def change_cluster(scheduler: Scheduler, changes: ClusterChanges, now: float) -> list[str]:
+    """Apply changes; return the names of the further nodes.
+
+    Pods of nodes that are gone are gone as well, and are not placed again. Raises CommandError.
+    """
     at = Now(now, now)
     for name in changes.without:
         check_known("--without", name, scheduler.node_names)
     nodes = {name: node for name in scheduler.node_names if (node := scheduler.node(name)) is not None}
-    for node in added_nodes(nodes, changes.addition):
+    added = added_nodes(nodes, changes.addition)
+    for node in added:
         scheduler.apply(fact("node", node.name), node, at)
     gone = [uid for uid, record in scheduler.pods.items() if is_on(scheduler, record, changes.without)]
     for uid in gone if changes.without else ():
@@ -44,3 +48,4 @@ def change_cluster(scheduler: Scheduler, changes: ClusterChanges, now: float) ->
         for warning in warnings:
             to_stderr(f"Warning: {warning}")
         scheduler.apply(fact("config", SCHEDULER), conf, at)
+    return [node.name for node in added]

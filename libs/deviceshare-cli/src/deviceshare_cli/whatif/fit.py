@@ -1,6 +1,5 @@
 """``deviceshare fit``: whether pods fit now, where, and how many more; else what is missing and who holds it."""
 
-import gc
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import msgspec
 from deviceshare.allocation import Placement, Unplaceable
 from deviceshare.model import PodFact
+from deviceshare_bus.runtime.garbage import uncollected
 from deviceshare_metrics.api import PodDevice, decided_devices
 from msgspec.structs import replace
 
@@ -16,9 +16,10 @@ from deviceshare_cli.output import NONE, indented_json, lines_text, table
 from deviceshare_cli.pods import devices_of, shown_devices
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.state import PLACEMENT_STREAMS, scheduler_of
+from deviceshare_cli.whatif.addition import slices_like
 from deviceshare_cli.whatif.changed_cluster import ClusterChanges, change_cluster
 from deviceshare_cli.whatif.fitting import Fit, Fits, by_node, fit
-from deviceshare_cli.whatif.manifests import candidates
+from deviceshare_cli.whatif.manifests import read_files
 from deviceshare_cli.whatif.missing import Holder, holders
 from deviceshare_cli.whatif.resource_claims import device_objects, with_resource_claims
 from deviceshare_cli.whatif.unknown_claims import without_unknown_claims
@@ -31,15 +32,23 @@ async def run_fit(
     source: Source, paths: Sequence[str], count: int, limit: int, output: str, changes: ClusterChanges
 ) -> int:
     """Print whether the pods of files fit in a cluster after changes, and return the exit status: 1 if they do not."""
-    gc.disable()  # the state stays until the command ends: each collection of garbage would visit all of it
+    with uncollected():
+        return await _run_fit(source, paths, count, limit, output, changes)
+
+
+async def _run_fit(
+    source: Source, paths: Sequence[str], count: int, limit: int, output: str, changes: ClusterChanges
+) -> int:
     async with opened(source) as reader:
-        wanted = candidates(paths, await reader.objects("PriorityClass"), reader.target.schedulers)
-        for warning in (each for candidate in wanted for each in candidate.warnings):
+        files = read_files(paths, await reader.objects("PriorityClass"), reader.target.schedulers)
+        for warning in (each for candidate in files.candidates for each in candidate.warnings):
             to_stderr(f"Warning: {warning}")
         scheduler = scheduler_of(await reader.messages(PLACEMENT_STREAMS), reader.now)
-        now, objects = reader.now, await device_objects(reader, wanted)
-    change_cluster(scheduler, changes, now)
-    wanted = with_resource_claims(wanted, objects, scheduler, now)
+        now, objects = reader.now, await device_objects(reader, files.candidates)
+    added = change_cluster(scheduler, changes, now)
+    if objects:
+        objects["ResourceSlice"] += slices_like(objects["ResourceSlice"], changes.addition.like, added)
+    wanted = with_resource_claims(files, objects, scheduler, now)
     wanted, warning = without_unknown_claims(wanted, scheduler.catalog)
     if warning:
         to_stderr(f"Warning: {warning}")
@@ -102,7 +111,10 @@ def _text(fits: Fits, wanted: int, holding: Sequence[Holder], pending: int, deci
 
 def _devices(pod: PodFact, placement: Placement) -> tuple[PodDevice, ...]:
     """Return what a pod would get: cards, and devices of ResourceClaims."""
-    decided = (replace(each, key=use.claim) for use, each in zip(pod.device_claims, placement.devices, strict=False))
+    if not placement.devices:  # claims are not served
+        return devices_of(placement.grants)
+    keys = (f"{pod.namespace}/{pod.name}-{use.name}" if use.template else use.claim for use in pod.device_claims)
+    decided = (replace(each, key=key) for key, each in zip(keys, placement.devices, strict=True))
     return devices_of(placement.grants) + decided_devices(decided)
 
 

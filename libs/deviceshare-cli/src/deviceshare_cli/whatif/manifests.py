@@ -27,8 +27,7 @@ _WORKLOADS = tuple(KINDS[name].kind for name in WORKLOADS)
 class Candidate(NamedTuple):
     """A Pod, or the pods of a workload that belong together, as facts; ``warnings`` are about its manifest.
 
-    ``claims``: the ResourceClaims of its pods alone. ``objects``: ResourceClaims and their templates of the files, of
-    one of the candidates.
+    ``claims``: the ResourceClaims of its pods alone.
     """
 
     title: str
@@ -36,7 +35,6 @@ class Candidate(NamedTuple):
     pods: tuple[PodFact, ...]
     warnings: tuple[str, ...]
     claims: tuple[DeviceClaimFact, ...] = ()
-    objects: tuple[Object, ...] = ()
 
     def copy(self, number: int) -> "Candidate":
         """Return another one with other names and uids."""
@@ -46,12 +44,13 @@ class Candidate(NamedTuple):
         group = None
         if self.group is not None:
             group = replace(self.group, key=GroupKey(f"{self.group.key}{suffix}"), uid=f"{self.group.uid}{suffix}")
-        pods = []
+        pods, own = [], {each.key for each in self.claims}
         for pod in self.pods:
             uid = f"{pod.uid}{suffix}"
             key = f"pod/{uid}" if group is None else group.key
             uses = tuple(
-                replace(each, claim=f"{each.claim}{suffix}") if each.template else each for each in pod.device_claims
+                replace(each, claim=f"{each.claim}{suffix}") if each.claim in own else each
+                for each in pod.device_claims
             )
             pods.append(replace(pod, uid=uid, name=f"{pod.name}{suffix}", group=GroupKey(key), device_claims=uses))
         claims = (
@@ -61,7 +60,14 @@ class Candidate(NamedTuple):
         return Candidate(f"{self.title}{suffix}", group, tuple(pods), (), tuple(claims))
 
 
-def candidates(paths: Sequence[str], classes: Sequence[Object], served: Sequence[str]) -> list[Candidate]:
+class Files(NamedTuple):
+    """What files ask about; ``objects``: their ResourceClaims and the templates of these."""
+
+    candidates: list[Candidate]
+    objects: list[Object]
+
+
+def read_files(paths: Sequence[str], classes: Sequence[Object], served: Sequence[str]) -> Files:
     """Return the pods of the Pods and workloads of files; ``classes`` are the cluster's PriorityClasses.
 
     Raises CommandError for an invalid manifest, one of another kind, or none.
@@ -91,8 +97,7 @@ def candidates(paths: Sequence[str], classes: Sequence[Object], served: Sequence
         found += [first._replace(warnings=(*others, *node_warnings(manifest))), *rest]
     if not any(candidate.pods for candidate in found):
         raise CommandError("no pods are in the files")
-    found[0] = found[0]._replace(objects=tuple(objects))
-    return found
+    return Files(found, objects)
 
 
 def _candidates(manifest: Object, priorities: Priorities) -> list[Candidate]:

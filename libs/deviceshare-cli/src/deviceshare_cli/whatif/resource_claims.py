@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.reading.reader import Reader
-from deviceshare_cli.whatif.manifests import CLAIM, TEMPLATE, Candidate
+from deviceshare_cli.whatif.manifests import CLAIM, TEMPLATE, Candidate, Files
 
 _DECODERS: Mapping[str, Callable[[bytes], DeviceFact]] = {
     "DeviceClass": decode_device_class,
@@ -21,7 +21,7 @@ _DECODERS: Mapping[str, Callable[[bytes], DeviceFact]] = {
 }
 
 
-async def device_objects(reader: Reader, candidates: Sequence[Candidate]) -> Mapping[str, list[Object]]:
+async def device_objects(reader: Reader, candidates: Sequence[Candidate]) -> dict[str, list[Object]]:
     """Return the cluster's objects of devices by kind, none if no candidate uses ResourceClaims.
 
     They are read from the cluster: the bus has them only while pods of the cluster use ResourceClaims.
@@ -32,26 +32,27 @@ async def device_objects(reader: Reader, candidates: Sequence[Candidate]) -> Map
 
 
 def with_resource_claims(
-    candidates: Sequence[Candidate], objects: Mapping[str, Iterable[Object]], scheduler: Scheduler, now: float
+    files: Files, objects: Mapping[str, Iterable[Object]], scheduler: Scheduler, now: float
 ) -> list[Candidate]:
     """Let a scheduler know the objects of the cluster and of the files; return candidates with claims of templates.
 
     Pods stay refused where the configuration does not place pods with ResourceClaims.
     """
     if not objects or not scheduler.conf.dra:
-        return [each._replace(pods=tuple(replace(pod, device_claims=()) for pod in each.pods)) for each in candidates]
-    of_files = [obj for candidate in candidates for obj in candidate.objects]
+        return [
+            each._replace(pods=tuple(replace(pod, device_claims=()) for pod in each.pods)) for each in files.candidates
+        ]
     for kind, decode in _DECODERS.items():
-        for obj in (*objects[kind], *(each for each in of_files if each["kind"] == kind)):
+        for obj in (*objects[kind], *(each for each in files.objects if each["kind"] == kind)):
             try:
                 fact = decode(msgspec.json.encode(obj))
             except FormatError as error:
                 to_stderr(f"Warning: {error}")
                 continue
             scheduler.apply(subject_of(fact), fact, Now(now, now))
-    every = (*objects[TEMPLATE], *(each for each in of_files if each["kind"] == TEMPLATE))
+    every = (*objects[TEMPLATE], *(each for each in files.objects if each["kind"] == TEMPLATE))
     templates = {_key(each["metadata"]): each for each in every}
-    return [_with_claims(each, templates) for each in candidates]
+    return [_with_claims(each, templates) for each in files.candidates]
 
 
 def _with_claims(candidate: Candidate, templates: Mapping[str, Object]) -> Candidate:
@@ -66,13 +67,16 @@ def _with_claims(candidate: Candidate, templates: Mapping[str, Object]) -> Candi
 
 
 def _made(pod: PodFact, templates: Mapping[str, Object]) -> Iterator[tuple[str, DeviceClaimFact]]:
-    """Yield the claims that the controller of ResourceClaims would make for a pod, by their names within it."""
+    """Yield the claims that the controller of ResourceClaims would make for a pod, by their names within it.
+
+    They are named by the uid of the pod, which no ResourceClaim of the cluster or of the files is named by.
+    """
     for each in pod.device_claims:
         template = templates.get(f"{pod.namespace}/{each.template}") if each.template else None
         if template is not None:
             metadata = {
                 "namespace": pod.namespace,
-                "name": f"{pod.name}-{each.name}",
+                "name": f"{pod.uid}-{each.name}",
                 "uid": f"{pod.uid}-{each.name}",
                 "ownerReferences": [{"uid": pod.uid, "controller": True}],
             }
