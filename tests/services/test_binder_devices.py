@@ -251,6 +251,41 @@ def test_where_others_allocate_a_pod_is_bound_when_it_is_known_what_they_wrote()
     assert isinstance(bind, BindPod), "not for more than an hour"
 
 
+def is_bound_at_once(core: Scene) -> bool:
+    """Return whether the pod is bound as soon as facts show what was allocated for it."""
+    core.take(0.2)
+    core.handle(ClaimsAllocated("c1"), 0.3)
+    core.fact(MINE, 0.3)
+    return [type(each) for each in core.take(0.3)] == [BindPod]
+
+
+def test_what_another_replica_allocates_is_ours_though_its_ledger_is_known_later() -> None:
+    """It is known by its pod, which waits for us. A pod of another scheduler is known when it has a node."""
+    theirs = allocated(claim("two"), [("n1", "gpu-1")], "u2", "more")
+    for node, ours in (("", True), ("n1", False)):
+        core = Scene()
+        core.pod("u2", replace(POD, uid="u2", name="b", node=node))
+        core.fact(theirs, 0.1)
+        assert is_bound_at_once(core) == ours
+    late = Scene()
+    late.ledger("n1", [])
+    late.fact(MINE, 0.1)
+    late.ledger("n1", [CLAIM])
+    assert [type(each) for each in late.take(0.1)] == [BindPod]
+
+
+def test_what_a_ledger_has_is_ours_though_the_pod_is_deleted_meanwhile() -> None:
+    two = replace(CLAIM, id="c2", uid="u2", name="b", devices=(replace(ONE, key="ns/two", uid="uid-two"),))
+    for device, ours in (("gpu-1", True), ("gpu-0", False)):
+        core = Scene()
+        result = replace(GPU, device=device)
+        made = replace(two, devices=(replace(two.devices[0], results=(replace(GPU, device="gpu-1"),)),))
+        core.ledger("n1", [CLAIM, made])
+        core.fact(allocated(claim("two"), [("n1", result.device)], "u2"), 0.1)
+        core.fact(claim("two"), 0.1)
+        assert is_bound_at_once(core) == ours, "not so if others allocated another one"
+
+
 def test_counters_that_others_consume_are_in_conflict() -> None:
     """A partition of a card and the whole card have different names."""
     core = Scene()

@@ -68,8 +68,8 @@ class Devices:
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._known = ClusterDevices(self._facts, self._nodes, self._rows)
-        self._users: defaultdict[str, set[str]] = defaultdict(set)
-        """By ResourceClaim the claims of ledgers that use it."""
+        self._users: defaultdict[str, dict[str, DeviceClaim]] = defaultdict(dict)
+        """By ResourceClaim the claims of ledgers that use it, by their ids with what was decided for it."""
         self._others_until = float("-inf")
 
     # What is known
@@ -113,15 +113,16 @@ class Devices:
                 if claim.devices and claim is not others.get(claim.id):
                     self._known.charge(claim.devices, sign)
                     for each in claim.devices:
-                        self._use(each.key, claim.id, add=sign > 0)
+                        self._use(each, claim.id, add=sign > 0)
 
-    def _use(self, key: str, claim: str, *, add: bool) -> None:
+    def _use(self, of_claim: DeviceClaim, claim: str, *, add: bool) -> None:
+        users = self._users[of_claim.key]
         if add:
-            self._users[key].add(claim)
+            users[claim] = of_claim
             return
-        self._users[key].discard(claim)
-        if not self._users[key]:
-            del self._users[key]
+        users.pop(claim, None)
+        if not users:
+            del self._users[of_claim.key]
 
     # What is to be done
 
@@ -183,20 +184,34 @@ class Devices:
         return ""
 
     def new_conflict(
-        self, before: DeviceFact | None, fact: DeviceFact | None, owns: Callable[[str], bool], now: float
+        self,
+        before: DeviceFact | None,
+        fact: DeviceFact | None,
+        owns: Callable[[str], bool],
+        waits: Callable[[str], bool],
+        now: float,
     ) -> Conflict | None:
         """Return the first conflict of a ResourceClaim that has got devices; notice who allocated it.
 
+        An allocation is written together with the reservation for the pod that needs it, and a pod of ours is bound
+        after facts have shown it: the first pod in the list still waits for us. Ledgers may be known later than that,
+        and tell only of pods that are deleted meanwhile.
+
         One is reported for each change, or as many claims with one device would give as many reports squared. ``owns``:
-        whether this replica reports devices of a pool.
+        whether this replica reports devices of a pool. ``waits``: whether a pod, by its uid, waits for this scheduler.
         """
         if not isinstance(fact, DeviceClaimFact) or fact.allocation is None:
             return None
         if isinstance(before, DeviceClaimFact) and before.allocation == fact.allocation:
             return None
-        if fact.key not in self._users:
+        if not (any(map(waits, fact.reserved_for[:1])) or self._is_decided(fact.key, fact.allocation)):
             self._others_until = now + REMEMBERED
         return first_conflict(self._known, fact, owns)
+
+    def _is_decided(self, key: str, status: AllocationStatus) -> bool:
+        """Return whether the devices of a ResourceClaim are those that a ledger has for it."""
+        found = _ids(status)
+        return any(sorted(one.id for one in each.results) == found for each in self._users.get(key, {}).values())
 
     def may_be_taken(self, claim: Claim, now: float) -> bool:
         """Return whether others may allocate the devices of a claim: they allocated some within the hour."""

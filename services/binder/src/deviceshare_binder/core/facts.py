@@ -52,6 +52,11 @@ class Facts:
         self.shares.set_bound(view.uid, "" if view.ended else view.node, view.held)
         return view
 
+    def waits(self, uid: str) -> bool:
+        """Return whether a pod waits for this scheduler: those of others are known once they have nodes."""
+        pod = self.pods.get(uid)
+        return pod is not None and not pod.node
+
     def drop(self, uid: str) -> None:
         """Forget a pod that is gone."""
         self.pods.pop(uid, None)
