@@ -22,7 +22,10 @@ ALLOCATED = {
     "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
     "status": {
         "allocation": {"devices": {"results": [RESULT]}},
-        "reservedFor": [{"resource": "pods", "name": "p", "uid": "pod"}],
+        "reservedFor": [
+            {"resource": "pods", "name": "p", "uid": "pod"},
+            {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group"},
+        ],
     },
 }
 
@@ -30,7 +33,7 @@ ALLOCATED = {
 def test_an_allocated_claim() -> None:
     fact = decode_device_claim(json.dumps(ALLOCATED).encode())
     assert (fact.key, fact.uid, fact.revision, fact.owner, fact.terminating) == ("ml/c", "u", "7", "pod", True)
-    assert fact.reserved_for == ("pod",)
+    assert (fact.reserved_for, fact.reserved_names) == (("pod",), ("p",)), "a PodGroup is none of the pods"
     assert fact.allocation is not None
     assert [each.device for each in fact.allocation.devices.results] == ["gpu-0"]
     assert decode_fact(encode(fact)) == fact

@@ -200,6 +200,15 @@ def test_a_claim_in_conflict_with_many_is_reported_once_and_at_a_start_none() ->
     assert core.notes.count(Count("dra_conflicts")) == 1
 
 
+def test_pods_are_informed_of_a_conflict_about_whichever_device() -> None:
+    core = Scene(MINE, allocated(claim("two"), [("n1", "gpu-1")], "second"))
+    core.take(0.0)
+    core.fact(allocated(claim("three", 2), [("n1", "gpu-0"), ("n1", "gpu-1")], "third"), 0.1)
+    core.take(0.1)
+    assert {uid for uid, _ in informed(core)} == {"u1", "second", "third"}
+    assert core.notes.count(Count("dra_conflicts")) == 2
+
+
 def test_a_conflict_is_looked_for_among_the_claims_of_the_pool() -> None:
     """A claim that has the device no more, and those of other pools, are none."""
     core, two = Scene(MINE), claim("two")

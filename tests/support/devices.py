@@ -75,7 +75,7 @@ def allocated(fact: DeviceClaimFact, results: Iterable[tuple[str, str]], *pods: 
             "devices": {"results": found},
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [fields]}]},
         },
-        "reservedFor": [{"uid": uid, "name": f"pod-{uid}"} for uid in pods],
+        "reservedFor": [{"resource": "pods", "uid": uid, "name": f"pod-{uid}"} for uid in pods],
     }
     obj = {"metadata": {"name": "x"}, "status": status}
     of_status = decode_device_claim(json.dumps(obj).encode())

@@ -288,8 +288,14 @@ class Consumer(_View, frozen=True):
     """A pod that may use a claim, or another object."""
 
     uid: str
+    api_group: str = ""
     resource: str = ""
     name: str = ""
+
+    @property
+    def is_pod(self) -> bool:
+        """Whether it is a pod."""
+        return (self.api_group, self.resource) == ("", "pods")
 
 
 class ClaimStatus(_View, frozen=True):

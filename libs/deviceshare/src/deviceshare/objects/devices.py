@@ -55,6 +55,7 @@ def decode_device_claim(raw: bytes) -> DeviceClaimFact:
 
 def _claim_fact(claim: ResourceClaim) -> DeviceClaimFact:
     metadata, status = claim.metadata, claim.status
+    pods = [each for each in status.reserved_for if each.is_pod]
     return DeviceClaimFact(
         revision=metadata.resource_version,
         key=f"{metadata.namespace or 'default'}/{metadata.name}",
@@ -62,7 +63,7 @@ def _claim_fact(claim: ResourceClaim) -> DeviceClaimFact:
         owner=next((each.uid for each in metadata.owner_references if each.controller), ""),
         devices=claim.spec.devices,
         allocation=status.allocation,
-        reserved_for=tuple(each.uid for each in status.reserved_for),
-        reserved_names=tuple(each.name for each in status.reserved_for),
+        reserved_for=tuple(each.uid for each in pods),
+        reserved_names=tuple(each.name for each in pods),
         terminating=bool(metadata.deletion_timestamp),
     )

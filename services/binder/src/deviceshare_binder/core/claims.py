@@ -192,8 +192,8 @@ class ClaimBinder:
             self._device_objects[subject] = fact.without_devices() if isinstance(fact, DeviceSliceFact) else fact
         self._used_changed(self.facts.devices.put(before, fact))
         if self.started:  # before, facts are first read: what they show is not new
-            found = self.facts.devices.new_conflict(before, fact, self._owns, self.facts.waits, self.now.monotonic)
-            self._steps.add(*([found] if found is not None else ()))
+            found = self.facts.devices.new_conflicts(before, fact, self._owns, self.facts.waits, self.now.monotonic)
+            self._steps.add(*found)
 
     def ledger(self, name: str, claims: Iterable[Claim], evictions: Iterable[Eviction] = ()) -> None:
         """Apply all claims on a node, and all evictions.

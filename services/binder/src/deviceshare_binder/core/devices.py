@@ -18,7 +18,7 @@ from deviceshare.families.dra import (
     Conflict,
     Solver,
     allocation,
-    first_conflict,
+    new_conflicts,
     overused,
 )
 from deviceshare.kernels import Changes
@@ -183,30 +183,29 @@ class Devices:
                     return f"{device} {'has another one as well' if result.id in found else counters}"
         return ""
 
-    def new_conflict(
+    def new_conflicts(
         self,
         before: DeviceFact | None,
         fact: DeviceFact | None,
         owns: Callable[[str], bool],
         waits: Callable[[str], bool],
         now: float,
-    ) -> Conflict | None:
-        """Return the first conflict of a ResourceClaim that has got devices; notice who allocated it.
+    ) -> list[Conflict]:
+        """Return the conflicts of a ResourceClaim that has got devices; notice who allocated it.
 
         An allocation is written together with the reservation for the pod that needs it, and a pod of ours is bound
         after facts have shown it: the first pod in the list still waits for us. Ledgers may be known later than that,
         and tell only of pods that are deleted meanwhile.
 
-        One is reported for each change, or as many claims with one device would give as many reports squared. ``owns``:
-        whether this replica reports devices of a pool. ``waits``: whether a pod, by its uid, waits for this scheduler.
+        ``owns``: whether this replica reports devices of a pool. ``waits``: whether a pod (uid) waits for this scheduler.
         """
         if not isinstance(fact, DeviceClaimFact) or fact.allocation is None:
-            return None
+            return []
         if isinstance(before, DeviceClaimFact) and before.allocation == fact.allocation:
-            return None
+            return []
         if not (any(map(waits, fact.reserved_for[:1])) or self._is_decided(fact.key, fact.allocation)):
             self._others_until = now + REMEMBERED
-        return first_conflict(self._known, fact, owns)
+        return list(new_conflicts(self._known, fact, owns))
 
     def _is_decided(self, key: str, status: AllocationStatus) -> bool:
         """Return whether the devices of a ResourceClaim are those that a ledger has for it."""

@@ -11,7 +11,7 @@
 
 from deviceshare.families.dra.best_fit import device_order
 from deviceshare.families.dra.cluster_devices import ClusterDevices
-from deviceshare.families.dra.conflicts import Conflict, first_conflict, overused
+from deviceshare.families.dra.conflicts import Conflict, new_conflicts, overused
 from deviceshare.families.dra.diagnosis import DeviceReason, why_not
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.layout import Layout
@@ -29,8 +29,8 @@ __all__ = [
     "Solver",
     "allocation",
     "device_order",
-    "first_conflict",
     "local",
+    "new_conflicts",
     "overused",
     "why_not",
 ]

@@ -1,6 +1,6 @@
 """Claims that have more of devices than there is: schedulers that do not know of each other allocated them."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 from deviceshare.families.dra.cluster_devices import ClusterDevices, device_result
@@ -38,18 +38,21 @@ def overused(known: ClusterDevices, result: DeviceResult, row: int | None = None
     return frozenset(found)
 
 
-def first_conflict(known: ClusterDevices, claim: DeviceClaimFact, among: Callable[[str], bool]) -> Conflict | None:
-    """Return the conflict of an allocated claim with the first other one; ``among``: whether a pool is looked at."""
+def new_conflicts(known: ClusterDevices, claim: DeviceClaimFact, among: Callable[[str], bool]) -> Iterator[Conflict]:
+    """Yield the conflicts of a claim that has got devices, for each device that with the first other claim.
+
+    With each other claim of a device there would be as many conflicts as claims squared. ``among``: whether a pool is
+    looked at.
+    """
     mine = {result: overused(known, result) for result in _results(claim) if among(result.pool)}
     mine = {result: found for result, found in mine.items() if found}
     uses = [known.use(pool) for pool in dict.fromkeys((result.driver, result.pool) for result in mine)]
-    for key in (key for use in uses if use is not None for key in use.claims):
-        if key != claim.key and (other := known.claims.get(key)) is not None:
+    for key in dict.fromkeys(key for use in uses if use is not None for key in use.claims if key != claim.key):
+        if mine and (other := known.claims.get(key)) is not None:
             theirs = {each for result in _results(other) for each in overused(known, result)}
-            for result, found in mine.items():
-                if found & theirs:
-                    return Conflict(claim, other, result.id)
-    return None
+            if both := [result for result, found in mine.items() if found & theirs]:
+                yield Conflict(claim, other, both[0].id)
+                mine = {result: found for result, found in mine.items() if not found & theirs}
 
 
 def _results(claim: DeviceClaimFact) -> Iterable[DeviceResult]:
