@@ -50,7 +50,7 @@ def test_shared_devices_count_once_and_access_of_administrators_not_at_all():
         allocation=replace(second.allocation, devices=replace(second.allocation.devices, results=(result,))),
     )
     (on_n1, _) = snapshot_of(core_with(first, second, watches)).drivers
-    assert (on_n1.allocated, on_n1.classes) == (1, {"gpu": 1, "unknown": 1})
+    assert (on_n1.allocated, on_n1.classes) == (1, {"gpu": 1, "(unknown)": 1})
 
 
 def test_alternatives_count_for_their_own_class():
@@ -91,6 +91,26 @@ def test_a_pod_has_the_devices_of_its_claims():
     assert [each.id for each in found.claims[0].devices] == [f"{DRIVER}/n1/gpu-1"]
     ended = snapshot_of(core_with(has, more=[using("a", "one", node="n1", ended=True)]))
     assert ended.pods[0].devices == ()
+
+
+def test_a_class_may_be_named_unknown():
+    first = devices.allocated(devices.claim("first", class_name="unknown"), [("n1", "gpu-0")])
+    second = devices.allocated(devices.claim("second", class_name="gone"), [("n1", "gpu-1")])
+    (on_n1, _) = snapshot_of(core_with(first, second, devices.gpu_class("unknown"))).drivers
+    assert on_n1.classes == {"unknown": 1, "(unknown)": 1}
+
+
+def test_a_pod_has_no_devices_by_access_of_administrators():
+    has = devices.allocated(devices.claim("one"), [("n1", "gpu-0")], "uid-a")
+    assert has.allocation is not None
+    (result,) = has.allocation.devices.results
+    results = (replace(result, admin_access=True),)
+    has = replace(has, allocation=replace(has.allocation, devices=replace(has.allocation.devices, results=results)))
+    access = DeviceResult("r", DRIVER, "n1", "gpu-0", admin=True)
+    made = claim("a", grants=(), resources=(), devices=(DeviceClaim("ns/one", "uid-one", (access,), "n1"),))
+    for fact_of_claim in (has, devices.claim("one")):
+        (shown,) = snapshot_of(core_with(fact_of_claim, more=[using("a", "one"), ledger(made)])).pods
+        assert shown.devices == ()
 
 
 def test_a_pod_keeps_its_cards_beside_the_devices_of_claims():

@@ -256,8 +256,12 @@ class QueuePosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StartTime(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """When a waiting pod starts, unix seconds: some 80 % of such ranges are right. Or why there is ``no_estimate``."""
+    """When a waiting pod starts, unix seconds: some 80 % of such ranges are right. Or why there is ``no_estimate``.
 
+    ``at``: the time of the estimate, for readers whose clock may be another one.
+    """
+
+    at: float | None = None
     earliest: float | None = None
     latest: float | None = None
     no_estimate: str = ""

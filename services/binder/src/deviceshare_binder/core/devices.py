@@ -197,7 +197,7 @@ class Devices:
         after facts have shown it: the first pod in the list still waits for us. Ledgers may be known later than that,
         and tell only of pods that are deleted meanwhile.
 
-        ``owns``: whether this replica reports devices of a pool. ``waits``: whether a pod (uid) waits for this scheduler.
+        ``owns``: whether this replica reports devices of a pool. ``waits``: whether a pod (uid) waits for us.
         """
         if not isinstance(fact, DeviceClaimFact) or fact.allocation is None:
             return []

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from deviceshare_metrics.core.facts import PodSeen
     from deviceshare_metrics.core.state_store import StateStore
 
-UNKNOWN_CLASS = "unknown"
-"""Stands for DeviceClasses that do not exist (any more): users choose the names that claims have."""
+UNKNOWN_CLASS = "(unknown)"
+"""Stands for DeviceClasses that do not exist (any more): users choose the names that claims have. No class has it."""
 
 
 class _Device(msgspec.Struct, frozen=True, gc=False):
@@ -105,13 +105,13 @@ def devices_of_claims(
     store: "StateStore", pod: "PodSeen", decided: tuple[DeviceClaim, ...]
 ) -> tuple[api.PodDevice, ...]:
     """Return the devices of a placed pod's ResourceClaims; ``decided``: what was decided for them."""
-    chosen = {each.key: [device.id for device in each.results] for each in decided}
+    chosen = {each.key: [device.id for device in each.results if not device.admin] for each in decided}
     found = []
     for each in pod.device_claims:
         seen = store.device_claims.get(fact("deviceclaim", each.claim)) if each.claim else None
-        ids = [device.id for device in seen.devices] if seen is not None else []
-        name = each.claim.partition("/")[2]
-        found += [api.claim_device(name, device) for device in ids or chosen.get(each.claim, [])]
+        has_devices = seen is not None and seen.state != "pending"
+        ids = [device.id for device in seen.devices] if has_devices else chosen.get(each.claim, ())
+        found += [api.claim_device(each.claim.partition("/")[2], device) for device in ids]
     return tuple(found)
 
 

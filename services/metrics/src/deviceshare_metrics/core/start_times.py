@@ -81,7 +81,7 @@ class StartTimes:
         found = self._estimates.expected(answer.pod.uid, answer.pod.namespace, now.monotonic)
         if isinstance(found, str):
             return api.StartTime(no_estimate=found)
-        return api.StartTime(earliest=now.wall + found.earliest, latest=now.wall + found.latest)
+        return api.StartTime(at=now.wall, earliest=now.wall + found.earliest, latest=now.wall + found.latest)
 
 
 def is_waiting(answer: api.PodExplanation) -> bool:

@@ -32,9 +32,8 @@ function nearNode(near) {
       h("small", { class: "right" }, `${memory(card.memory ?? 0)}, ${number(card.cores ?? 0)} cores free`))));
 }
 
-const until = (at) => duration(Math.max(0, at - Date.now() / 1000));
 const starts = (start) => (start.no_estimate ? h("p", { class: "quiet" }, `No estimate of when it starts: ${start.no_estimate}.`)
-  : h("p", {}, `Starts in ${until(start.earliest)} to ${until(start.latest)}: some 80% of such ranges are right.`));
+  : h("p", {}, `Starts in ${duration(start.earliest - start.at)} to ${duration(start.latest - start.at)}: some 80% of such ranges are right.`));
 
 export function explanation(answer) {
   const found = answer.explanation, place = answer.position;

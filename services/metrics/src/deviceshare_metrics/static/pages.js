@@ -54,7 +54,12 @@ export async function waiting(app) {
 const nodeOf = (pod) => (pod.nominated_node ? ["nominated on ", link(pod.nominated_node, "nodes", pod.nominated_node)] : pod.node ? link(pod.node, "nodes", pod.node) : "");
 
 // How much of the cards of each model a pod holds, or how many devices.
-const heldBy = (pod) => [...new Set(pod.cards.map((card) => card.type))].map((type) => `${number(sum(pod.cards.filter((card) => card.type === type).map((card) => card.part)))} × ${shortModel(type)}`).join(", ") || number(pod.devices.length);
+const heldBy = (pod) => {
+  const cards = [...new Set(pod.cards.map((card) => card.type))].map((type) => `${number(sum(pod.cards.filter((card) => card.type === type).map((card) => card.part)))} × ${shortModel(type)}`);
+  const claimed = pod.devices.filter((device) => device.claim).length;
+  if (!cards.length) return number(pod.devices.length);
+  return [...cards, ...(claimed ? [`${number(claimed)} of ResourceClaims`] : [])].join(", ");
+};
 
 export async function pods(app) {
   const { namespace, queue, node, model, state } = app.filters;
