@@ -460,6 +460,15 @@ def test_nodes_that_were_postponed_are_searched_before_those_that_change(monkeyp
             scheduler.apply(key_of(changed), changed, NOW)
 
 
+def test_the_chosen_node_is_searched_once_more_for_a_claim_for_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slice_kinds, "MAX_VALUES", 2)
+    tried = count_steps(monkeypatch)
+    nodes: list[NodeFact] = [node(f"n{at}") for at in range(4)]
+    facts = [*(gpus(each.name, 3) for each in nodes), gpu_class(), claim("one", spec=of_uuid("n2-1"))]
+    assert decided(scheduler_with(*nodes, *facts, using("p", "one")))["p"][0] == "n2"
+    assert len(tried) == len(nodes) + 1
+
+
 def of_uuid(uuid: str) -> Json:
     selectors = [{"cel": {"expression": f'device.attributes["{DRIVER}"].uuid == "{uuid}"'}}]
     return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}]}}

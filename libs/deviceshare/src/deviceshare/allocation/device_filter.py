@@ -1,6 +1,7 @@
 """The ResourceClaims of one pod class: on which nodes it fits, with which devices, how good they are, and why not."""
 
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -44,6 +45,13 @@ _NOTHING = Answer((), 0)
 _SPEC = msgspec.json.Decoder(DevicesSpec)
 _UNEXPLAINED = -1
 """The number of a node that does not fit, as long as the reason was not asked for."""
+
+
+class NodeDevices(NamedTuple):
+    """What ResourceClaims get on a node: the claims, without their names, and the score before weighting."""
+
+    claims: tuple[DeviceClaim, ...] = ()
+    score: float = 0.0
 
 
 class DeviceFilter:
@@ -247,13 +255,10 @@ class DeviceFilter:
             return _TOO_LONG if allowed == MAX_STEPS else _POSTPONED, solver.steps
         return found if found.claims is not None else None, solver.steps
 
-    def score(self, row: int) -> float:
-        """Return the score of a node that fits, before weighting."""
-        return self._of(row).score
-
-    def claims(self, row: int) -> tuple[DeviceClaim, ...]:
-        """Return the claims, without their names, with the devices that they get on a node that fits."""
-        given = iter(self._of(row).claims or ())
+    def on_node(self, row: int) -> NodeDevices:
+        """Return what the claims get on a node that fits; some nodes are searched for it again."""
+        answer = self._of(row)
+        given = iter(answer.claims or ())
         pools = self._devices.seen(row).pools
         found = []
         for claim, allocation in zip(self._new, self._allocations, strict=True):
@@ -264,7 +269,7 @@ class DeviceFilter:
             bound = any(local(each.device.candidate.device, each.device.candidate.slice) for each in of_claim)
             node = self._devices.node_name(row) if bound else ""
             found.append(DeviceClaim("", "", tuple(each.result(pools) for each in of_claim), node))
-        return tuple(found)
+        return NodeDevices(tuple(found), answer.score)
 
     def _of(self, row: int) -> Answer:
         self._refresh(row + 1)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deviceshare.allocation.device_filter import DeviceFilter
+from deviceshare.allocation.device_filter import DeviceFilter, NodeDevices
 from deviceshare.allocation.node_ranking import NodeRanking
 from deviceshare.allocation.predicates import RefusalReason, Rule, matches, untolerated
 from deviceshare.allocation.topology_ranking import TopologyRanking
@@ -18,7 +18,7 @@ from deviceshare.allocation.volume_filter import VolumeFilter
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import Check
 from deviceshare.kernels import NEVER, Best, Changes, Floats, Mask, NodeScores, RowScan, weighted_score
-from deviceshare.model import DeviceClaim, NodeFact, PodRequest, Refusal, VolumeBinding
+from deviceshare.model import NodeFact, PodRequest, Refusal, VolumeBinding
 from deviceshare.state import Bools, Ints
 from deviceshare.topology import (
     AFFINITY_REASONS,
@@ -154,13 +154,9 @@ class InterPod:
         """Return how the unbound claims of the pod are bound on a node that fits."""
         return self._volumes.bindings(row) if self._volumes is not None else ()
 
-    def device_claims(self, row: int) -> tuple[DeviceClaim, ...]:
+    def devices(self, row: int) -> NodeDevices:
         """Return what the ResourceClaims of the pod get on a node that fits."""
-        return self._devices.claims(row) if self._devices is not None else ()
-
-    def device_score(self, row: int) -> float:
-        """Return what the devices of the ResourceClaims score on a node that fits, before weighting."""
-        return self._devices.score(row) if self._devices is not None else 0.0
+        return self._devices.on_node(row) if self._devices is not None else NodeDevices()
 
     def _admits(self, policies: Policies) -> tuple[Hashable, Callable[[NodeFact], bool]]:
         request, (affinity, taints) = self._request, policies

@@ -109,8 +109,9 @@ def devices_of_claims(
     found = []
     for each in pod.device_claims:
         seen = store.device_claims.get(fact("deviceclaim", each.claim)) if each.claim else None
-        has_devices = seen is not None and seen.state != "pending"
-        ids = [device.id for device in seen.devices] if has_devices else chosen.get(each.claim, ())
+        ids = chosen.get(each.claim, [])
+        if seen is not None and seen.state != "pending":
+            ids = [device.id for device in seen.devices]
         found += [api.claim_device(each.claim.partition("/")[2], device) for device in ids]
     return tuple(found)
 
