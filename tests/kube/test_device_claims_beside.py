@@ -1,21 +1,24 @@
 """kube-scheduler and deviceshare allocate the devices of one driver: no bound pod of ours has a device that was taken.
 
 The API server accepts a device in two ResourceClaims. The judge compares the revisions of what both have written, which
-are one order of all objects. The time can be raised by the environment: DEVICESHARE_BESIDE_SECONDS=600.
+are one order of all objects. It ends when both have bound so many pods and a device was in two claims: if none is by
+chance, the test allocates one that was just allocated for a pod of ours. The number of pods can be raised by the
+environment: DEVICESHARE_BESIDE_PODS=500.
 """
 
 import asyncio
 import os
 import random
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from itertools import count
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deviceshare_cluster.device_claims import FINALIZER
 from support import apiserver as kube
 from support.device_cluster import (
     CLAIMS_AT,
@@ -26,17 +29,18 @@ from support.device_cluster import (
     device_cluster,
     devices_of,
 )
+from support.devices import DRIVER
 
-SECONDS = float(os.environ.get("DEVICESHARE_BESIDE_SECONDS", "20"))
+LEAST = int(os.environ.get("DEVICESHARE_BESIDE_PODS", "20"))
+"""Pods that each scheduler binds, at least."""
 NODES = 2
 PODS = 12
 """Pods of each scheduler that want a device at a time: together more than there are."""
-LEAST = 10
-"""Pods that each scheduler binds, at least."""
-LIFE = 1.0, 4.0
-"""Seconds for which a bound pod stays, at least and at most."""
-OURS, OTHER = "volcano", "default-scheduler"
-pytestmark = pytest.mark.timeout(600 + 3 * SECONDS)
+KEPT = 2
+"""Bound pods of each scheduler that stay, fewer than the other leaves devices for; of more some are deleted."""
+OURS, OTHER, NOBODY = "volcano", "default-scheduler", "nobody"
+EVENTS_AT = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+pytestmark = pytest.mark.timeout(600 + 3 * LEAST)
 
 
 class Allocation:
@@ -57,38 +61,50 @@ class History:
         self.names: dict[str, str] = {}
         self.schedulers: dict[str, str] = {}
         self.bound: dict[str, int] = {}
-        self.there: dict[str, float] = {}
-        """By the uid of a pod that is not deleted when it was bound, or infinity."""
         self.allocations: dict[tuple[str, str], list[Allocation]] = {}
-        self._open: dict[str, tuple[tuple[str, str], Allocation]] = {}
+        self.claims: dict[str, str] = {}
+        """The name of the claim of a pod."""
+        self.informed: set[str] = set()
+        """The names of the pods with an Event about a conflict."""
+        self.open: dict[str, tuple[tuple[str, str], Allocation]] = {}
+        """By claim the device that it has."""
+        self._changed = asyncio.Condition()
 
-    async def follow_pods(self) -> None:
-        async for event, pod in self.cluster.api.follow(PODS_AT):
-            if event == "LISTED":
-                continue
-            uid = pod["metadata"]["uid"]
-            self.names[uid], self.schedulers[uid] = pod["metadata"]["name"], pod["spec"]["schedulerName"]
-            self.there.setdefault(uid, inf)
-            if pod["spec"].get("nodeName") and uid not in self.bound:
-                self.bound[uid], self.there[uid] = int(pod["metadata"]["resourceVersion"]), time.monotonic()
-            if event == "DELETED":
-                del self.there[uid]
+    async def until(self, state: Callable[[], Any]) -> None:
+        """Wait until something is so."""
+        async with self._changed:
+            await self._changed.wait_for(state)
 
-    async def follow_claims(self) -> None:
-        async for event, claim in self.cluster.api.follow(CLAIMS_AT):
-            if event == "LISTED":
-                continue
-            uid, revision = claim["metadata"]["uid"], int(claim["metadata"]["resourceVersion"])
-            devices = devices_of(claim) if event != "DELETED" else []
-            device, allocation = self._open.get(uid, (None, None))
-            if allocation is not None and devices != [device]:
-                allocation.end = revision
-                del self._open[uid]
-            if devices and uid not in self._open:
-                (owner,) = claim["metadata"]["ownerReferences"]
-                allocation = Allocation(owner["uid"], revision)
-                self._open[uid] = devices[0], allocation
-                self.allocations.setdefault(devices[0], []).append(allocation)
+    async def follow(self, path: str, apply: Callable[[str, Any], None]) -> None:
+        async for event, obj in self.cluster.api.follow(path):
+            if event != "LISTED":
+                apply(event, obj)
+                async with self._changed:
+                    self._changed.notify_all()
+
+    def pod(self, _event: str, pod: Any) -> None:
+        uid = pod["metadata"]["uid"]
+        self.names[uid], self.schedulers[uid] = pod["metadata"]["name"], pod["spec"]["schedulerName"]
+        if pod["spec"].get("nodeName"):
+            self.bound.setdefault(uid, int(pod["metadata"]["resourceVersion"]))
+
+    def claim(self, event: str, claim: Any) -> None:
+        uid, revision = claim["metadata"]["uid"], int(claim["metadata"]["resourceVersion"])
+        (owner,) = claim["metadata"]["ownerReferences"]
+        self.claims[owner["uid"]] = claim["metadata"]["name"]
+        devices = devices_of(claim) if event != "DELETED" else []
+        device, allocation = self.open.get(uid, (None, None))
+        if allocation is not None and devices != [device]:
+            allocation.end = revision
+            del self.open[uid]
+        if devices and uid not in self.open:
+            allocation = Allocation(owner["uid"], revision)
+            self.open[uid] = devices[0], allocation
+            self.allocations.setdefault(devices[0], []).append(allocation)
+
+    def event(self, _event: str, event: Any) -> None:
+        if event["reason"] == "DeviceConflict":
+            self.informed.add(event["regarding"]["name"])
 
     def numbers_bound(self) -> dict[str, int]:
         """Return how many pods each scheduler has bound."""
@@ -96,70 +112,105 @@ class History:
         return {scheduler: found[scheduler] for scheduler in (OURS, OTHER)}
 
     def conflicts(self) -> Iterator[tuple[Allocation, Allocation]]:
-        """Yield the allocations of one device at a time, one of ours first, that of the other scheduler second."""
+        """Yield the allocations of one device at a time, one of ours first, that of another one second."""
         for of_device in self.allocations.values():
             for mine in of_device:
                 for other in of_device:
-                    both = self.schedulers[mine.pod], self.schedulers[other.pod]
-                    if both == (OURS, OTHER) and max(mine.begin, other.begin) < min(mine.end, other.end):
+                    ours = [self.schedulers[each.pod] == OURS for each in (mine, other)]
+                    if ours == [True, False] and max(mine.begin, other.begin) < min(mine.end, other.end):
                         yield mine, other
 
     def is_taken(self, mine: Allocation, other: Allocation) -> bool:
-        """Whether our pod was bound with a device that the other scheduler had written before."""
+        """Whether our pod was bound with a device that another one had written before."""
         bound = self.bound.get(mine.pod, inf)
         return mine.holds(bound) and other.holds(bound)
 
+    def is_enough(self) -> bool:
+        """Whether both have bound so many pods, and a device was in two claims."""
+        return min(self.numbers_bound().values()) >= LEAST and any(self.conflicts())
 
-async def churn(history: History, scheduler: str, until: float) -> None:
-    """Let pods of a scheduler come and go until a time, and until both have bound enough."""
-    numbers, cluster, lives = count(), history.cluster, dict[str, float]()
-    rng = random.Random(scheduler)
-    wanted = Counter[str]()
-    while time.monotonic() < until or min(history.numbers_bound().values()) < LEAST:
-        while len(wanted) < PODS:
+
+async def churn(history: History, scheduler: str) -> None:
+    """Let pods of a scheduler come and go until there is enough to judge.
+
+    They go when the other scheduler has bound nearly as many: kube-scheduler's client writes 50 times a second, and
+    with more pods its allocations would be written seconds after it has decided.
+    """
+    numbers, cluster, rng, there = count(), history.cluster, random.Random(scheduler), set[str]()
+
+    def leaving() -> list[str]:
+        numbers_bound = history.numbers_bound()
+        if numbers_bound[scheduler] > min(numbers_bound.values()) + PODS:
+            return []
+        bound = sorted(name for uid, name in history.names.items() if name in there and uid in history.bound)
+        return rng.sample(bound, max(0, len(bound) - KEPT))
+
+    while not history.is_enough():
+        while len(there) < PODS:
             name = f"{'ours' if scheduler == OURS else 'other'}-{next(numbers)}"
+            there.add(name)
             await cluster.create(claiming_pod(name, scheduler=scheduler))
-            wanted[name] += 1
-        for uid, since in list(history.there.items()):
-            if (name := history.names[uid]) in wanted:
-                life = lives.setdefault(uid, rng.uniform(*LIFE))
-                if time.monotonic() > since + life:
-                    await cluster.delete_pod(name)
-                    del wanted[name]
-        await asyncio.sleep(0.02)
+        for name in leaving():
+            there.remove(name)
+            await cluster.delete_pod(name)
+        await history.until(lambda: leaving() or history.is_enough())
+
+
+async def take_a_device(history: History) -> None:
+    """Allocate a device that was just allocated for a pod of ours which is not bound, until that is a conflict.
+
+    Others have allocated before: the binder knows that there are others.
+    """
+    cluster, name = history.cluster, "taker"
+    await cluster.create(claiming_pod(name, scheduler=NOBODY))
+    await history.until(lambda: any(history.names.get(uid) == name for uid in history.claims))
+    (pod,) = (uid for uid, each in history.names.items() if each == name)
+    claim = f"{CLAIMS_AT}/{history.claims[pod]}"
+    await cluster.api.patch(claim, {"metadata": {"finalizers": [FINALIZER]}})
+    await history.until(lambda: min(history.numbers_bound().values()) > 0)
+
+    def ours() -> list[tuple[str, str]]:
+        unbound = (each for each in history.open.values() if each[1].pod not in history.bound)
+        return [device for device, each in unbound if history.schedulers[each.pod] == OURS]
+
+    def has_device() -> bool:
+        return any(each.pod == pod for _, each in history.open.values())
+
+    while not any(history.conflicts()):
+        await history.until(lambda: ours() or any(history.conflicts()))
+        for pool, device in ours()[:1]:
+            result = {"request": "r", "driver": DRIVER, "pool": pool, "device": device}
+            user = {"resource": "pods", "name": name, "uid": pod}
+            status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]}
+            await cluster.api.patch(f"{claim}/status", {"status": status})
+            await history.until(has_device)
+            if not any(history.conflicts()):
+                await cluster.api.patch(f"{claim}/status", {"status": {"allocation": None, "reservedFor": None}})
+                await history.until(lambda: not has_device())
 
 
 @asynccontextmanager
 async def followed(directory: Path) -> AsyncIterator[History]:
-    async with device_cluster(directory, NODES) as cluster:
+    async with device_cluster(directory, NODES) as cluster, asyncio.TaskGroup() as group:
         history = History(cluster)
-        tasks = [asyncio.create_task(each()) for each in (history.follow_pods, history.follow_claims)]
-        try:
-            yield history
-        finally:
-            for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        subjects = (PODS_AT, history.pod), (CLAIMS_AT, history.claim), (EVENTS_AT, history.event)
+        tasks = [group.create_task(history.follow(*each)) for each in subjects]
+        yield history
+        for task in tasks:
+            task.cancel()
 
 
-async def test_no_pod_is_bound_with_a_device_that_kube_scheduler_has_taken(tmp_path: Path) -> None:
+async def test_no_pod_is_bound_with_a_device_that_others_have_taken(tmp_path: Path) -> None:
     program = kube.program("kube-scheduler")
     async with followed(tmp_path) as history:
         history.cluster.server.run_scheduler(program)
-        end = time.monotonic() + SECONDS
-        await asyncio.gather(*(churn(history, scheduler, end) for scheduler in (OURS, OTHER)))
+        await asyncio.gather(churn(history, OURS), churn(history, OTHER), take_a_device(history))
         found = list(history.conflicts())
         late = [mine for mine, other in found if mine.holds(history.bound.get(mine.pod, inf))]
         print(f"bound {history.numbers_bound()}, conflicts {len(found)}, of which {len(late)} after our Binding")  # noqa: T201
         assert [history.names[mine.pod] for mine, other in found if history.is_taken(mine, other)] == []
-        left = {history.names[each.pod] for pair in found for each in pair}
-        patience = time.monotonic() + 60
-        while left and time.monotonic() < patience:
-            events = await history.cluster.items(f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events")
-            left -= {each["regarding"]["name"] for each in events if each["reason"] == "DeviceConflict"}
-            await asyncio.sleep(0.1)
-        assert not left
+        of_conflicts = {history.names[each.pod] for pair in found for each in pair}
+        await history.until(lambda: of_conflicts <= history.informed)
 
 
 def test_the_judge_sees_what_it_looks_for() -> None:
