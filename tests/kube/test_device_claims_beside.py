@@ -38,7 +38,7 @@ PODS = 12
 """Pods of each scheduler that want a device at a time: together more than there are."""
 KEPT = 2
 """Bound pods of each scheduler that stay, fewer than the other leaves devices for; of more some are deleted."""
-OURS, OTHER, NOBODY = "volcano", "default-scheduler", "nobody"
+OURS, OTHER, NONE = "volcano", "default-scheduler", "none"
 EVENTS_AT = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 pytestmark = pytest.mark.timeout(600 + 3 * LEAST)
 
@@ -157,26 +157,28 @@ async def churn(history: History, scheduler: str) -> None:
 
 
 async def take_a_device(history: History) -> None:
-    """Allocate a device that was just allocated for a pod of ours which is not bound, until that is a conflict.
+    """Allocate a device as soon as it was allocated for a pod of ours, until that is a conflict.
 
-    Others have allocated before: the binder knows that there are others.
+    Others have allocated before: the binder knows that there are others, and binds the pod a second later.
     """
     cluster, name = history.cluster, "taker"
-    await cluster.create(claiming_pod(name, scheduler=NOBODY))
+    await cluster.create(claiming_pod(name, scheduler=NONE))
     await history.until(lambda: any(history.names.get(uid) == name for uid in history.claims))
     (pod,) = (uid for uid, each in history.names.items() if each == name)
     claim = f"{CLAIMS_AT}/{history.claims[pod]}"
     await cluster.api.patch(claim, {"metadata": {"finalizers": [FINALIZER]}})
-    await history.until(lambda: min(history.numbers_bound().values()) > 0)
+    await history.until(lambda: history.numbers_bound()[OTHER] > 0)
+    before: list[Allocation] = []
 
     def ours() -> list[tuple[str, str]]:
-        unbound = (each for each in history.open.values() if each[1].pod not in history.bound)
-        return [device for device, each in unbound if history.schedulers[each.pod] == OURS]
+        new = (each for each in history.open.values() if each[1] not in before)
+        return [device for device, each in new if history.schedulers[each.pod] == OURS]
 
     def has_device() -> bool:
         return any(each.pod == pod for _, each in history.open.values())
 
     while not any(history.conflicts()):
+        before = [each for _, each in history.open.values()]
         await history.until(lambda: ours() or any(history.conflicts()))
         for pool, device in ours()[:1]:
             result = {"request": "r", "driver": DRIVER, "pool": pool, "device": device}

@@ -181,23 +181,23 @@ def test_a_conflict_is_counted_and_the_pods_of_both_claims_are_informed_once() -
     core.fact(theirs, 0.1)
     core.take(0.1)
     assert informed(core) == [("other", "pod-other"), ("u1", "pod-u1")], "also where the pod may be bound already"
-    assert core.notes.count(Count("dra_conflicts")) == 1
+    assert core.notes.count(Count("device_conflicts")) == 1
     core.fact(replace(theirs, reserved_for=("other", "more")), 0.2)
     core.fact(allocated(claim("three"), [("n1", "gpu-1")], "third"), 0.2)
     core.take(0.2)
     assert informed(core) == []
-    assert core.notes.count(Count("dra_conflicts")) == 1
+    assert core.notes.count(Count("device_conflicts")) == 1
 
 
 def test_a_claim_in_conflict_with_many_is_reported_once_and_at_a_start_none() -> None:
     known = [allocated(claim(f"t{number}"), [("n1", "gpu-0")], f"o{number}") for number in range(4)]
     core = Scene(MINE, *known)
     core.take(0.0)
-    assert (informed(core), core.notes.count(Count("dra_conflicts"))) == ([], 0), "known at the start"
+    assert (informed(core), core.notes.count(Count("device_conflicts"))) == ([], 0), "known at the start"
     core.fact(allocated(claim("two"), [("n1", "gpu-0")], "other"), 0.1)
     core.take(0.1)
     assert informed(core) == [("other", "pod-other"), ("u1", "pod-u1")]
-    assert core.notes.count(Count("dra_conflicts")) == 1
+    assert core.notes.count(Count("device_conflicts")) == 1
 
 
 def test_pods_are_informed_of_a_conflict_about_whichever_device() -> None:
@@ -206,7 +206,7 @@ def test_pods_are_informed_of_a_conflict_about_whichever_device() -> None:
     core.fact(allocated(claim("three", 2), [("n1", "gpu-0"), ("n1", "gpu-1")], "third"), 0.1)
     core.take(0.1)
     assert {uid for uid, _ in informed(core)} == {"u1", "second", "third"}
-    assert core.notes.count(Count("dra_conflicts")) == 2
+    assert core.notes.count(Count("device_conflicts")) == 2
 
 
 def test_a_conflict_is_looked_for_among_the_claims_of_the_pool() -> None:
@@ -315,7 +315,7 @@ def test_counters_that_others_consume_are_in_conflict() -> None:
     core.fact(MINE, 0.2)
     core.fact(allocated(claim("two"), [("n1", "part")], "other"), 0.2)
     assert "consumes counters of which others have the rest" in core.refusal(0.2)
-    assert core.notes.count(Count("dra_conflicts")) == 1
+    assert core.notes.count(Count("device_conflicts")) == 1
 
 
 @pytest.mark.parametrize("amount", ["bogus", "1e99999"])

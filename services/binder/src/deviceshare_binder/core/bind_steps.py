@@ -6,7 +6,7 @@ The transitions of :mod:`.bind_transitions` are functions of this module and :mo
 from collections.abc import Sequence
 
 from deviceshare.families import FamilyError, UnknownFamilyError
-from deviceshare.families.dra import Conflict
+from deviceshare.families.dra import DeviceConflict
 from deviceshare.model import BOUND, REFUSED, InputError, Outcome, sign
 from deviceshare_bus.cores.core import Now
 
@@ -50,7 +50,7 @@ MOMENT = 1e-6
 OTHERS = 1.0
 """Seconds for which a pod with new devices is not bound yet, where others allocate ResourceClaims as well."""
 
-RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated | Compared | Conflict
+RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated | Compared | DeviceConflict
 """What has happened, to be recorded."""
 Step = ClaimRequest | EvictPod | Annotate | Nominate | RecordedStep
 """What follows from a claim or an eviction."""

@@ -1,6 +1,6 @@
 """What the binder records of claims: their outcomes, as steps and log lines, and claims that are not valid."""
 
-from deviceshare.families.dra import Conflict
+from deviceshare.families.dra import DeviceConflict
 from deviceshare.model import BOUND
 from deviceshare_bus.cores.core import Command, Count, Log, Now, RecordStep
 
@@ -36,7 +36,7 @@ def of_rejection(rejected: Rejected) -> list[Command]:
     ]
 
 
-def text_of(conflict: Conflict, reader: str = "") -> str:
+def text_of(conflict: DeviceConflict, reader: str = "") -> str:
     """Return what is said of a conflict.
 
     ``reader``: the one of both claims for whose pods it is, which names no claim of another namespace; '': the log.
@@ -48,6 +48,6 @@ def text_of(conflict: Conflict, reader: str = "") -> str:
     return f"{both} have more than there is of device {'/'.join(conflict.device)}, or of counters that it consumes"
 
 
-def of_conflict(conflict: Conflict) -> list[Command]:
+def of_conflict(conflict: DeviceConflict) -> list[Command]:
     """Return the records of a conflict."""
-    return [Count("dra_conflicts"), Log("warning", text_of(conflict))]
+    return [Count("device_conflicts"), Log("warning", text_of(conflict))]

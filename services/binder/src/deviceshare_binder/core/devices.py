@@ -15,7 +15,7 @@ import msgspec
 from deviceshare.families.dra import (
     AllocationError,
     ClusterDevices,
-    Conflict,
+    DeviceConflict,
     Solver,
     allocation,
     new_conflicts,
@@ -190,7 +190,7 @@ class Devices:
         owns: Callable[[str], bool],
         waits: Callable[[str], bool],
         now: float,
-    ) -> list[Conflict]:
+    ) -> list[DeviceConflict]:
         """Return the conflicts of a ResourceClaim that has got devices; notice who allocated it.
 
         An allocation is written together with the reservation for the pod that needs it, and a pod of ours is bound

@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence, Set
 
 from deviceshare.families import caveats
-from deviceshare.families.dra import Conflict
+from deviceshare.families.dra import DeviceConflict
 from deviceshare.model import PENDING, Claim, Explanation
 from deviceshare_cluster.interface import EventRecord
 
@@ -194,7 +194,7 @@ class Reports:
         """The API server does not permit what a claim needs."""
         self._add(claim, FAILED_SCHEDULING, message)
 
-    def conflict(self, conflict: Conflict) -> None:
+    def conflict(self, conflict: DeviceConflict) -> None:
         """Two ResourceClaims have one device: the pods that use them, which may be other schedulers', are informed."""
         for fact in conflict.claim, conflict.other:
             namespace, text = fact.key.partition("/")[0], text_of(conflict, fact.key)

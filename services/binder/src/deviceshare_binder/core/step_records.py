@@ -1,6 +1,6 @@
 """What the binder records of its steps: log lines, counters, steps of pods on EVENT, and reports to users."""
 
-from deviceshare.families.dra import Conflict
+from deviceshare.families.dra import DeviceConflict
 from deviceshare.model import BOUND
 from deviceshare_bus.cores.core import Command, Count, Log, Now
 
@@ -38,7 +38,7 @@ class StepRecords:
                 return of_rejection(step)
             case Compared():
                 return of_comparison(step, now)
-            case Conflict():
+            case DeviceConflict():
                 self._reports.conflict(step)
                 return of_conflict(step)
             case Paused():

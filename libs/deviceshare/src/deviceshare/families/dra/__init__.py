@@ -11,7 +11,7 @@
 
 from deviceshare.families.dra.best_fit import device_order
 from deviceshare.families.dra.cluster_devices import ClusterDevices
-from deviceshare.families.dra.conflicts import Conflict, new_conflicts, overused
+from deviceshare.families.dra.conflicts import DeviceConflict, new_conflicts, overused
 from deviceshare.families.dra.diagnosis import DeviceReason, why_not
 from deviceshare.families.dra.errors import AllocationError
 from deviceshare.families.dra.layout import Layout
@@ -23,7 +23,7 @@ __all__ = [
     "AllocationError",
     "Answer",
     "ClusterDevices",
-    "Conflict",
+    "DeviceConflict",
     "DeviceReason",
     "Layout",
     "Solver",

@@ -7,7 +7,7 @@ from deviceshare.families.dra.cluster_devices import ClusterDevices, device_resu
 from deviceshare.model import DeviceClaimFact, DeviceResult
 
 
-class Conflict(NamedTuple):
+class DeviceConflict(NamedTuple):
     """Two allocated claims, and a device of the first of which both together have too much."""
 
     claim: DeviceClaimFact
@@ -38,7 +38,9 @@ def overused(known: ClusterDevices, result: DeviceResult, row: int | None = None
     return frozenset(found)
 
 
-def new_conflicts(known: ClusterDevices, claim: DeviceClaimFact, among: Callable[[str], bool]) -> Iterator[Conflict]:
+def new_conflicts(
+    known: ClusterDevices, claim: DeviceClaimFact, among: Callable[[str], bool]
+) -> Iterator[DeviceConflict]:
     """Yield the conflicts of a claim that has got devices, for each device that with the first other claim.
 
     With each other claim of a device there would be as many conflicts as claims squared. ``among``: whether a pool is
@@ -51,7 +53,7 @@ def new_conflicts(known: ClusterDevices, claim: DeviceClaimFact, among: Callable
         if mine and (other := known.claims.get(key)) is not None:
             theirs = {each for result in _results(other) for each in overused(known, result)}
             if both := [result for result, found in mine.items() if found & theirs]:
-                yield Conflict(claim, other, both[0].id)
+                yield DeviceConflict(claim, other, both[0].id)
                 mine = {result: found for result, found in mine.items() if not found & theirs}
 
 
