@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 FINALIZER = "resource.kubernetes.io/delete-protection"
 POD, OTHER = ("p", "uid-p"), ("q", "uid-q")
 
@@ -60,6 +62,30 @@ async def test_a_claim_that_has_devices_is_reserved_for_further_pods(cluster: An
     await cluster.allocate_claim("default", "c", uid, allocation("gpu-0"), POD)
     assert (await cluster.allocate_claim("default", "c", uid, None, OTHER)).reserved
     assert await read(cluster, "c") == ([FINALIZER], ["gpu-0"], {"uid-p", "uid-q"})
+
+
+async def test_a_claim_that_is_unchanged_is_not_read(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    uid = await created(cluster, "c")
+    revision = (await cluster.get("ResourceClaim", "default", "c"))["metadata"]["resourceVersion"]
+    reads = []
+    get = cluster.get
+    monkeypatch.setattr(cluster, "get", lambda *args: reads.append(args) or get(*args))
+    found = await cluster.allocate_claim("default", "c", uid, allocation("gpu-0"), POD, untouched=revision)
+    assert (found.reserved, reads) == (True, [])
+    assert await read(cluster, "c") == ([FINALIZER], ["gpu-0"], {"uid-p"})
+
+
+async def test_a_claim_that_was_changed_since_is_read(cluster: Any) -> None:
+    """It has a finalizer now, which others have written."""
+    obj = claim("c")
+    obj["metadata"]["finalizers"] = ["example.com/other"]
+    await cluster.create(obj)
+    uid = (await cluster.get("ResourceClaim", "default", "c"))["metadata"]["uid"]
+    found = await cluster.allocate_claim("default", "c", uid, allocation("gpu-0"), POD, untouched="1")
+    assert found.reserved
+    assert await read(cluster, "c") == (["example.com/other", FINALIZER], ["gpu-0"], {"uid-p"})
+    again = await cluster.allocate_claim("default", "c", "another", allocation("gpu-1"), OTHER, untouched="1")
+    assert again is None
 
 
 async def test_another_claim_of_the_name_is_left_alone(cluster: Any) -> None:

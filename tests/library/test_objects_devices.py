@@ -39,6 +39,12 @@ def test_an_allocated_claim() -> None:
     assert decode_fact(encode(fact)) == fact
 
 
+def test_a_claim_with_finalizers() -> None:
+    for finalizers, none in ([], True), (["example.com/x"], False):
+        raw = json.dumps({**ALLOCATED, "metadata": {**ALLOCATED["metadata"], "finalizers": finalizers}}).encode()
+        assert decode_device_claim(raw).no_finalizers == none
+
+
 def test_a_claim_with_an_invalid_request_still_uses_its_devices() -> None:
     invalid: dict[str, Any] = json.loads(json.dumps(ALLOCATED))
     invalid["spec"]["devices"]["requests"][0]["exactly"]["count"] = "many"

@@ -90,6 +90,17 @@ def test_devices_are_allocated_then_the_pod_is_bound() -> None:
     assert isinstance(bind, BindPod)
 
 
+def test_a_claim_is_not_read_where_facts_have_its_revision_without_finalizers() -> None:
+    for fact, untouched in (
+        (replace(FACT, revision="7"), "7"),
+        (replace(FACT, revision="7", no_finalizers=False), ""),
+        (replace(MINE, revision="7", reserved_for=()), ""),
+    ):
+        (request,) = Scene(fact).take(0.0)
+        assert isinstance(request, AllocateClaims)
+        assert request.claims[0].untouched == untouched
+
+
 def test_a_successor_goes_on_with_what_is_written() -> None:
     (bind,) = Scene(MINE).take(0.0)
     assert isinstance(bind, BindPod)

@@ -103,7 +103,7 @@ class DryRunCluster(Cluster):
         return None
 
     async def allocate_claim(
-        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str]
+        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str], untouched: str = ""
     ) -> DeviceClaimState | None:
         """Do nothing, as if there were no such claim."""
         return None

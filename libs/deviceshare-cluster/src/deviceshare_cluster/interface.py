@@ -320,12 +320,13 @@ class Cluster(Protocol):
         ...
 
     async def allocate_claim(
-        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str]
+        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str], untouched: str = ""
     ) -> DeviceClaimState | None:
         """Allocate a ResourceClaim with this uid, unless it has devices, and reserve it for a pod (name and uid).
 
         ``allocation``: its ``status.allocation``, None: it has devices, and is only to be reserved. Of a claim that is
-        being deleted or has other devices nothing is written.
+        being deleted or has other devices nothing is written. ``untouched``: a revision at which it had no devices and
+        no finalizers, and was not being deleted; if it still has this revision, it need not be read.
         Returns its state after the call, None if there is no such claim.
 
         Raises:

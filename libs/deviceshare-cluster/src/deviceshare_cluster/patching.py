@@ -103,12 +103,14 @@ class Patching(ABC):
         return VolumeRequest(selected or bound, found["metadata"]["resourceVersion"])
 
     async def allocate_claim(
-        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str]
+        self, namespace: str, name: str, uid: str, allocation: Object | None, pod: tuple[str, str], untouched: str = ""
     ) -> DeviceClaimState | None:
         """Allocate a ResourceClaim and reserve it for a pod. Raises ClusterError."""
         user = ClaimingPod(*pod)
         target = Target("ResourceClaim", namespace, name, f"finalizer of ResourceClaim {namespace}/{name}")
-        known = await self._patch_same(target, uid, lambda claim: finalized(claim, allocation))
+        metadata = {"namespace": namespace, "name": name, "uid": uid, "resourceVersion": untouched}
+        known: Object | None = {"metadata": metadata} if untouched else None
+        known = await self._patch_same(target, uid, lambda claim: finalized(claim, allocation), known)
         if known is None:
             return None
         target = target._replace(what=f"allocation of ResourceClaim {namespace}/{name}", status=True)

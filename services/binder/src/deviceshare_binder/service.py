@@ -283,7 +283,7 @@ class ClusterSide:
         for each in command.claims:
             (namespace, _, name), wanted = each.key.partition("/"), _decoded(each)
             pod = command.name, object_uid(command.uid)
-            found = await self._cluster.allocate_claim(namespace, name, each.uid, wanted, pod)
+            found = await self._cluster.allocate_claim(namespace, name, each.uid, wanted, pod, each.untouched)
             problem = ""
             if found is None:
                 problem = "does not exist"

@@ -47,6 +47,8 @@ class DeviceClaimFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="
     reserved_names: tuple[str, ...] = ()
     """Their names, in the same order; empty in facts of earlier versions."""
     terminating: bool = False
+    no_finalizers: bool = False
+    """Whether it has none at ``revision``; False in facts of earlier versions."""
     problems: tuple[Problem, ...] = ()
 
 

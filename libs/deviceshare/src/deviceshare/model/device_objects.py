@@ -26,6 +26,7 @@ class Metadata(_View, frozen=True):
     uid: str = ""
     resource_version: str = ""
     deletion_timestamp: str = ""
+    finalizers: tuple[str, ...] = ()
     owner_references: tuple[Owner, ...] = ()
 
 

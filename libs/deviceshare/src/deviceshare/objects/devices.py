@@ -66,4 +66,5 @@ def _claim_fact(claim: ResourceClaim) -> DeviceClaimFact:
         reserved_for=tuple(each.uid for each in pods),
         reserved_names=tuple(each.name for each in pods),
         terminating=bool(metadata.deletion_timestamp),
+        no_finalizers=not metadata.finalizers,
     )

@@ -58,6 +58,8 @@ class ClaimDevices(msgspec.Struct, frozen=True, array_like=True):
     """``namespace/name``."""
     uid: str
     allocation: str
+    untouched: str = ""
+    """A revision at which it had no devices and no finalizers, '' if none is known: then it is read before."""
 
 
 class AllocateClaims(Command, frozen=True):

@@ -230,7 +230,9 @@ class Devices:
                 except LookupError as error:
                     return f"ResourceClaim {each.key} cannot be allocated: {error}"
                 status["allocationTimestamp"] = at
-            found.append(ClaimDevices(each.key, each.uid, "" if status is None else _encoded(status)))
+            fact = self._fact(each)
+            untouched = fact.revision if fact.allocation is None and fact.no_finalizers else ""
+            found.append(ClaimDevices(each.key, each.uid, "" if status is None else _encoded(status), untouched))
         return AllocateClaims(claim.id, claim.name, claim.uid, tuple(found))
 
     def release(self, claim: Claim) -> ReleaseClaims:
