@@ -283,6 +283,10 @@ def fulfils(requirement: Json, labels: Json) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
+        case "Gt" | "Lt" as operator:
+            if value is None or not value.isdecimal():
+                return False
+            return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
     raise NotImplementedError(requirement)
 
 

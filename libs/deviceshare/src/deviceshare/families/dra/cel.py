@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.selectors import UNAVAILABLE, Evaluator, Outcome
+from deviceshare.families.dra.selectors import UNAVAILABLE, Evaluator, Outcome, version
 from deviceshare.model import InputError, parse_quantity
 
 MAX_LENGTH = 10 * 1024
@@ -73,6 +73,7 @@ class _Cel:
         self._dyn = types.DYN
         config = cel.NewEnvConfigFromYaml("name: dra\nextensions:\n" + "".join(f"- name: {x}\n" for x in _EXTENSIONS))
         text, of_map, whole = types.STRING, types.MAP, types.INT
+        scalars = (whole, text, types.BOOL, of_map)
 
         def function(name: str, result: Any, parameters: list[Any], impl: Any, *, member: bool = True) -> Any:
             return name, cel.Overload(
@@ -94,11 +95,7 @@ class _Cel:
             function("isGreaterThan", types.BOOL, [of_map, of_map], lambda a, b: _compare(a, b) > 0),
             function("isLessThan", types.BOOL, [of_map, of_map], lambda a, b: _compare(a, b) < 0),
             function("sign", whole, [of_map], _sign, member=False),
-            *(function("includes", types.BOOL, [t, t], lambda a, b: a == b) for t in (whole, text, types.BOOL, of_map)),
-            *(
-                function("includes", types.BOOL, [types.LIST, t], lambda a, b: b in a)
-                for t in (whole, text, types.BOOL, of_map)
-            ),
+            *(function("includes", types.BOOL, [a, b], _includes) for a in (*scalars, types.LIST) for b in scalars),
             function("isInteger", types.BOOL, [of_map], _is_integer),
             function("asInteger", whole, [of_map], _as_integer),
             function("asApproximateFloat", types.DOUBLE, [of_map], lambda a: float(_amount(a))),
@@ -193,7 +190,13 @@ def _as_integer(value: Small) -> int:
 def _semver(text: str) -> Small:
     if not _SEMVER.fullmatch(text):
         raise ValueError(f"invalid version {text!r}")
-    return {"version": text}
+    return version(text)
+
+
+def _includes(target: Any, value: Any) -> bool:
+    """Return whether a value is in a list, or equal to what is none; true is no number."""
+    values = target if isinstance(target, list) else [target]
+    return any(each == value and isinstance(each, bool) == isinstance(value, bool) for each in values)
 
 
 def _normalized(text: str, normalize: bool) -> Small:

@@ -65,6 +65,8 @@ class Matching:
 
     def _select(self, request: DeviceRequest, candidate: Candidate) -> bool:
         device = candidate.device
+        if device.binding_conditions and "DeviceBindingAndStatus" not in self._features:
+            return False
         multiple = "ConsumableCapacity" in self._features
         owners = (
             (f"class {request.device_class.metadata.name}", request.device_class.spec.selectors),
@@ -82,8 +84,6 @@ class Matching:
         if device.node_allocatable_resources or device.node_allocatable_resource_mappings:
             text = "a device has nodeAllocatableResources, which are not supported"
             raise AllocationError("node-allocatable-unsupported", text, of_node=True)
-        if device.binding_conditions and "DeviceBindingAndStatus" not in self._features:
-            return False
         return candidate.here
 
     def enough(self, request: DeviceRequest, candidate: Candidate) -> bool:

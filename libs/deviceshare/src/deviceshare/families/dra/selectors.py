@@ -158,14 +158,19 @@ def _quantity(value: Any) -> dict[str, str]:
     return {"quantity": str(parse_quantity(value))}
 
 
+def version(text: str) -> dict[str, str]:
+    """Return a version as expressions see it, without build metadata, by which versions do not differ."""
+    return {"version": text.partition("+")[0]}
+
+
 def _attribute(attribute: Attribute) -> Any:
     known = attribute_value(attribute)
     assert known is not None
     kind, value = known
     if kind == "version":
-        return {"version": value}
+        return version(value)
     if kind == "versions":
-        return [{"version": each} for each in value]
+        return [version(each) for each in value]
     return list(value) if isinstance(value, tuple) else value
 
 
