@@ -18,6 +18,8 @@ LARGEST = 2**53
 """The largest accepted amount: exact as a float, and a thousand of them fit into 64 bits."""
 
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?")
+_LARGEST_BINARY = Fraction(2**63 - 1)
+"""The most that a quantity with a binary suffix is in Kubernetes."""
 _TEXT_LENGTH = 64
 _SCALES = {
     suffix: Fraction(10) ** power for suffix, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)
@@ -59,6 +61,8 @@ def _exact(text: str) -> Fraction:
     amount = Fraction(number)
     if suffix:
         amount *= _SCALES[suffix]
+        if suffix.endswith("i"):
+            amount = min(amount, _LARGEST_BINARY)  # as ParseQuantity, which caps no others
     elif exponent:
         amount *= Fraction(10) ** int(exponent)
     return -amount if sign == "-" else amount
