@@ -10,10 +10,14 @@ from deviceshare_lab.conformance.devices.command import summarize
 
 # dra-changed has the answers of k8s.io/dynamic-resource-allocation 0.37.2 (experimental) for the random cases with
 # other features, numbers, generations and policies, also contradictory ones; nodes with errors are left out.
+# dra-generated has its answers for generated clusters that combine all features.
 DATA = Path(__file__).parents[1] / "data" / "dra"
 
 
-@pytest.mark.parametrize(("file", "cases", "refused"), [("upstream", 279, 5), ("random", 246, 0), ("changed", 120, 0)])
+@pytest.mark.parametrize(
+    ("file", "cases", "refused"),
+    [("upstream", 279, 5), ("random", 246, 0), ("changed", 120, 0), ("generated", 150, 0)],
+)
 def test_devices_are_those_that_kubernetes_gives(file: str, cases: int, refused: int) -> None:
     summary = summarize([DATA / f"dra-{file}.jsonl.gz"])
     assert (summary.cases, summary.refused, summary.failures) == (cases, refused, [])

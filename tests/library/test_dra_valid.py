@@ -53,14 +53,14 @@ def answers(recorded: Json) -> Iterator[tuple[str, list[list[Json]]]]:
             yield node, [each["devices"].get("results", []) for each in answer.get("allocations", ())]
 
 
-@pytest.mark.parametrize("name", ["upstream", "random"])
-def test_the_answers_of_kubernetes_are_valid(name: str) -> None:
+@pytest.mark.parametrize(("name", "least"), [("upstream", 150), ("random", 150), ("generated", 80)])
+def test_the_answers_of_kubernetes_are_valid(name: str, least: int) -> None:
     checked = 0
     for each in recorded(name):
         for node, results in answers(each):
             checker(each["case"], node).check(each["case"]["claims"], results)
             checked += 1
-    assert checked > 150
+    assert checked > least
 
 
 def test_another_device_is_not_valid() -> None:
@@ -161,6 +161,25 @@ def test_allocations_in_changed_clusters_are_valid(seed: int) -> None:
                     assert names(best) == names(results), "the alternatives are those of Kubernetes"
                     other += best != results
     assert fitting > 30
+    assert other > 5
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_best_fit_fits_where_kubernetes_does(order: DeviceOrder) -> None:
+    """Each node has devices for the generated claims if Kubernetes says so, valid ones, of the same alternatives."""
+    other = 0
+    for each in recorded("generated"):
+        case, recorded_on = each["case"], dict(answers(each))
+        for node in case["nodes"]:
+            name = node["metadata"]["name"]
+            best = solved(case, node, order)
+            assert (best is not None) == (name in recorded_on), (case["id"], name)
+            if best is not None:
+                checker(case, name).check(case["claims"], best)
+                assert names(best) == names(recorded_on[name]), (case["id"], name)
+                other += [[r["device"] for r in of] for of in best] != [
+                    [r["device"] for r in of] for of in recorded_on[name]
+                ]
     assert other > 5
 
 

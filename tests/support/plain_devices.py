@@ -309,10 +309,10 @@ def rounded(capacity: Json, asked: Any, fractional: bool) -> Fraction | None:
         if amount < least:
             amount = least
         elif bounds.get("step"):
+            amounts = (parse_quantity(each) for each in bounds.values() if each)
+            scale = scale if all((each * scale).denominator == 1 and each * scale < 2**63 for each in amounts) else 1
             start, step = ceil(least * scale), ceil(parse_quantity(bounds["step"]) * scale)
-            while start < amount * scale:
-                start += step
-            amount = Fraction(start, scale)
+            amount = Fraction(start + ceil((amount * scale - start) / step) * step, scale)
         if bounds.get("max") and amount > parse_quantity(bounds["max"]):
             return None
     return amount
