@@ -18,6 +18,7 @@ from deviceshare_bus.wire.framing import Received
 from deviceshare_bus.wire.requests import Unanswered
 from support import framings
 from support.natsserver import NatsServer
+from support.waiting import until
 
 
 @pytest.fixture(params=framings.ALL)
@@ -35,9 +36,7 @@ async def connection(form: str, nats_server: NatsServer) -> AsyncIterator[Connec
 
 
 async def until_heard(heard: list[Received], count: int) -> None:
-    async with asyncio.timeout(60):
-        while len(heard) < count:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(heard) >= count)
 
 
 async def test_messages_arrive_as_nats_py_receives_them(connection: Connection, nats_server: NatsServer) -> None:
@@ -115,9 +114,7 @@ async def test_listening_goes_on_after_a_restart_and_nothing_is_sent_meanwhile(
     connection.client.send("a", b"before")
     await connection.client.flush()
     nats_server.kill()
-    async with asyncio.timeout(60):
-        while connection.connected:
-            await asyncio.sleep(0.01)
+    await until(lambda: not connection.connected)
     with pytest.raises(nats.errors.ConnectionReconnectingError):
         connection.client.send("a", b"meanwhile")
     with pytest.raises(Unanswered, match="not connected"):
@@ -336,9 +333,7 @@ async def test_what_is_for_nats_py_waits_bounded(
         connection.client.send("b", b"%d" % number)
         connection.client.send("a", b"%d" % number)
     await until_heard(heard, 2000)
-    async with asyncio.timeout(60):
-        while len(numbers) < 2000:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(numbers) >= 2000)
     assert numbers == list(range(2000))
 
 

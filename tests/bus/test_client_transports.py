@@ -12,6 +12,7 @@ from deviceshare_bus.wire.connection import connect
 from deviceshare_bus.wire.framing import Received
 from support import framings
 from support.natsserver import NatsServer
+from support.waiting import until
 
 
 @pytest.fixture(params=framings.ALL)
@@ -22,9 +23,7 @@ async def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def until_heard(heard: list[Received], count: int) -> None:
-    async with asyncio.timeout(60):
-        while len(heard) < count:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(heard) >= count)
 
 
 @pytest.mark.filterwarnings("ignore:parameter 'timeout' of type 'float':DeprecationWarning")  # nats-py's

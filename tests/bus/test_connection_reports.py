@@ -18,12 +18,7 @@ from deviceshare_bus.streams.streamstate import stream_state
 from deviceshare_bus.wire import connection as module
 from deviceshare_bus.wire.connection import Connection, connect
 from deviceshare_bus.wire.tasks import end
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
+from support.waiting import until
 
 
 def texts(caplog) -> list[str]:

@@ -1,7 +1,6 @@
 """A stream that copies messages to subjects whose writers have not written them is not read."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from deviceshare_bus.messages.subjects import Stream
@@ -10,6 +9,7 @@ from deviceshare_bus.streams.streamstate import CopiedStream, stream_state
 from deviceshare_bus.wire.connection import Connection
 from deviceshare_bus.wire.tasks import end
 from nats.js.api import RePublish, StreamSource, SubjectTransform
+from support.waiting import until
 
 SETTINGS = {
     "mirror": {"mirror": StreamSource(name="OUTCOME"), "subjects": None},
@@ -39,11 +39,6 @@ async def test_reading_ends_while_a_stream_has_the_setting(
     async def read() -> None:
         async for batch in follower:
             received.extend(message.data for message in batch.messages)
-
-    async def until(condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
-            while not condition():
-                await asyncio.sleep(0.02)
 
     reading = asyncio.create_task(read())
     config = (await connection.jetstream.stream_info(Stream.LEDGER)).config

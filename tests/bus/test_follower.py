@@ -12,6 +12,7 @@ from deviceshare_bus.streams.publisher import Publisher, PublishError, Write
 from deviceshare_bus.streams.streamstate import StreamState, stream_state
 from deviceshare_bus.wire.connection import connect
 from deviceshare_bus.wire.requests import Unanswered
+from support.waiting import until
 
 
 class Reader:
@@ -33,9 +34,7 @@ class Reader:
                     self.last[message.subject] = message.data
 
     async def until(self, subject: str, data: bytes, seconds: float = 60.0) -> None:
-        async with asyncio.timeout(seconds):
-            while self.last.get(subject) != data:
-                await asyncio.sleep(0.01)
+        await until(lambda: self.last.get(subject) == data, seconds)
 
     async def end(self) -> None:
         self.task.cancel()
@@ -125,9 +124,7 @@ async def test_the_position_is_compared_with_a_quiet_stream(connection, publishe
     await reader.until("cluster.node.a", b"1")
     # As if the last message had never come, and no heartbeat reported it.
     follower._received.sequence -= 1
-    async with asyncio.timeout(60):
-        while len(reader.sequences) < 2:
-            await asyncio.sleep(0.05)
+    await until(lambda: len(reader.sequences) >= 2)
     assert reader.sequences == [1, 1]
     await reader.end()
 
@@ -161,9 +158,7 @@ async def test_a_loss_during_the_comparison_does_not_forbid_writes_for_ever(conn
 
     monkeypatch.setattr(deviceshare_bus.streams.follower, "stream_state", lost_once)
     reader.follower._lost()
-    async with asyncio.timeout(60):
-        while not lost or not connection.may_write("cluster.node.a"):
-            await asyncio.sleep(0.01)
+    await until(lambda: lost and connection.may_write("cluster.node.a"))
     await reader.end()
 
 
@@ -182,9 +177,7 @@ async def test_it_waits_for_a_stream_that_is_not_there_yet(nats_server) -> None:
 async def test_a_defect_of_its_checks_ends_the_follower(connection, monkeypatch) -> None:
     follower = Follower(connection, Stream.CLUSTER)
     reader = Reader(follower)
-    async with asyncio.timeout(60):
-        while not follower.caught_up:
-            await asyncio.sleep(0.01)
+    await until(lambda: follower.caught_up)
 
     async def defect(*_: object) -> StreamState:
         raise ValueError("an answer that cannot be read")

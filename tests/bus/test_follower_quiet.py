@@ -7,6 +7,7 @@ import pytest
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.streams.publisher import Write
+from support.waiting import until
 
 
 async def consumers(connection) -> list[str]:
@@ -28,17 +29,13 @@ async def test_a_quiet_follower_keeps_its_consumer(connection, publisher, monkey
             batches.append(batch)
 
     task = asyncio.create_task(read())
-    async with asyncio.timeout(60):
-        while not follower.caught_up:
-            await asyncio.sleep(0.01)
+    await until(lambda: follower.caught_up)
     before = await consumers(connection)
     assert len(before) == 1
     await asyncio.sleep(2.0)  # heartbeats come, and the position is compared several times
     assert await consumers(connection) == before
     await publisher.write(Write("cluster.node.new", b"1"))
-    async with asyncio.timeout(60):
-        while follower.position != written + 1:
-            await asyncio.sleep(0.01)
+    await until(lambda: follower.position == written + 1)
     assert await consumers(connection) == before
     assert [message.subject for batch in batches for message in batch.messages][written:] == ["cluster.node.new"]
     task.cancel()

@@ -20,6 +20,7 @@ from deviceshare_lab.world.nats_server import Server
 from deviceshare_lab.world.virtual_time import run
 from msgspec.structs import replace
 from nats.js.api import AckPolicy, DeliverPolicy
+from support.waiting import until
 
 
 class At:
@@ -120,9 +121,7 @@ async def test_nats_server_delivers_with_a_heartbeat_every_second(
     await publisher.write(Write("ledger.1.n", b"1"))
     reader = Follower(connection, Stream.LEDGER, history=history)
     reading = asyncio.create_task(read())
-    async with asyncio.timeout(60):
-        while not reader.caught_up:
-            await asyncio.sleep(0.01)
+    await until(lambda: reader.caught_up)
     (consumer,) = await connection.jetstream.consumers_info(Stream.LEDGER)
     config = consumer.config
     assert (config.idle_heartbeat, config.inactive_threshold, config.flow_control) == (1.0, 10.0, True)

@@ -8,6 +8,7 @@ import pytest
 from deviceshare_bus.runtime import garbage
 from deviceshare_bus.runtime.garbage import IDLE, LONGEST, FullCollections, collect_when_idle
 from support.garbage import exempt_all
+from support.waiting import until
 
 
 class State:
@@ -42,16 +43,12 @@ async def test_what_was_read_at_the_start_is_exempt(monkeypatch):
         await asyncio.sleep(0.05)
         assert gc.get_freeze_count() == frozen
         ready = State()
-        async with asyncio.timeout(60):
-            while gc.get_freeze_count() == frozen:
-                await asyncio.sleep(0.01)
+        await until(lambda: gc.get_freeze_count() != frozen)
         former = weakref.ref(ready)
         ready = None
         await asyncio.sleep(0.05)
         ready = State()
-        async with asyncio.timeout(60):
-            while former() is not None:  # only a collection frees it, which does not see what is exempt
-                await asyncio.sleep(0.01)
+        await until(lambda: former() is None)  # only a collection frees it, which does not see what is exempt
     finally:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -12,6 +12,7 @@ from deviceshare_bus.streams.latest import LatestWriter
 from deviceshare_bus.streams.publisher import Publisher, Refused, Unknown, Write
 from deviceshare_bus.wire.connection import connect
 from deviceshare_bus.wire.tasks import end
+from support.waiting import until
 
 
 async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_return(nats_server):
@@ -28,9 +29,7 @@ async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_re
         writer.put(explain("uid-7"), b"last")
         nats_server.thaw()
         await nats_server.restart()
-        async with asyncio.timeout(60):
-            while writer.open:
-                await asyncio.sleep(0.01)
+        await until(lambda: not writer.open)
         info = await connection.jetstream.stream_info(Stream.EXPLAIN)
         assert info.state.messages == 200
         assert (await connection.jetstream.get_last_msg(Stream.EXPLAIN, explain("uid-7"))).data == b"last"
@@ -53,9 +52,7 @@ class Answering:
         return self.futures[-1]
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(60):
-            while len(self.sent) < count:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.sent) >= count)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from deviceshare_bus.streams.latest import LatestWriter
 from deviceshare_bus.streams.publisher import Refused, Write
 from deviceshare_bus.wire.connection import MAX_PAYLOAD, connect
 from support.natsserver import NatsServer
+from support.waiting import until
 
 HEADERS = len("NATS/1.0\r\nNats-Expected-Last-Subject-Sequence: 0\r\n\r\n")
 
@@ -51,9 +52,7 @@ async def test_the_newest_message_of_a_subject_that_is_too_large_does_not_hold_u
     running = asyncio.create_task(latest.run())
     latest.put("explain.large", b"x" * (MAX_PAYLOAD + 1))
     latest.put("explain.small", b"x")
-    async with asyncio.timeout(60):
-        while latest.open:
-            await asyncio.sleep(0.01)
+    await until(lambda: not latest.open)
     assert (await connection.jetstream.get_last_msg(Stream.EXPLAIN, "explain.small")).data == b"x"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

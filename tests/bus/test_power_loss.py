@@ -18,6 +18,7 @@ from deviceshare_bus.wire.connection import Connection, connect
 from nats.js.errors import NotFoundError
 from support.natsserver import NatsServer
 from support.power_loss import PowerLoss, damage
+from support.waiting import until
 
 FIRST = int(os.environ.get("DEVICESHARE_POWER_LOSS_SEED", "1"))
 CASES = range(FIRST, FIRST + int(os.environ.get("DEVICESHARE_POWER_LOSSES", "4")))
@@ -54,9 +55,7 @@ async def test_no_stale_message_survives(nats_server: NatsServer, tmp_path: Path
 
     reading = asyncio.create_task(read())
     last = (await connection.jetstream.stream_info(Stream.LEDGER)).state.last_seq
-    async with asyncio.timeout(60):
-        while follower.position < last or not follower.caught_up:
-            await asyncio.sleep(0.01)
+    await until(lambda: follower.position >= last and follower.caught_up)
     if rng.random() < 0.7:
         loss.fall_back()
     else:

@@ -10,6 +10,7 @@ from deviceshare_bus.streams.follower import BusWiped, Follower
 from deviceshare_bus.streams.publisher import Publisher, PublishError, Unknown, Write
 from deviceshare_bus.wire.connection import Connection, connect
 from support.power_loss import PowerLoss
+from support.waiting import until
 
 PREFIX = {Stream.CLUSTER: "cluster.node", Stream.LEDGER: "ledger.1", Stream.EVENT: "event"}
 
@@ -17,12 +18,6 @@ PREFIX = {Stream.CLUSTER: "cluster.node", Stream.LEDGER: "ledger.1", Stream.EVEN
 async def read_on(follower: Follower, seen: dict[str, bytes]) -> None:
     async for batch in follower:
         seen |= {message.subject: message.data for message in batch.messages}
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def write(connection: Connection, subject: str, data: bytes) -> int:

@@ -36,6 +36,7 @@ from deviceshare_bus.runtime.shell import Shell, Source
 from deviceshare_bus.streams.expiring import expire_others
 from deviceshare_bus.streams.publisher import Write as BusWrite
 from support.service import at_work
+from support.waiting import until
 
 COUNTER = "explain.counter"
 
@@ -126,12 +127,6 @@ async def shell_of(
     async with at_work("counting", main, url) as context:
         await until(lambda: shells)
         yield context, shells[0]
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def explanation(uid: str) -> bytes:

@@ -26,6 +26,7 @@ from deviceshare_cli.credentials.keys import new_seed, public_of
 from deviceshare_cli.ports import free_port
 from support.bus_users import LOOPBACK, Users
 from support.natsserver import NatsServer
+from support.waiting import until
 
 Start = Callable[..., Users]
 
@@ -195,15 +196,11 @@ async def reload(server: NatsServer) -> None:
     log = server.directory / "nats-server.log"
     before = log.read_text().count("Reloaded server configuration")
     os.kill(server.process, signal.SIGHUP)
-    async with asyncio.timeout(60):
-        while log.read_text().count("Reloaded server configuration") <= before:
-            await asyncio.sleep(0.02)
+    await until(lambda: log.read_text().count("Reloaded server configuration") > before)
 
 
 async def losses(connections: list[Connection], count: int) -> None:
-    async with asyncio.timeout(60):
-        while any(each.losses < count or not each.connected for each in connections):
-            await asyncio.sleep(0.02)
+    await until(lambda: not any(each.losses < count or not each.connected for each in connections))
 
 
 async def test_keys_and_certificates_are_replaced_while_clients_stay(users: Users) -> None:
@@ -263,8 +260,6 @@ async def test_a_client_waits_for_its_new_key_and_then_ends(users: Users, monkey
     monkeypatch.setattr(module, "DENIED_SECONDS", 0.5)
     files.write_authorization(users.directory, {"metrics": (public_of(new_seed()),)})
     await reload(users.server)
-    async with asyncio.timeout(60):
-        while connection.failure is None:
-            await asyncio.sleep(0.05)
+    await until(lambda: connection.failure is not None)
     with pytest.raises(ConfigError, match="--bus-credentials / DEVICESHARE_BUS_CREDENTIALS"):
         await connection.wait_connected()

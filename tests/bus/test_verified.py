@@ -13,6 +13,7 @@ from deviceshare_bus.streams.streamstate import StreamState
 from deviceshare_bus.wire.connection import Connection, connect
 from deviceshare_bus.wire.requests import Unanswered
 from deviceshare_bus.wire.tasks import end
+from support.waiting import until
 
 
 async def read(follower: Follower) -> None:
@@ -21,9 +22,7 @@ async def read(follower: Follower) -> None:
 
 
 async def until_connected(connection: Connection, losses: int) -> None:
-    async with asyncio.timeout(60):
-        while connection.losses < losses or not connection.connected:
-            await asyncio.sleep(0.01)
+    await until(lambda: connection.losses >= losses and connection.connected)
 
 
 async def test_a_connection_lost_again_during_the_verification_is_verified_afterwards(
@@ -33,9 +32,7 @@ async def test_a_connection_lost_again_during_the_verification_is_verified_after
     await make_streams(connection)
     follower = Follower(connection, Stream.LEDGER)
     reading = asyncio.create_task(read(follower))
-    async with asyncio.timeout(60):
-        while not follower.caught_up:
-            await asyncio.sleep(0.01)
+    await until(lambda: follower.caught_up)
     real = deviceshare_bus.streams.follower.stream_state
     silent, asked = True, 0
 
@@ -50,15 +47,11 @@ async def test_a_connection_lost_again_during_the_verification_is_verified_after
     await nats_server.restart()
     await until_connected(connection, 1)
     before = asked
-    async with asyncio.timeout(60):
-        while asked == before:
-            await asyncio.sleep(0.01)
+    await until(lambda: asked != before)
     await nats_server.restart()
     await until_connected(connection, 2)
     silent = False
-    async with asyncio.timeout(60):
-        while not connection.may_write("ledger.1.a"):
-            await asyncio.sleep(0.05)
+    await until(lambda: connection.may_write("ledger.1.a"))
     await Publisher(connection).write(Write("ledger.1.a", b"x", 0))
     await end(reading)
     await connection.close()

@@ -10,6 +10,7 @@ from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.publisher import Conflict, Publisher, Refused, Unknown, Write
 from deviceshare_bus.streams.write_queue import BATCH_BYTES, BATCH_LIMIT, MIN_BATCH, Rejection, Result, Unit, WriteQueue
 from deviceshare_bus.wire.connection import connect
+from support.waiting import until
 
 FEW = MIN_BATCH - 1
 MANY = 3 * MIN_BATCH
@@ -110,9 +111,7 @@ async def test_nothing_waits_long_for_a_server_that_does_not_answer(scene, monke
     await scene.put_all(MANY)
     await scene.settle()
     await scene.put("late")
-    async with asyncio.timeout(2):
-        while len(scene.sent) < 2:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(scene.sent) >= 2, 2)
     assert scene.sent[1] == ["late"]
 
 

@@ -27,6 +27,7 @@ from deviceshare_lab.checker.at_rest import Objects, missing, without_members
 from deviceshare_lab.checker.cards import Parts
 from deviceshare_lab.checker.claims import Claims
 from deviceshare_lab.clusters import manifests, objects
+from support.waiting import until
 from typer import BadParameter
 
 NODE = manifests.node("a", "hami-core", 1)
@@ -362,9 +363,7 @@ async def test_what_nats_server_denies_to_a_service_is_found(
         stranger, reader = await system.connect("stranger", STRANGER), await system.connect("reader", "reader")
         await stranger.jetstream.publish("ledger.1.stranger", b"has every right")
         reader.client.send("ledger.1.reader", b"may not write")
-        async with asyncio.timeout(60):
-            while "nats-server denies" not in caplog.text:
-                await asyncio.sleep(0.01)
+        await until(lambda: "nats-server denies" in caplog.text)
         assert (await reader.jetstream.stream_info("LEDGER")).state.last_seq == 1
         system.log("binder-1").write_text(caplog.text)
         system.links["binder-1"] = {}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from deviceshare_bus.wire.tasks import end
 from deviceshare_cli.notices import LogReader, Notices, read_logs
+from support.waiting import until
 
 
 def test_warnings_and_errors_are_reported_once(tmp_path: Path) -> None:
@@ -35,9 +36,7 @@ async def test_the_last_line_of_a_service_is_reported(tmp_path: Path) -> None:
     log.write_text('{"level":"warning","message":"first"}\n')
     reported: list[str] = []
     reading = asyncio.create_task(read_logs([LogReader("binder", log, Notices(reported.append))], interval=60.0))
-    async with asyncio.timeout(60):
-        while not reported:
-            await asyncio.sleep(0.01)
+    await until(lambda: reported)
     with log.open("a") as file:
         file.write('{"level":"warning","message":"last"}\n')
     await end(reading)

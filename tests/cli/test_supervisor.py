@@ -13,6 +13,7 @@ import pytest
 from deviceshare.model import Backoff
 from deviceshare_cli.supervisor import Program, ProgramFailed, RestartPolicy, Supervisor
 from support.processes import is_alive
+from support.waiting import until
 
 
 @asynccontextmanager
@@ -22,13 +23,6 @@ async def supervising(reported: list[str], policy: RestartPolicy | None = None) 
         yield supervisor
     finally:
         await supervisor.stop()
-
-
-async def until(condition: object, seconds: float = 60.0) -> None:
-    assert callable(condition)
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_a_killed_program_is_restarted_and_reported(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from deviceshare_cluster.interface import ChangeType
 from deviceshare_cluster.kube.client import ApiRefusal
 from deviceshare_cluster.kube.follow import ObjectWatch, Patience
+from support.waiting import until
 
 END = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
@@ -55,9 +56,7 @@ async def seen(server: Server, kind: str = "Queue") -> list[list[str]]:
             updates.append(words + ["listed"] * update.listed)
 
     task = asyncio.create_task(follow())
-    async with asyncio.timeout(60):
-        while server._answers:
-            await asyncio.sleep(0.01)
+    await until(lambda: not server._answers)
     await asyncio.sleep(0.1)
     task.cancel()
     with suppress(asyncio.CancelledError):

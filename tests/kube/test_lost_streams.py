@@ -23,6 +23,7 @@ from support.kube_cluster import CleanCluster
 from support.kube_proxy import KubeProxy
 from support.kube_scene import node, pod
 from support.service import lasting
+from support.waiting import until
 
 HOLD = 6.0
 DELAY = 2.0
@@ -51,9 +52,7 @@ async def node_of(cluster: CleanCluster, name: str) -> str:
 
 
 async def until_bound(cluster: CleanCluster, name: str, seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not await node_of(cluster, name):
-            await asyncio.sleep(0.05)
+    await until(lambda: node_of(cluster, name), seconds)
 
 
 def is_ready(*states: ServiceState) -> bool:
@@ -84,9 +83,7 @@ async def test_a_stream_is_lost_while_a_binding_is_in_flight(
         ]
         await cluster.create(node())
         await cluster.create(pod("late"))
-        async with asyncio.timeout(60):
-            while not proxy.held:
-                await asyncio.sleep(0.02)
+        await until(lambda: proxy.held)
         bus = await connect(nats_url, "test")
         stack.push_async_callback(bus.close)
         if how == "deleted":
@@ -100,9 +97,7 @@ async def test_a_stream_is_lost_while_a_binding_is_in_flight(
         proxy.holds = lambda method, path: False
         assert await proxy.release(proxy.held[0]) == 201
         await until_bound(cluster, "late")
-        async with asyncio.timeout(HOLD + 30.0):
-            while not is_ready(*states):
-                await asyncio.sleep(0.05)
+        await until(lambda: is_ready(*states), HOLD + 30.0)
         assert await exists(bus)
         await asyncio.sleep(1.0)
         assert not await node_of(cluster, "next"), "the card has one slot"

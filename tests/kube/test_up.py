@@ -9,6 +9,7 @@ from support.apiserver import ApiServer
 from support.kube_cluster import CleanCluster
 from support.kube_scene import node, pod
 from support.running import COMMAND, RunningOnKube
+from support.waiting import until
 
 
 async def test_pods_of_a_live_cluster_are_bound_or_get_a_reason(apiserver: ApiServer, tmp_path: Path) -> None:
@@ -19,9 +20,7 @@ async def test_pods_of_a_live_cluster_are_bound_or_get_a_reason(apiserver: ApiSe
         async with RunningOnKube(tmp_path, apiserver.kubeconfig("admin"), "--scheduler-name", "deviceshare") as system:
             await system.bound(cluster, 1, within=200)
             await cluster.create(pod("waits", "deviceshare"))
-            async with asyncio.timeout(60):
-                while not (conditions := await _conditions(cluster, "waits")):
-                    await asyncio.sleep(0.1)
+            conditions = await until(lambda: _conditions(cluster, "waits"))
             waiting = await asyncio.to_thread(deviceshare, system, "describe", "pod", "waits")
             assert "Reason:" in waiting
             assert "FailedScheduling" in waiting

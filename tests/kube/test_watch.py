@@ -20,6 +20,7 @@ from support.apiserver import ApiServer
 from support.definitions import installed
 from support.kube_cluster import CleanCluster
 from support.kube_proxy import KubeProxy, Query
+from support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 CRDS = ROOT / "deploy" / "kubernetes" / "crds"
@@ -305,9 +306,7 @@ async def test_an_answer_that_is_not_of_an_api_server_is_a_transient_error(clust
             with pytest.raises(ClusterError):
                 await ours.get("Node", "", "a")
         async with watching(ours, "Node") as seen:
-            async with asyncio.timeout(60):  # a watch, and a list after it
-                while len(proxy.of("nodes")) < 4:
-                    await asyncio.sleep(0.05)
+            await until(lambda: len(proxy.of("nodes")) >= 4)  # a watch, and a list after it
             proxy.meddle = lambda path, query: None
             await seen.until("a")
 

@@ -8,9 +8,10 @@ from deviceshare_localcluster import LocalCluster
 from deviceshare_localcluster.admission import Priorities, admit
 from deviceshare_localcluster.job_phases import next_phase
 from deviceshare_localcluster.kinds import Key
-from support.controlled import controlled, until
+from support.controlled import controlled
 from support.job_manifests import job
 from support.malformed import put_raw
+from support.waiting import until
 
 R, P, S, F = "Running", "Pending", "Succeeded", "Failed"
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from deviceshare_cluster.interface import BindState, Change
 from deviceshare_localcluster import Controller, LocalCluster
-from support.controlled import controlled, until
+from support.controlled import controlled
+from support.waiting import until
 
 
 def job(name: str = "train", replicas: int = 3, **spec: Any) -> dict[str, Any]:

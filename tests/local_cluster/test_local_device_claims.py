@@ -11,7 +11,8 @@ from deviceshare_cluster.interface import Change, ChangeType, Object
 from deviceshare_localcluster import LocalCluster, device_claims
 from deviceshare_localcluster.device_claims import DeviceClaims
 from deviceshare_localcluster.kinds import Key
-from support.controlled import controlled, until
+from support.controlled import controlled
+from support.waiting import until
 
 API = {"apiVersion": "resource.k8s.io/v1"}
 DEVICES = {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}]}

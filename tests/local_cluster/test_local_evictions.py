@@ -5,7 +5,8 @@ from typing import Any
 from deviceshare_cluster.eviction import EvictState
 from deviceshare_localcluster import LocalCluster
 from deviceshare_localcluster.writer import Action
-from support.controlled import controlled, until
+from support.controlled import controlled
+from support.waiting import until
 
 DELAY = "pod-delete.stage.kwok.x-k8s.io/delay"
 

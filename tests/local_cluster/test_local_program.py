@@ -1,20 +1,19 @@
 """``python -m deviceshare_localcluster``: a process that loads a cluster and simulates its controllers."""
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_localcluster import LocalCluster
+from support.waiting import until
 
 MODULE = "deviceshare_localcluster"
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1"}, "status": {"allocatable": {"cpu": "8"}}}
@@ -74,13 +73,6 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Program]]:
     yield start
     for program in started:
         program.clean_up()
-
-
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        await asyncio.sleep(0.02)
 
 
 async def until_pods(cluster: LocalCluster) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 from deviceshare.model import HOSTNAME
 from deviceshare_cluster.interface import Object
 from deviceshare_localcluster import LocalCluster
-from support.controlled import controlled, until
+from support.controlled import controlled
+from support.waiting import until
 
 ZONE = "topology.kubernetes.io/zone"
 COMPLETED, SELECTED = "pv.kubernetes.io/bind-completed", "volume.kubernetes.io/selected-node"

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from deviceshare_cluster.interface import BindState
 from deviceshare_localcluster import Action, Controller, LocalCluster, admission
 from deviceshare_localcluster.workloads import job_from
+from support.waiting import until
 
 
 @asynccontextmanager
@@ -23,12 +24,6 @@ async def controlled(cluster: LocalCluster) -> AsyncIterator[Controller]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not await condition():
-            await asyncio.sleep(0.02)
 
 
 async def names(cluster: LocalCluster, kind: str = "Pod") -> list[str]:

@@ -18,6 +18,7 @@ from deviceshare_bus.wire.connection import Connection
 from deviceshare_bus.wire.framing import Received
 from nats.js.api import DeliverPolicy
 from support.bus_users import Client, Users
+from support.waiting import until
 
 NODE = "node-1"
 LARGE = 24
@@ -85,9 +86,7 @@ async def test_a_stream_is_read_from_another_account(users: Users) -> None:
     listening = reader.listen(inbox := reader.client.new_inbox(), receive)
     start = {"deliver_policy": DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": before + 1}
     await reader.jetstream.add_consumer(Stream.CLUSTER, ephemeral(inbox, "cluster.>", 1.0, **start))
-    async with asyncio.timeout(60):
-        while received < LARGE << 20:
-            await asyncio.sleep(0.02)
+    await until(lambda: received >= LARGE << 20)
     assert stalls
     assert all(reply.startswith("$JS.FC.CLUSTER.") for reply in stalls)
     listening.end()
@@ -119,9 +118,7 @@ async def test_statuses_are_requested_from_other_accounts(users: Users, user: st
     asking.listen(reply, lambda message: heard.append(message.data))
     for service in SERVICES:
         asking.client.send(status(service), b"", reply)
-    async with asyncio.timeout(60):
-        while len(heard) < len(connections):
-            await asyncio.sleep(0.02)
+    await until(lambda: len(heard) >= len(connections))
     assert sorted(heard) == sorted(f"{service} {replica}".encode() for service in SERVICES for replica in range(2))
     assert all(each.startswith("_R_.") for each in replies)
     assert len(set(replies)) >= len(SERVICES)

@@ -36,6 +36,7 @@ from deviceshare_localcluster.kinds import Key
 from nats.js.errors import NotFoundError
 from support.builders import share_cards
 from support.service import at_work, fail_first_write, replayed_elsewhere
+from support.waiting import until
 
 ENDED = {"status": {"phase": "Succeeded"}}
 CONFIGURATION = """
@@ -109,12 +110,6 @@ class Scene:
             "dry_run": False,
         }
         return at_work("binder", main, self.url, **options)
-
-
-async def until(true):
-    async with asyncio.timeout(60):
-        while not await true():
-            await asyncio.sleep(0.01)
 
 
 async def test_claims_are_bound_once_whatever_is_killed(nats_server):

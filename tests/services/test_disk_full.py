@@ -20,6 +20,7 @@ from deviceshare_cli.supervisor import Program
 from support.manifests import node, pod
 from support.natsserver import NatsServer
 from support.running import RunningSystem
+from support.waiting import until
 
 FULL = 64 * 1024
 
@@ -60,9 +61,7 @@ async def test_writes_that_are_not_stored_are_reported(nats_server: NatsServer, 
     limit(nats_server.process, resource.RLIM_INFINITY)
     losses = connection.losses
     await nats_server.restart()  # see keep_writable
-    async with asyncio.timeout(60):
-        while connection.losses == losses or not connection.connected:
-            await asyncio.sleep(0.01)
+    await until(lambda: connection.losses != losses and connection.connected)
     await publisher.write(Write("ledger.1.b", b"x"))
     assert publisher.obstacle == ""
     await connection.close()
@@ -89,15 +88,11 @@ async def test_a_server_is_restarted_when_its_disk_has_room_again(tmp_path: Path
     limit(server.process, FULL)
     with pytest.raises(Unknown):
         await publisher.write(Write("ledger.1.b", b"x"))
-    async with asyncio.timeout(60):
-        while not reports:
-            await asyncio.sleep(0.01)
+    await until(lambda: reports)
     assert "cannot write to its disk" in reports[0]
     assert not supervisor.names
     usage = Usage(1 << 30)
-    async with asyncio.timeout(60):
-        while not supervisor.names:
-            await asyncio.sleep(0.01)
+    await until(lambda: supervisor.names)
     assert len(reports) == 1
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)

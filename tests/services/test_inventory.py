@@ -9,8 +9,9 @@ from deviceshare_bus.wire.connection import connect
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_inventory.service import main
 from deviceshare_localcluster import LocalCluster
-from support.inventory import settled, stands, until
+from support.inventory import settled, stands
 from support.service import at_work, fail_first_write, replayed_elsewhere
+from support.waiting import until
 
 NODE = {
     "apiVersion": "v1",

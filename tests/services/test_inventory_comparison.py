@@ -13,8 +13,9 @@ from deviceshare_inventory.core import ComparisonFailed, RestartWatch, Revisions
 from deviceshare_inventory.core.seen_revisions import SeenRevisions
 from deviceshare_localcluster import LocalCluster
 from nats.js.errors import NotFoundError
-from support.inventory import node, pod, settled, stands, started, until
+from support.inventory import node, pod, settled, stands, started
 from support.service import at_work
+from support.waiting import until
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
 POD = {

@@ -27,9 +27,10 @@ from deviceshare_cluster.kube.cluster import KubeCluster
 from deviceshare_cluster.kube.reviewing import KubeReviewer
 from deviceshare_localcluster import LocalCluster
 from deviceshare_localcluster.kinds import KINDS, Key
-from support.controlled import controlled, until
+from support.controlled import controlled
 from support.inventory import node, started, work_off
 from support.malformed import BROKEN, CLUSTER_SCOPED, OBJECTS, malformed, put_raw, valid
+from support.waiting import until
 
 Object = dict[str, Any]
 AT = 1_800_000_000.0

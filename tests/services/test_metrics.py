@@ -39,6 +39,7 @@ from deviceshare_metrics.core.events import FactReceived, StepsReceived
 from deviceshare_metrics.service import main
 from prometheus_client.parser import text_string_to_metric_families
 from support.service import at_work
+from support.waiting import until
 
 UID = "0191d4c6-51a8-7f40-8b1e-5d8f1c1d2e3f"
 NODE = NodeFact(name="gpu-1", cards=(Card("GPU-1", 0, 10, 11178, 100, "Tesla-P4", True, "hami-core"),))
@@ -244,9 +245,7 @@ async def test_a_replay_of_the_core_log_gives_the_same_commands_and_state(nats_u
         async with at_work(
             "metrics", main, nats_url, metrics_address="127.0.0.1", metrics_port=0, metrics_detail="card"
         ) as context:
-            async with asyncio.timeout(60):
-                while context.detail() != {"nodes": 1, "pods": 2} or not context.ready:
-                    await asyncio.sleep(0.01)
+            await until(lambda: context.detail() == {"nodes": 1, "pods": 2} and context.ready)
             await asyncio.sleep(0.1)
             path = context.dump_core_log()
     try:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.metrics import catch_up, read
 from support.metrics_messages import CARD, claim, events, explain, grants, ledger, node, outcome, pod, step
+from support.waiting import until
 
 MIG = Card("GPU-1", 0, 7, 40960, 100, "A100", True, "mig")
 
@@ -226,9 +227,7 @@ async def test_the_number_of_clients_is_bounded(monkeypatch):
         ):
             assert answer.status == 503
             assert "2 clients" in (await answer.json())["error"]
-        async with asyncio.timeout(60):
-            while server.dashboard.stream.clients:
-                await asyncio.sleep(0.05)
+        await until(lambda: not server.dashboard.stream.clients)
 
 
 async def test_a_slow_client_is_dropped_with_the_reason(monkeypatch):

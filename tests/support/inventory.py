@@ -1,6 +1,5 @@
 """The core of inventory, driven by events, with a bus that answers at once; waiting for a running inventory."""
 
-import asyncio
 import json
 from collections import Counter
 
@@ -35,6 +34,7 @@ from deviceshare_inventory.core import (
 )
 from deviceshare_inventory.service import split
 from nats.js.errors import NotFoundError
+from support.waiting import until
 
 OURS = frozenset({"deviceshare", "volcano"})
 
@@ -206,12 +206,6 @@ def started(changes=(), revision=1, bus=None, **options):
     driver.load_all(bus)
     driver.begin_list()
     return driver, bus, work_off(driver, bus, *changes, Listed(revision))
-
-
-async def until(true):
-    async with asyncio.timeout(60):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 async def settled(context, revision):

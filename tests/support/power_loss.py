@@ -10,6 +10,7 @@ from typing import Any
 
 from deviceshare_bus.wire.connection import Connection, connect
 from support.natsserver import NatsServer
+from support.waiting import until
 
 
 class PowerLoss:
@@ -26,9 +27,7 @@ class PowerLoss:
         shutil.rmtree(self._snapshot, ignore_errors=True)
         shutil.copytree(self.server.store, self._snapshot)
         await asyncio.to_thread(self.server.start)
-        async with asyncio.timeout(60):
-            while connection.losses == losses or not connection.connected:
-                await asyncio.sleep(0.01)
+        await until(lambda: connection.losses != losses and connection.connected)
 
     def fall_back(self) -> None:
         """Kill the server, and give it the store of the snapshot. It stays down."""

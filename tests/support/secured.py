@@ -26,6 +26,7 @@ from deviceshare_cli.supervisor import Program, RestartPolicy, Supervisor
 from deviceshare_cluster.interface import Change
 from deviceshare_localcluster import LocalCluster
 from support.charts import FILES
+from support.waiting import until
 
 CONFIGURATION = FILES / "nats-cluster.conf"
 HOSTS = ("localhost", LOOPBACK)
@@ -133,9 +134,7 @@ class SecuredSystem:
         before = {name: self.log(name).count(text) for name in self.servers}
         for name in self.servers:
             os.kill(self.pid(name), signal.SIGHUP)
-        async with asyncio.timeout(60):
-            while any(self.log(name).count(text) <= count for name, count in before.items()):
-                await asyncio.sleep(0.05)
+        await until(lambda: not any(self.log(name).count(text) <= count for name, count in before.items()))
 
     async def connect(self, user: str) -> Connection:
         """Connect to the bus as a user."""

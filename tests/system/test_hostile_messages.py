@@ -16,6 +16,7 @@ from deviceshare_lab.checker.objects import violations
 from support.bus_users import connect_to_run
 from support.manifests import node, pod
 from support.running import RunningSystem
+from support.waiting import until
 
 NODES, PODS = 10, 60
 WRITERS = {
@@ -112,9 +113,7 @@ async def test_of_two_pods_with_one_uid_one_waits_until_the_other_is_deleted(tmp
         bound = {each["metadata"]["name"] for each in await cluster.list("Pod") if each["spec"].get("nodeName")}
         (owner,) = bound - {f"pod-{number:05d}" for number in range(2, 6)}
         other = "pod-00001" if owner == "pod-00000" else "pod-00000"
-        async with asyncio.timeout(60):
-            while not (reason := await condition(other)):
-                await asyncio.sleep(0.1)
+        reason = await until(lambda: condition(other))
         assert f"Pod default/{other}: metadata.uid" in reason
         assert f"Pod default/{owner} has the same" in reason
         await cluster.delete("Pod", "default", owner)

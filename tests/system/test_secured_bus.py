@@ -18,6 +18,7 @@ from deviceshare_cli.settled import SERVICES
 from deviceshare_lab.checker.objects import violations
 from support.manifests import node, pod
 from support.secured import HOSTS, SETUP, SecuredSystem
+from support.waiting import until
 
 PODS = int(os.environ.get("DEVICESHARE_SECURED_BINDINGS", "300"))
 LONGEST = 10.0 if PODS >= 2000 else 25.0
@@ -107,9 +108,7 @@ async def test_a_stream_that_vanishes_is_created_again_by_the_set_up_step_alone(
         await system.stop(SETUP)
         connection = await system.connect("admin")
         await connection.jetstream.delete_stream(Stream.EXPLAIN)
-        async with asyncio.timeout(60):
-            while "stream EXPLAIN does not exist: waiting for the set-up step" not in system.log("inventory"):
-                await asyncio.sleep(0.1)
+        await until(lambda: "stream EXPLAIN does not exist: waiting for the set-up step" in system.log("inventory"))
         await system.start(SETUP)
         await system.cluster.load([pod(number) for number in range(10, 20)])
         await system.bound(20, within=200)
