@@ -9,6 +9,7 @@ import pytest
 from deviceshare.model import ConfigError
 from deviceshare_bus.wire import client as client_module
 from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.tasks import end
 from nats.aio.client import Client
 
 
@@ -84,8 +85,7 @@ async def test_a_dns_server_that_does_not_answer_is_named_and_nothing_is_connect
     try:
         assert str(await asyncio.wait_for(reasons.get(), 60)) == "DNS does not resolve bus.example in time"
     finally:
-        connecting.cancel()
-        await asyncio.gather(connecting, return_exceptions=True)
+        await end(connecting)
 
 
 async def test_a_cancellation_that_nats_py_loses_ends_the_connecting(monkeypatch):

@@ -12,6 +12,7 @@ from deviceshare_bus.streams.publisher import Publisher, PublishError, Write
 from deviceshare_bus.streams.streamstate import StreamState, stream_state
 from deviceshare_bus.wire.connection import connect
 from deviceshare_bus.wire.requests import Unanswered
+from deviceshare_bus.wire.tasks import end
 from support.waiting import until
 
 
@@ -34,11 +35,10 @@ class Reader:
                     self.last[message.subject] = message.data
 
     async def until(self, subject: str, data: bytes, seconds: float = 60.0) -> None:
-        await until(lambda: self.last.get(subject) == data, seconds)
+        await until(lambda: self.last.get(subject) == data, seconds=seconds)
 
     async def end(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
+        await end(self.task)
 
 
 async def write_anyhow(publisher: Publisher, subject: str, data: bytes) -> None:

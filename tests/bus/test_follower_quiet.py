@@ -7,6 +7,7 @@ import pytest
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.streams.publisher import Write
+from deviceshare_bus.wire.tasks import end
 from support.waiting import until
 
 
@@ -38,5 +39,4 @@ async def test_a_quiet_follower_keeps_its_consumer(connection, publisher, monkey
     await until(lambda: follower.position == written + 1)
     assert await consumers(connection) == before
     assert [message.subject for batch in batches for message in batch.messages][written:] == ["cluster.node.new"]
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await end(task)

@@ -10,6 +10,7 @@ from deviceshare_bus.messages.subjects import Stream, status
 from deviceshare_bus.runtime.service import Context, _run, parser
 from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.wire.connection import connect
+from deviceshare_bus.wire.tasks import end
 
 
 def free_port() -> int:
@@ -87,5 +88,4 @@ async def test_a_service_is_unhealthy_while_the_bus_is_down_and_ready_after_it_h
         await health.until("healthz", HTTPStatus.OK)
         await health.until("readyz", HTTPStatus.OK)
     finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await end(running)

@@ -34,8 +34,7 @@ async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_re
         assert info.state.messages == 200
         assert (await connection.jetstream.get_last_msg(Stream.EXPLAIN, explain("uid-7"))).data == b"last"
     finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await end(running)
         await connection.close()
 
 

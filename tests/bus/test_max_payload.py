@@ -13,6 +13,7 @@ from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.streams.latest import LatestWriter
 from deviceshare_bus.streams.publisher import Refused, Write
 from deviceshare_bus.wire.connection import MAX_PAYLOAD, connect
+from deviceshare_bus.wire.tasks import end
 from support.natsserver import NatsServer
 from support.waiting import until
 
@@ -54,8 +55,7 @@ async def test_the_newest_message_of_a_subject_that_is_too_large_does_not_hold_u
     latest.put("explain.small", b"x")
     await until(lambda: not latest.open)
     assert (await connection.jetstream.get_last_msg(Stream.EXPLAIN, "explain.small")).data == b"x"
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await end(running)
 
 
 async def test_steps_that_do_not_fit_into_one_message_are_split(connection, publisher) -> None:

@@ -15,6 +15,7 @@ from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.follower import BusWiped, Follower
 from deviceshare_bus.streams.publisher import Publisher, Write
 from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.tasks import end
 from nats.js.errors import NotFoundError
 from support.natsserver import NatsServer
 from support.power_loss import PowerLoss, damage
@@ -85,6 +86,5 @@ async def test_no_stale_message_survives(nats_server: NatsServer, tmp_path: Path
             assert what == "bit flip"
             assert not connection.may_write("ledger.1.n0")
         await reader.close()
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
+    await end(reading)
     await connection.close()

@@ -20,6 +20,7 @@ from deviceshare_bus.streams.follower import BusWiped, Follower
 from deviceshare_bus.streams.publisher import Conflict, Publisher, PublishError, Write
 from deviceshare_bus.streams.streamstate import stored_message
 from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.tasks import end
 from nats.errors import Error as NatsError
 from support.nats_cluster import NatsCluster
 from support.power_loss import damage
@@ -53,8 +54,7 @@ class Reader:
         return True
 
     async def end(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
+        await end(self.task)
 
 
 async def held(connection: Connection) -> Known:

@@ -9,6 +9,7 @@ from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.follower import BusWiped, Follower
 from deviceshare_bus.streams.publisher import Publisher, PublishError, Unknown, Write
 from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.tasks import end
 from support.power_loss import PowerLoss
 from support.waiting import until
 
@@ -70,8 +71,7 @@ async def test_a_store_that_lost_nothing_is_read_on_although_the_last_message_wa
     await asyncio.to_thread(nats_server.start)
     await until(lambda: seen["ledger.1.n19"] == b"2")
     assert follower.position == 23
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
+    await end(reading)
     await connection.close()
 
 
@@ -109,8 +109,7 @@ async def test_nothing_is_written_by_sequence_before_the_stream_was_verified(nat
     reading = asyncio.create_task(read_on(Follower(connection, Stream.LEDGER), seen := {}))
     await until(lambda: seen == {"ledger.1.a": b"another writer's"})
     assert await publisher.write(Write("ledger.1.a", b"3", known)) == known + 1
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
+    await end(reading)
     await connection.close()
 
 
@@ -153,5 +152,4 @@ async def test_messages_that_expire_are_no_loss(connection) -> None:
     await asyncio.sleep(3.5)
     assert not reading.done()
     assert (await connection.jetstream.stream_info(Stream.CLUSTER)).state.messages == 1
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
+    await end(reading)

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster.interface import ClusterError
 from deviceshare_cluster.kube import follow
 
@@ -61,5 +62,4 @@ async def test_a_list_without_an_answer_is_repeated_after_a_pause(
     assert not reading.done()
     assert len(pauses) >= FAILURES
     assert follow.RETRY.most <= max(pauses) <= 2 * follow.RETRY.most
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
+    await end(reading)

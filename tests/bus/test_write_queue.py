@@ -111,7 +111,7 @@ async def test_nothing_waits_long_for_a_server_that_does_not_answer(scene, monke
     await scene.put_all(MANY)
     await scene.settle()
     await scene.put("late")
-    await until(lambda: len(scene.sent) >= 2, 2)
+    await until(lambda: len(scene.sent) >= 2, seconds=2)
     assert scene.sent[1] == ["late"]
 
 

@@ -60,10 +60,8 @@ class Devices(Scene):
         return str(found["spec"].get("nodeName", ""))
 
     async def until_bound(self, *names: str) -> list[str]:
-        async def bound() -> bool:
-            return all([await self.node_of(name) for name in names])
-
-        await self.until(bound)
+        for name in names:
+            await self.until(lambda name=name: self.node_of(name))
         return [await self.node_of(name) for name in names]
 
 
@@ -151,11 +149,7 @@ async def test_claims_of_templates_are_made_allocated_and_deleted_with_their_pod
             await scene.until_bound(waits)
             for name in ("a", "b", "c"):
                 await scene.cluster.delete("Pod", "default", name)
-
-            async def no_claims() -> bool:
-                return not await scene.cluster.list("ResourceClaim")
-
-            await scene.until(no_claims)
+            await scene.until(lambda: scene.cluster.list("ResourceClaim"), lambda claims: not claims)
     finally:
         apiserver.request("DELETE", f"{at}/t")
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from deviceshare_cluster.device_claims import FINALIZER
 from support import apiserver as kube
+from support.beside import beside
 from support.device_cluster import (
     CLAIMS_AT,
     NAMESPACE,
@@ -193,13 +194,11 @@ async def take_a_device(history: History) -> None:
 
 @asynccontextmanager
 async def followed(directory: Path) -> AsyncIterator[History]:
-    async with device_cluster(directory, NODES) as cluster, asyncio.TaskGroup() as group:
+    async with device_cluster(directory, NODES) as cluster:
         history = History(cluster)
         subjects = (PODS_AT, history.pod), (CLAIMS_AT, history.claim), (EVENTS_AT, history.event)
-        tasks = [group.create_task(history.follow(*each)) for each in subjects]
-        yield history
-        for task in tasks:
-            task.cancel()
+        async with beside(*(history.follow(*each) for each in subjects)):
+            yield history
 
 
 async def test_no_pod_is_bound_with_a_device_that_others_have_taken(tmp_path: Path) -> None:

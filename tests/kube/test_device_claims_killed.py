@@ -10,10 +10,11 @@ import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from support.beside import beside
 from support.device_cluster import (
     CLAIMS_AT,
     DEVICES,
@@ -104,13 +105,8 @@ class Cluster:
 async def judged(directory: Path) -> AsyncIterator[Cluster]:
     async with device_cluster(directory, NODES) as cluster:
         found = Cluster(cluster)
-        watching = asyncio.create_task(found.watch())
-        try:
+        async with beside(found.watch()):
             yield found
-        finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
 
 
 async def test_claims_survive_kills_of_all_services(tmp_path: Path) -> None:

@@ -79,11 +79,7 @@ async def test_a_pod_bound_by_its_owner_holds_its_request_and_not_the_devices_th
     await scene.settled()
     assert await scene.held("greedy") == []
     await scene.cluster.create(asking("all", family, ALL[family]))
-
-    async def has_all() -> bool:
-        return "all" in await scene.claimed(node)
-
-    await scene.until(has_all)
+    await scene.until(lambda: scene.claimed(node), lambda claimed: "all" in claimed)
     await scene.cluster.create(asking("asks", family, PART[family], node, **FORGED[family]))
     await scene.settled()
     found = await scene.held("asks")
@@ -105,11 +101,7 @@ async def test_forged_annotations_have_no_effect_beyond_what_the_pod_requests(sc
     await scene.settled()
     assert (await scene.held("waits"), await scene.held("greedy")) == ([], [])
     await scene.cluster.create(pod("b"))
-
-    async def b_is_claimed() -> bool:
-        return "b" in await scene.claimed()
-
-    await scene.until(b_is_claimed)
+    await scene.until(scene.claimed, lambda claimed: "b" in claimed)
     await scene.bind("waits")  # by another scheduler, as it is
     await scene.settled()
     assert await scene.held("waits") == [("GPU-0", 3000, 0)]

@@ -47,20 +47,12 @@ async def test_a_late_binding_does_not_take_a_place_that_was_given_away(
         await first.enter_async_context(at_work("binder", binder.main, nats_url, cluster=way, **OPTIONS))
         await scene.cluster.create(node())
         await scene.cluster.create(pod("late"))
-
-        async def is_held() -> bool:
-            return bool(proxy.held)
-
-        await scene.until(is_held)
+        await scene.until(lambda: bool(proxy.held))
         await first.aclose()
         await ready(scene, "False")
         direct = str(apiserver.kubeconfig())
         await stack.enter_async_context(at_work("binder", binder.main, nats_url, cluster=direct, **OPTIONS))
-
-        async def is_free() -> bool:
-            return not await scene.claimed()
-
-        await scene.until(is_free)
+        await scene.until(scene.claimed, lambda claimed: not claimed)
         assert FENCE in (await where(scene, "late"))["metadata"]["annotations"]
         urgent = pod("next")
         urgent["spec"]["priorityClassName"] = "system-node-critical"
@@ -68,13 +60,10 @@ async def test_a_late_binding_does_not_take_a_place_that_was_given_away(
         await scene.settled()
         await ready(scene, "True")
 
-        async def is_bound() -> bool:
-            return (await where(scene, "next"))["spec"].get("nodeName") == "n1"
-
         proxy.holds = lambda method, path: path.endswith("late/binding")
         for held in proxy.held[1:]:  # of the next pod
             await proxy.release(held)
-        await scene.until(is_bound)
+        await scene.until(lambda: where(scene, "next"), lambda pod: pod["spec"].get("nodeName") == "n1")
 
         late = proxy.held[0]
         assert late.path.endswith("late/binding")
@@ -98,17 +87,9 @@ async def test_a_label_that_the_facts_do_not_show_delays_a_binding_only(
 ) -> None:
     await scene.cluster.create(node())
     await scene.cluster.create(pod("labelled"))
-
-    async def is_claimed() -> bool:
-        return await scene.claimed() == {"labelled"}
-
-    await scene.until(is_claimed)
+    await scene.until(scene.claimed, lambda claimed: claimed == {"labelled"})
     await scene.patch("Pod", "labelled", {"metadata": {"labels": {"any": "thing"}, "annotations": {"any": "thing"}}})
     direct = str(apiserver.kubeconfig())
     async with at_work("binder", binder.main, nats_url, cluster=direct, **OPTIONS):
-
-        async def is_bound() -> bool:
-            return (await where(scene, "labelled"))["spec"].get("nodeName") == "n1"
-
-        await scene.until(is_bound)
+        await scene.until(lambda: where(scene, "labelled"), lambda pod: pod["spec"].get("nodeName") == "n1")
     assert FENCE not in (await where(scene, "labelled"))["metadata"]["annotations"]

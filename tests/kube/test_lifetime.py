@@ -64,11 +64,7 @@ async def test_devices_are_given_back_when_the_pod_is_gone(scene: Scene) -> None
     await scene.settled()
     assert await scene.claimed() == set()
     await scene.cluster.delete("Pod", "default", "a")
-
-    async def b_is_claimed() -> bool:
-        return "b" in await scene.claimed()
-
-    assert await scene.until(b_is_claimed) < PROMPT
+    assert await scene.until(scene.claimed, lambda claimed: "b" in claimed) < PROMPT
 
 
 async def test_changes_lost_by_a_silent_watch_are_found_before_the_silence(
@@ -82,18 +78,11 @@ async def test_changes_lost_by_a_silent_watch_are_found_before_the_silence(
         scene = Scene(cluster, context)
         await cluster.create(node())
         await cluster.create(pod("ghost"))
-
-        async def is_claimed() -> bool:
-            return await scene.claimed() == {"ghost"}
-
-        async def is_given_back() -> bool:
-            return await scene.claimed() == set()
-
-        await scene.until(is_claimed)
+        await scene.until(scene.claimed, lambda claimed: claimed == {"ghost"})
         await scene.settled()
         proxy.silence()
         await cluster.delete("Pod", "default", "ghost")
-        assert await scene.until(is_given_back, 60) < FOUND
+        assert await scene.until(scene.claimed, lambda claimed: claimed == set(), seconds=60) < FOUND
 
 
 async def test_a_claim_gives_way_to_a_pod_that_another_scheduler_bound(scene: Scene) -> None:
@@ -105,13 +94,10 @@ async def test_a_claim_gives_way_to_a_pod_that_another_scheduler_bound(scene: Sc
         message = await scene.context.connection.jetstream.get_last_msg("LEDGER", subjects.ledger("n1"))
         return {claim.name: claim.withdraw for claim in decode_ledger(message.data).claims}
 
-    async def b_is_claimed() -> bool:
-        return "b" in await scene.claimed()
-
     async def b_is_asked_back() -> bool:
         return await ledger() == {"b": True}
 
-    await scene.until(b_is_claimed)
+    await scene.until(scene.claimed, lambda claimed: "b" in claimed)
     assert await ledger() == {"b": False}
     await scene.bound("theirs", **GIVEN)
     assert await scene.until(b_is_asked_back) < PROMPT

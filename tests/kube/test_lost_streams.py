@@ -52,7 +52,7 @@ async def node_of(cluster: CleanCluster, name: str) -> str:
 
 
 async def until_bound(cluster: CleanCluster, name: str, seconds: float = 60.0) -> None:
-    await until(lambda: node_of(cluster, name), seconds)
+    await until(lambda: node_of(cluster, name), seconds=seconds)
 
 
 def is_ready(*states: ServiceState) -> bool:
@@ -97,7 +97,7 @@ async def test_a_stream_is_lost_while_a_binding_is_in_flight(
         proxy.holds = lambda method, path: False
         assert await proxy.release(proxy.held[0]) == 201
         await until_bound(cluster, "late")
-        await until(lambda: is_ready(*states), HOLD + 30.0)
+        await until(lambda: is_ready(*states), seconds=HOLD + 30.0)
         assert await exists(bus)
         await asyncio.sleep(1.0)
         assert not await node_of(cluster, "next"), "the card has one slot"

@@ -17,6 +17,7 @@ import pytest
 from deviceshare_lab.clusters import objects
 from deviceshare_lab.clusters.cards import gpus
 from support.apiserver import ApiServer
+from support.beside import beside
 from support.definitions import installed
 from support.deploy import KUBERNETES, read
 from support.kube_cluster import CleanCluster
@@ -109,14 +110,8 @@ class Kubelets:
 @asynccontextmanager
 async def kubelets(server: ApiServer) -> AsyncIterator[Kubelets]:
     played = Kubelets(server)
-    task = asyncio.create_task(played.play())
-    try:
+    async with beside(played.play()):
         yield played
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
 
 
 async def bound(cluster: CleanCluster) -> int:

@@ -74,11 +74,7 @@ async def test_a_phase_counts_only_with_our_signature(scene: Scene, apiserver: A
     await scene.cluster.create(node())
     await create(group("forged", "6000", "Inqueue", **{ADMISSION: "0" * 64}))
     await create(group("honest", "3000"))
-
-    async def honest_is_admitted() -> bool:
-        return await is_admitted(scene, "honest")
-
-    await scene.until(honest_is_admitted)
+    await scene.until(lambda: is_admitted(scene, "honest"))
     honest = await scene.cluster.get("PodGroup", "default", "honest")
     assert honest is not None
     assert honest["status"]["phase"] == "Inqueue"

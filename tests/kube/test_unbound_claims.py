@@ -63,11 +63,7 @@ class Volumes(Scene):
 
     async def until_bound(self, name: str) -> str:
         """Wait until a pod has a node, and return it: all of its claims are bound then."""
-
-        async def bound() -> bool:
-            return bool(await self.node_of(name))
-
-        await self.until(bound)
+        await self.until(lambda: self.node_of(name))
         for each in (await self.get("Pod", name))["spec"].get("volumes", ()):
             if "persistentVolumeClaim" in each:
                 claim = await self.get("PersistentVolumeClaim", each["persistentVolumeClaim"]["claimName"])
@@ -153,16 +149,15 @@ async def test_a_binder_that_is_restarted_waits_for_the_volumes(
     options = {"cluster": str(apiserver.kubeconfig()), **OPTIONS}
     await scene.volume("pv-1", "n1", "1Gi")
 
-    async def available() -> bool:
-        return bool((await scene.get("PersistentVolume", "pv-1"))["status"].get("phase") == "Available")
-
     async def requested() -> bool:
         claim = await scene.get("PersistentVolumeClaim", "cache")
         selected = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
         volume = await scene.get("PersistentVolume", "pv-1")
         return selected == "n1" and volume["spec"].get("claimRef", {}).get("name") == "data"
 
-    await scene.until(available)
+    await scene.until(
+        lambda: scene.get("PersistentVolume", "pv-1"), lambda volume: volume["status"].get("phase") == "Available"
+    )
     scene.controllers.working = False
     await scene.claim("data", "unbound-local")
     await scene.claim("cache", "unbound-made")
@@ -186,14 +181,13 @@ async def test_a_reserved_volume_that_is_lost_is_replaced(
 ) -> None:
     await scene.volume("pv-1", "n1", "1Gi")
 
-    async def available() -> bool:
-        return bool((await scene.get("PersistentVolume", "pv-1"))["status"].get("phase") == "Available")
-
     async def reserved() -> bool:
         volume = await scene.get("PersistentVolume", "pv-1")
         return volume["spec"].get("claimRef", {}).get("name") == "data"
 
-    await scene.until(available)
+    await scene.until(
+        lambda: scene.get("PersistentVolume", "pv-1"), lambda volume: volume["status"].get("phase") == "Available"
+    )
     scene.controllers.working = False
     await scene.claim("data", "unbound-local")
     async with at_work("binder", binder.main, nats_url, cluster=str(apiserver.kubeconfig()), **OPTIONS):

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from deviceshare_cluster.kube import client as kube_client
 from deviceshare_cluster.kube.client import KubeClient
 from deviceshare_cluster.kube.follow import PATIENCE, ObjectWatch, Patience
 from support.apiserver import ApiServer
+from support.beside import beside
 from support.definitions import installed
 from support.kube_cluster import CleanCluster
 from support.kube_proxy import KubeProxy, Query
@@ -60,13 +61,8 @@ class Seen:
 @asynccontextmanager
 async def watching(cluster: KubeCluster, *kinds: str) -> AsyncIterator[Seen]:
     seen = Seen(cluster, *kinds)
-    task = asyncio.create_task(seen.run())
-    try:
+    async with beside(seen.run()):
         yield seen
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 def node(name: str, **labels: str) -> dict[str, Any]:

@@ -76,29 +76,17 @@ async def test_a_job_whose_pods_failed_is_not_completed(
 ) -> None:
     async with controlled(local):
         await local.apply(job({"replicas": 2}, template={"labels": labels, "annotations": annotations}))
-
-        async def made() -> bool:
-            return len(await local.list("Pod")) == 2
-
-        await until(made)
+        await until(lambda: local.list("Pod"), lambda pods: len(pods) == 2)
         assert await phase(local) == "Pending"
         await bind_all(local)
-
-        async def ended() -> bool:
-            return await phase(local) == then
-
-        await until(ended)
+        await until(lambda: phase(local), lambda now: now == then)
 
 
 async def test_a_job_that_has_ended_makes_no_pods(local: LocalCluster) -> None:
     await local.apply(job({"replicas": 1}, phase="Failed"))
     await local.apply({**job({"replicas": 1}), "metadata": {"name": "next"}})
     async with controlled(local):
-
-        async def made() -> bool:
-            return bool(await local.list("Pod"))
-
-        await until(made)
+        await until(lambda: local.list("Pod"))
         assert [pod["metadata"]["name"] for pod in await local.list("Pod")] == ["next-t-0"]
 
 

@@ -1,11 +1,10 @@
 """The controllers of the local cluster, running: pods follow their Job."""
 
-import asyncio
-from contextlib import suppress
 from typing import Any
 
 from deviceshare_cluster.interface import BindState, Change
 from deviceshare_localcluster import Controller, LocalCluster
+from support.beside import beside
 from support.controlled import controlled
 from support.waiting import until
 
@@ -26,11 +25,8 @@ async def names(cluster: LocalCluster, kind: str = "Pod") -> set[str]:
 
 
 async def until_pods(cluster: LocalCluster, *expected: str) -> None:
-    async def there() -> bool:
-        return await names(cluster) == set(expected)
-
     try:
-        await until(there)
+        await until(lambda: names(cluster), lambda pods: pods == set(expected))
     except AssertionError:
         assert await names(cluster) == set(expected)
         raise
@@ -92,11 +88,9 @@ async def test_a_job_grows_and_shrinks_and_its_bound_pods_stay_as_they_are(local
         assert bound.state is BindState.BOUND
         await local.apply(job(replicas=3, minAvailable=2))
         await until_pods(local, "train-w-0", "train-w-1", "train-w-2")
-
-        async def grown() -> bool:
-            return [group["spec"]["minMember"] for group in await local.list("PodGroup")] == [2]
-
-        await until(grown)
+        await until(
+            lambda: local.list("PodGroup"), lambda groups: [group["spec"]["minMember"] for group in groups] == [2]
+        )
         await local.apply(job(replicas=1))
         await until_pods(local, "train-w-0")
         (still,) = await local.list("Pod")
@@ -168,27 +162,15 @@ async def test_a_pod_of_the_name_without_an_owner_is_not_adopted(local: LocalClu
 async def test_two_controllers_at_once_do_no_harm(local: LocalCluster) -> None:
     async with controlled(local), controlled(local):
         await local.load([job(f"j{number}", 10) for number in range(5)])
-
-        async def there() -> bool:
-            return len(await names(local)) == 50
-
-        await until(there)
+        await until(lambda: names(local), lambda pods: len(pods) == 50)
         await local.delete("Job", "default", "j0")
-
-        async def fewer() -> bool:
-            return len(await names(local)) == 40
-
-        await until(fewer)
+        await until(lambda: names(local), lambda pods: len(pods) == 40)
 
 
 async def test_thousands_of_pods_come_in_seconds(local: LocalCluster) -> None:
     async with controlled(local):
         await local.apply(job(replicas=3000, plugins={"env": [], "svc": []}))
-
-        async def there() -> bool:
-            return len(await local.list("Pod")) == 3000
-
-        await until(there)
+        await until(lambda: local.list("Pod"), lambda pods: len(pods) == 3000)
 
 
 async def test_others_observe_what_the_controllers_see(local: LocalCluster) -> None:
@@ -197,15 +179,6 @@ async def test_others_observe_what_the_controllers_see(local: LocalCluster) -> N
     controller.observers.append(
         lambda batch: seen.extend((each.kind, each.name) for each in batch if isinstance(each, Change))
     )
-    task = asyncio.create_task(controller.run())
-    try:
+    async with beside(controller.run()):
         await local.apply(job(replicas=2))
-
-        async def all_seen() -> bool:
-            return {("Job", "train"), ("Pod", "train-w-0"), ("Pod", "train-w-1")} <= set(seen)
-
-        await until(all_seen)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await until(lambda: {("Job", "train"), ("Pod", "train-w-0"), ("Pod", "train-w-1")} <= set(seen))

@@ -71,11 +71,7 @@ async def test_claims_go_with_their_pod(local: LocalCluster) -> None:
         await local.make([pod("a", gpu="t"), template("t")])
         await until(has_claim(local, "a", "gpu"))
         await local.delete("Pod", "default", "a")
-
-        async def gone() -> bool:
-            return not await local.list("ResourceClaim")
-
-        await until(gone)
+        await until(lambda: local.list("ResourceClaim"), lambda claims: not claims)
 
 
 async def test_a_claim_without_pods_is_free(local: LocalCluster) -> None:
@@ -103,17 +99,9 @@ async def test_a_claim_without_pods_is_free(local: LocalCluster) -> None:
             return len(status.get("reservedFor") or ())
 
         await local.delete("Pod", "default", "a")
-
-        async def one() -> bool:
-            return await users() == 1
-
-        await until(one)
+        await until(users, lambda count: count == 1)
         await local.delete("Pod", "default", "b")
-
-        async def none() -> bool:
-            return await users() == 0
-
-        await until(none)
+        await until(users, lambda count: count == 0)
 
 
 # What tenants write
@@ -171,11 +159,9 @@ async def test_a_malformed_object_that_is_stored_keeps_no_other_from_being_serve
         assert "Pod default/a: its devices are not managed" in caplog.text
         assert "ResourceClaim default/c: its devices are not managed" in caplog.text
         await local.delete("Pod", "default", "b")
-
-        async def gone() -> bool:
-            return [each["metadata"]["name"] for each in await local.list("ResourceClaim")] == ["c"]
-
-        await until(gone)
+        await until(
+            lambda: local.list("ResourceClaim"), lambda claims: [each["metadata"]["name"] for each in claims] == ["c"]
+        )
 
 
 # Deletion
@@ -199,11 +185,7 @@ async def test_a_claim_in_use_goes_with_its_last_pod(local: LocalCluster) -> Non
         assert state is not None
         assert not state.reserved
         await local.delete("Pod", "default", "a")
-
-        async def gone() -> bool:
-            return not await local.list("ResourceClaim")
-
-        await until(gone)
+        await until(lambda: local.list("ResourceClaim"), lambda claims: not claims)
 
 
 async def test_a_deleted_claim_of_a_template_is_made_again(local: LocalCluster) -> None:
@@ -264,11 +246,7 @@ async def test_the_claim_of_a_pod_that_ended_is_deleted(local: LocalCluster) -> 
         metadata, user = found["metadata"], ("a", owner["metadata"]["uid"])
         await local.allocate_claim("default", metadata["name"], metadata["uid"], ALLOCATION, user)
         await local.write_status(Key("Pod", "default", "a"), owner["metadata"]["uid"], {"phase": "Succeeded"})
-
-        async def gone() -> bool:
-            return not await local.list("ResourceClaim")
-
-        await until(gone)
+        await until(lambda: local.list("ResourceClaim"), lambda claims: not claims)
 
 
 async def test_other_users_than_pods_keep_their_reservation(local: LocalCluster) -> None:

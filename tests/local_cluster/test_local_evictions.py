@@ -66,21 +66,14 @@ async def until_allowed(local: LocalCluster, allowed: int, healthy: int) -> None
 
 
 async def until_gone(local: LocalCluster, *names: str) -> None:
-    async def there() -> bool:
-        return not {one["metadata"]["name"] for one in await local.list("Pod")} & set(names)
-
-    await until(there)
+    await until(lambda: local.list("Pod"), lambda pods: not {one["metadata"]["name"] for one in pods} & set(names))
 
 
 async def test_the_controller_counts_the_pods_of_a_budget(local: LocalCluster) -> None:
     async with controlled(local):
         await local.apply(budget(maxUnavailable=1))
         await local.apply(deployment(3))
-
-        async def made() -> bool:
-            return len(await local.list("Pod")) == 3
-
-        await until(made)
+        await until(lambda: local.list("Pod"), lambda pods: len(pods) == 3)
         await until_allowed(local, 0, 0)
         uids = {}
         for one in await local.list("Pod"):

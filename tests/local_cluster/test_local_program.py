@@ -96,11 +96,7 @@ async def revisions(cluster: LocalCluster) -> dict[str, str]:
 async def test_it_waits_for_the_server_loads_valid_manifests_and_reports_invalid_ones(nats_server, manifests, start):
     nats_server.kill()
     program = start(DEVICESHARE_CLUSTER_URL=nats_server.url, DEVICESHARE_LOAD=str(manifests))
-
-    async def waits() -> bool:
-        return program.said("info") == [f"waiting for {nats_server.url}"]
-
-    await until(waits)
+    await until(lambda: program.said("info") == [f"waiting for {nats_server.url}"])
     nats_server.start()
     async with LocalCluster(nats_server.url) as cluster:
         await until_pods(cluster)
@@ -120,11 +116,7 @@ async def test_killed_and_started_again_it_changes_nothing_and_goes_on(nats_serv
         before = await revisions(cluster)
         program.end(signal.SIGKILL)
         program = start(**variables)
-
-        async def loaded() -> bool:
-            return f"loaded {manifests}: 2 unchanged" in program.said("info")
-
-        await until(loaded)
+        await until(lambda: f"loaded {manifests}: 2 unchanged" in program.said("info"))
         await cluster.delete("Pod", "default", "train-w-1")
         await until_pods(cluster)
         after = await revisions(cluster)

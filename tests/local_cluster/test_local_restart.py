@@ -5,12 +5,12 @@ import json
 import shutil
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any, Protocol
 
 import pytest
 from deviceshare_cluster.interface import BindState, Change, ChangeType, ClusterError, Listed
-from deviceshare_localcluster import Controller, LocalCluster
+from deviceshare_localcluster import LocalCluster
+from support.controlled import controlled
 
 
 class Server(Protocol):
@@ -173,16 +173,13 @@ async def test_the_controller_survives_its_server(nats_server: Server) -> None:
     }
     async with LocalCluster(nats_server.url) as cluster:
         await cluster.setup()
-        task = asyncio.create_task(Controller(cluster).run())
-        await cluster.create(job)
-        await asyncio.sleep(0.15)
-        await nats_server.restart()
-        for _ in range(600):
-            if len(await patiently(lambda: cluster.list("Pod"))) == 2000:
-                break
-            await asyncio.sleep(0.1)
-        uids = {one["metadata"]["uid"] for one in await cluster.list("Pod")}
-        assert len(uids) == 2000
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        async with controlled(cluster):
+            await cluster.create(job)
+            await asyncio.sleep(0.15)
+            await nats_server.restart()
+            for _ in range(600):
+                if len(await patiently(lambda: cluster.list("Pod"))) == 2000:
+                    break
+                await asyncio.sleep(0.1)
+            uids = {one["metadata"]["uid"] for one in await cluster.list("Pod")}
+            assert len(uids) == 2000

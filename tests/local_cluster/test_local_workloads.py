@@ -3,27 +3,14 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 from deviceshare_cluster.interface import BindState
-from deviceshare_localcluster import Action, Controller, LocalCluster, admission
+from deviceshare_localcluster import Action, LocalCluster, admission
 from deviceshare_localcluster.workloads import job_from
+from support.controlled import controlled
 from support.waiting import until
-
-
-@asynccontextmanager
-async def controlled(cluster: LocalCluster) -> AsyncIterator[Controller]:
-    controller = Controller(cluster)
-    task = asyncio.create_task(controller.run())
-    try:
-        yield controller
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def names(cluster: LocalCluster, kind: str = "Pod") -> list[str]:
@@ -31,11 +18,7 @@ async def names(cluster: LocalCluster, kind: str = "Pod") -> list[str]:
 
 
 async def until_count(cluster: LocalCluster, count: int, kind: str = "Pod") -> list[str]:
-    async def there() -> bool:
-        return len(await names(cluster, kind)) == count
-
-    await until(there)
-    return await names(cluster, kind)
+    return await until(lambda: names(cluster, kind), lambda pods: len(pods) == count)
 
 
 async def end(cluster: LocalCluster, name: str, phase: str) -> None:
@@ -147,11 +130,7 @@ async def test_a_stateful_set_waits_for_each_pod(local: LocalCluster) -> None:
         await bind(local, "web-1")
         await local.scale("StatefulSet", "", "web", 1)
         assert await until_count(local, 1) == ["web-0"]
-
-        async def idle() -> bool:
-            return controller.open == 0
-
-        await until(idle)
+        await until(lambda: controller.open == 0)
 
 
 async def test_a_size_that_admission_refuses_is_not_set(local: LocalCluster) -> None:
@@ -271,11 +250,7 @@ async def test_workloads_whose_pods_would_have_one_name_all_get_their_pods(local
         for one in given:
             await local.apply(one)
         await until_count(local, 4)
-
-        async def settled() -> bool:
-            return not controller.open
-
-        await until(settled)
+        await until(lambda: not controller.open)
         owners = {(pod["metadata"]["ownerReferences"][0]["uid"]) for pod in await local.list("Pod")}
         assert len(owners) == 4
         for name in await names(local):
@@ -290,11 +265,7 @@ async def test_a_fixed_name_that_another_has_is_reported(local: LocalCluster, ca
             await local.apply(pod)
             await local.apply(app("StatefulSet", 2, podManagementPolicy="Parallel"))
             await until_count(local, 2)
-
-            async def reported() -> bool:
-                return "StatefulSet default/web: Pod default/web-0 is not made" in caplog.text
-
-            await until(reported)
+            await until(lambda: "StatefulSet default/web: Pod default/web-0 is not made" in caplog.text)
 
 
 async def test_a_job_made_from_a_cron_job_stays_and_goes_with_it(local: LocalCluster) -> None:
@@ -366,11 +337,7 @@ async def test_an_invalid_stage_is_named_once(local: LocalCluster, caplog: pytes
     with caplog.at_level(logging.WARNING, "deviceshare.local_cluster"):
         async with controlled(local):
             await bind(local, "bad")
-
-            async def named() -> bool:
-                return any("'soon' is not a duration" in each.getMessage() for each in caplog.records)
-
-            await until(named)
+            await until(lambda: any("'soon' is not a duration" in each.getMessage() for each in caplog.records))
     assert sum("'soon'" in each.getMessage() for each in caplog.records) == 1
 
 
@@ -412,11 +379,7 @@ async def test_a_pod_that_is_refused_is_named(local: LocalCluster, caplog: pytes
     with caplog.at_level(logging.WARNING, "deviceshare.local_cluster"):
         async with controlled(local):
             await local.apply(app("ReplicaSet", 1, template=refused))
-
-            async def named() -> bool:
-                return any("priorityClassName" in each.getMessage() for each in caplog.records)
-
-            await until(named)
+            await until(lambda: any("priorityClassName" in each.getMessage() for each in caplog.records))
 
 
 async def test_objects_of_unexpected_forms_stop_no_others(

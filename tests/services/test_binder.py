@@ -150,11 +150,8 @@ async def test_undecodable_messages_are_put_in_quarantine(nats_url):
             await scene.publisher.write(Write(subject, b"\xc1"))
         await scene.claims(scene.claim("a"))
 
-        async def bound():
-            return await scene.outcomes() == {"claim-a": "bound"}
-
         async with scene.binder() as context:
-            await until(bound)
+            await until(scene.outcomes, lambda outcomes: outcomes == {"claim-a": "bound"})
             await until(lambda: asyncio.sleep(0, context.ready))
             await context.events.flush()
             await context.publisher.drain()
@@ -269,9 +266,6 @@ async def test_pods_go_for_a_nominated_claim_whatever_is_killed(nats_server):
         async def ledger_is(claim, *evictions):
             await scene.publish(ledger("n1"), NodeLedger(node="n1", claims=(claim,), evictions=evictions))
 
-        async def asked():
-            return await scene.outcomes() == {"claim-large": "may go"}
-
         async def nominated_node():
             found = await scene.cluster.get("Pod", "default", "large")
             return found["status"].get("nominatedNodeName") == "n1"
@@ -284,7 +278,7 @@ async def test_pods_go_for_a_nominated_claim_whatever_is_killed(nats_server):
 
         await ledger_is(nominated, victim)
         async with scene.binder():
-            await until(asked)
+            await until(scene.outcomes, lambda outcomes: outcomes == {"claim-large": "may go"})
             await until(nominated_node)
         assert not await gone(), "only the question was permitted"
         async with scene.binder():

@@ -14,6 +14,7 @@ import pytest
 from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
 from deviceshare_bus.wire.connection import connect
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cli import natsserver
 from deviceshare_cli.ports import free_port
 from deviceshare_cli.supervisor import Program
@@ -94,8 +95,7 @@ async def test_a_server_is_restarted_when_its_disk_has_room_again(tmp_path: Path
     usage = Usage(1 << 30)
     await until(lambda: supervisor.names)
     assert len(reports) == 1
-    keeping.cancel()
-    await asyncio.gather(keeping, return_exceptions=True)
+    await end(keeping)
     await connection.close()
     server.kill()
 

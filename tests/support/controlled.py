@@ -1,18 +1,14 @@
 """A local cluster with its controllers."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from deviceshare_localcluster import Controller, LocalCluster
+from support.beside import beside
 
 
 @asynccontextmanager
-async def controlled(cluster: LocalCluster) -> AsyncIterator[None]:
-    task = asyncio.create_task(Controller(cluster).run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+async def controlled(cluster: LocalCluster) -> AsyncIterator[Controller]:
+    controller = Controller(cluster)
+    async with beside(controller.run()):
+        yield controller

@@ -13,6 +13,7 @@ from deviceshare.model import Backoff
 from deviceshare.objects import decode_node
 from deviceshare_cli import cordon, drain
 from deviceshare_cli.drain import DrainOptions, drain_cards
+from support.beside import beside
 
 REGISTER = "GPU-0,10,32000,V100,true,hami-core:GPU-1,10,32000,V100,true,hami-core:GPU-M,7,40960,NVIDIA-A100,true,mig:"
 CORDONING = cordon.cordoning("alice", "fan", 1_700_000_000.0)
@@ -27,10 +28,8 @@ async def drained_nodes(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     for name in ("gpu-1", "gpu-2"):
         metadata = {"name": name, "annotations": labels}
         await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": ready})
-    task = asyncio.create_task(_end_pods(cluster, cluster.list))
-    yield
-    task.cancel()
-    await asyncio.wait([task])
+    async with beside(_end_pods(cluster, cluster.list)):
+        yield
 
 
 async def _end_pods(cluster: Any, list_all: Callable[[str], Any]) -> None:

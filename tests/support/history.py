@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from deviceshare_bus.wire.tasks import end
 from deviceshare_lab.checker.cards import Parts
 from deviceshare_lab.checker.pods import BoundPods
 from deviceshare_lab.clusters.fields import group_of, name_of
@@ -86,8 +87,7 @@ class History:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
 
     def gang(self, group: Object) -> None:
         """Learn of a gang."""

@@ -1,8 +1,7 @@
 """Inventory and placement on a real API server, and changes of its objects."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +18,7 @@ from nats.js.errors import NotFoundError
 from support.apiserver import ApiServer
 from support.kube_cluster import CleanCluster
 from support.service import at_work
+from support.waiting import until
 
 REGISTER = "GPU-0,1,32000,V100,true,hami-core:"
 """One card that one pod can have."""
@@ -88,12 +88,12 @@ class Scene:
             return set()
         return {claim.name for claim in decode_ledger(message.data).claims}
 
-    async def until(self, true: Any, seconds: float = 60.0) -> float:
-        """Wait until something is so; returns how many seconds it took."""
+    async def until(
+        self, value: Callable[[], Any], holds: Callable[[Any], bool] = bool, seconds: float = 60.0
+    ) -> float:
+        """Wait until something holds of a value; return how many seconds it took."""
         began = time.monotonic()
-        async with asyncio.timeout(seconds):
-            while not await true():
-                await asyncio.sleep(0.02)
+        await until(value, holds, seconds)
         return time.monotonic() - began
 
     async def settled(self) -> None:

@@ -17,6 +17,7 @@ from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.publisher import Publisher, Write
 from deviceshare_bus.streams.stream_watch import StreamWatch
 from deviceshare_bus.wire.connection import connect
+from deviceshare_bus.wire.tasks import end
 
 OPEN: dict[str, Any] = {"http_access": "", "http_secret_file": "", "http_hosts": ""}
 """The options of the HTTP ports without a setting."""
@@ -34,8 +35,7 @@ async def at_work(service: str, main: Main, url: str, **options: Any) -> AsyncIt
     try:
         yield context
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end(task)
         await connection.close()
 
 
@@ -59,8 +59,7 @@ async def lasting(service: str, main: Main, url: str, hold: float, **options: An
     try:
         yield state
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end(task)
         await connection.close()
 
 

@@ -9,6 +9,7 @@ from deviceshare_cluster.interface import Object
 from deviceshare_cluster.kube.client import ApiRefusal
 from deviceshare_cluster.kube.kinds import KINDS
 from deviceshare_localcluster.volume_rules import CLAIM, CLASS, NODE, VOLUME, Create, Patch, VolumeRules
+from support.beside import beside
 from support.kube_cluster import CleanCluster
 
 MERGE = "application/merge-patch+json"
@@ -78,10 +79,5 @@ class VolumeControllers:
 async def controlling_volumes(cluster: CleanCluster) -> AsyncIterator[VolumeControllers]:
     """Run the controllers; an error of theirs fails the test."""
     controllers = VolumeControllers(cluster)
-    task = asyncio.create_task(controllers.run())
-    try:
+    async with beside(controllers.run()):
         yield controllers
-        assert not task.done(), task.exception()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -12,6 +12,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster.interface import Change, Cluster
 from deviceshare_lab.checker.objects import violations
 from support.manifests import node, pod, pod_group
@@ -77,5 +78,4 @@ async def test_each_process_is_killed_in_the_middle_of_the_work(tmp_path: Path) 
             assert violations(nodes, pods, *others) == [], victim
             assert {each["metadata"]["name"] for each in pods} == bound.names, victim
             assert len(pods) == created, victim
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        await end(following)
