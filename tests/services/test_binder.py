@@ -1,7 +1,5 @@
 """The binder as a whole: a local cluster and the bus on a real nats-server, the ledger written by the test."""
 
-import asyncio
-
 import msgspec
 import pytest
 from deviceshare.model import (
@@ -130,11 +128,11 @@ async def test_claims_are_bound_once_whatever_is_killed(nats_server):
             assert pod["spec"]["nodeName"] == "n1"
             assert pod["metadata"]["annotations"]["volcano.sh/gpu-index"] == "3"
             await nats_server.restart()
-            await until(lambda: asyncio.sleep(0, scene.connection.connected))
+            await until(lambda: scene.connection.connected)
             expected["claim-c"] = "bound"
             await scene.claims(scene.claim("a", grants=(grant,)), scene.claim("b"), scene.claim("c"))
             await until(outcomes_stand)
-            await until(lambda: asyncio.sleep(0, context.open_work() == 0))
+            await until(lambda: context.open_work() == 0)
         said = {(one["reason"], one["message"], one["count"]) for one in await scene.cluster.list("Event")}
         assert said == {("Scheduled", f"Successfully assigned default/{name} to n1", 1) for name in "abc"}
         # The outcomes are lost, as if the binder had died before it wrote them: pods stay where they are.
@@ -152,10 +150,10 @@ async def test_undecodable_messages_are_put_in_quarantine(nats_url):
 
         async with scene.binder() as context:
             await until(scene.outcomes, lambda outcomes: outcomes == {"claim-a": "bound"})
-            await until(lambda: asyncio.sleep(0, context.ready))
+            await until(lambda: context.ready)
             await context.events.flush()
             await context.publisher.drain()
-            await until(lambda: asyncio.sleep(0, not context.connection.requests.in_flight))
+            await until(lambda: not context.connection.requests.in_flight)
             found = await scene.connection.jetstream.get_last_msg("EVENT", event("binder"))
         streams = {one.stream for one in decode_events(found.data).undecodable}
         assert streams == {"LEDGER", "OUTCOME", "CLUSTER", "EXPLAIN"}
@@ -176,7 +174,7 @@ async def test_each_reason_why_a_pod_waits_is_reported_once(nats_url):
             return next((one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"), {})
 
         async with scene.binder() as context:
-            await until(lambda: asyncio.sleep(0, context.ready and not context.open_work()))
+            await until(lambda: context.ready and not context.open_work())
             for _ in range(3):
                 await explained("a", "0/1 nodes are unavailable")
             await explained("gated", "the pod has scheduling gates")
@@ -188,7 +186,7 @@ async def test_each_reason_why_a_pod_waits_is_reported_once(nats_url):
                 ]
 
             await until(reported)
-            await until(lambda: asyncio.sleep(0, not context.open_work()))
+            await until(lambda: not context.open_work())
             assert (await condition("a"))["message"] == "0/1 nodes are unavailable"
             events = {one["involvedObject"]["name"]: one for one in await scene.cluster.list("Event")}
             assert (events["a"]["reason"], events["a"]["type"], events["a"]["count"]) == (
@@ -214,14 +212,14 @@ async def test_a_core_log_can_be_replayed_in_another_process(nats_url, tmp_path,
         claims = [scene.claim(name) for name in names]
         await scene.claims(*claims[:10])
         async with scene.binder() as context:
-            await until(lambda: asyncio.sleep(0, context.ready and not context.open_work()))
+            await until(lambda: context.ready and not context.open_work())
             for name in names[15:]:
                 why = Explanation(uid=scene.pods[name], namespace="default", name=name, at=1.0, decision="pending")
                 await scene.publish(explain(why.uid), msgspec.structs.replace(why, message="0/1 nodes are unavailable"))
             await scene.claims(*claims[:15])
             await scene.publish(outcome("n1"), NodeOutcomes(node="n1"))  # the core's next write is a conflict
             await scene.claims(*claims)
-            await until(lambda: asyncio.sleep(0, not context.open_work()))
+            await until(lambda: not context.open_work())
             path = context.dump_core_log()
         assert set((await scene.outcomes()).values()) == {"bound"}
     assert await replayed_elsewhere(path, "deviceshare_binder.core") > 60
@@ -249,7 +247,7 @@ async def test_an_unexpected_error_of_a_write_or_a_call_ends_the_service(nats_ur
         await scene.claims(scene.claim("a"))
         async with scene.binder():
             # The service ends and writes its core log.
-            await until(lambda: asyncio.sleep(0, any(tmp_path.iterdir())))
+            await until(lambda: any(tmp_path.iterdir()))
 
 
 async def test_pods_go_for_a_nominated_claim_whatever_is_killed(nats_server):

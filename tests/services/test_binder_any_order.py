@@ -8,50 +8,31 @@ from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.cores.core import Write
 from deviceshare_cluster.interface import BindState
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import rule
 from support.binder import BinderDriver, expected, messages
 from support.binder_scene import claim, pod
+from support.two_binders import NODES, WHICH, Binder, TwoBinders
 
 
-class Binder:
-    """A core, and its requests and writes that are not answered yet."""
+class AnyOrder(TwoBinders):
+    """A cluster and a placement around two cores; placement is careless: it claims pods that are claimed already."""
 
-    def __init__(self, now):
-        self.core = BinderDriver(now, limit=3)
-        self.in_flight, self.writing, self.reading = [], [], []
-
-
-WHICH = st.integers(0, 1)
-
-
-class AnyOrder(RuleBasedStateMachine):
-    """A cluster, a bus and a placement around two cores that work on the same claims.
-
-    Messages come late, answers get lost, the cores crash, and requests of a core that crashed arrive later. Placement
-    is careless: it claims pods that are claimed already.
-    """
-
-    NODES, PODS = ("n1", "n2"), ("u1", "u2", "u3")
+    PODS = ("u1", "u2", "u3")
 
     def __init__(self):
         super().__init__()
-        self.now = 0.0
         self.count = 0
         self.revision = 1
         self.cluster = {uid: pod(uid, revision="1") for uid in self.PODS}
-        self.node_views = {name: NodeView(name=name) for name in self.NODES}
-        self.ledger = {name: {} for name in self.NODES}
-        self.on_bus = {name: (0, {}) for name in self.NODES}
+        self.node_views = {name: NodeView(name=name) for name in NODES}
         self.history = {}
         self.bound_by = {}
-        self.late = []
-        """Requests of cores that crashed."""
         self.binders = [self.begun(), self.begun()]
 
     def begun(self):
         """Return a binder that begins with what stands on the bus."""
-        binder = Binder(self.now)
-        for name in self.NODES:
+        binder = Binder(BinderDriver(self.now, limit=3))
+        for name in NODES:
             binder.core.ledger(name, self.ledger[name].values())
             binder.core.outcomes(name, *self.on_bus[name])
             binder.core.node(name, self.node_views[name])
@@ -112,10 +93,6 @@ class AnyOrder(RuleBasedStateMachine):
     def a_ledger_comes(self, which, name):
         self.binders[which].core.ledger(name, self.ledger[name].values())
 
-    @rule(which=WHICH, name=st.sampled_from(NODES))
-    def an_outcome_comes(self, which, name):
-        self.binders[which].core.outcomes(name, *self.on_bus[name])
-
     @rule(seconds=st.sampled_from([0.1, 1.0, 10.0]))
     def time_goes_by(self, seconds):
         self.now += seconds
@@ -132,16 +109,6 @@ class AnyOrder(RuleBasedStateMachine):
                 assert message.node not in {other.node for other, _ in binder.writing}, "two writes for one node"
                 assert message.node not in binder.reading
                 binder.writing.append((message, expected(one)))
-
-    @rule(which=WHICH, data=st.data(), done=st.booleans(), answered=st.booleans())
-    def the_cluster_acts(self, which, data, done, answered):
-        in_flight = self.binders[which].in_flight
-        if in_flight:
-            one = in_flight.pop(data.draw(st.integers(0, len(in_flight) - 1)))
-            if not done:
-                self.late.append(one)
-            answer = self.act(one) if done else None
-            self.answer(which, one, answer if answered else None)
 
     def act(self, one):
         view = self.cluster.get(one.uid)
@@ -175,25 +142,6 @@ class AnyOrder(RuleBasedStateMachine):
         else:
             core.bind_answered(one.claim, *answer, self.now, fence, revision)
 
-    @rule(data=st.data())
-    def a_late_request_arrives(self, data):
-        if self.late:
-            self.act(self.late.pop(data.draw(st.integers(0, len(self.late) - 1))))
-
-    @rule(which=WHICH, data=st.data(), done=st.booleans(), answered=st.booleans())
-    def the_bus_acts(self, which, data, done, answered):
-        writing = self.binders[which].writing
-        if writing:
-            write = writing.pop(data.draw(st.integers(0, len(writing) - 1)))
-            self.bus_answers(which, write, answered=answered, sequence=self.store(*write) if done else None, done=done)
-
-    def bus_answers(self, which, write, *, answered, sequence, done):
-        name, binder = write[0].node, self.binders[which]
-        if answered and sequence is not None:
-            binder.core.outcomes_written(name, sequence)
-        elif binder.core.outcomes_unclear(name, conflict=answered and done):
-            binder.reading.append(name)
-
     def store(self, write, sequence):
         if sequence != self.on_bus[write.node][0]:
             return None
@@ -208,43 +156,14 @@ class AnyOrder(RuleBasedStateMachine):
                 assert self.bound_by.get(one.uid) != one.claim, f"{one}, but this claim bound the pod"
         return sequence + 1
 
-    @rule(which=WHICH)
-    def outcomes_are_read_back(self, which):
-        binder = self.binders[which]
-        if binder.reading:
-            name = binder.reading.pop()
-            binder.core.outcomes_read(name, *self.on_bus[name])
-
-    @rule(which=WHICH, data=st.data())
-    def a_binder_is_killed(self, which, data):
-        for one in self.binders[which].in_flight:
-            if data.draw(st.booleans()):
-                self.act(one)
-            else:
-                self.late.append(one)
-        for write in self.binders[which].writing:
-            if data.draw(st.booleans()):
-                self.store(*write)
-        self.binders[which] = self.begun()
-
-    def work(self, which):
-        """Let a binder hear everything, and answer everything that it requests."""
-        binder = self.binders[which]
+    def hear(self, which):
+        """Let a binder hear everything."""
         for uid in self.PODS:
             self.a_pod_fact_comes(which, uid)
-        for name in self.NODES:
+        for name in NODES:
             self.a_node_fact_comes(which, name)
             self.a_ledger_comes(which, name)
             self.an_outcome_comes(which, name)
-        self.the_core_is_asked(which)
-        while binder.in_flight:
-            one = binder.in_flight.pop()
-            self.answer(which, one, self.act(one))
-        while binder.writing:
-            write = binder.writing.pop()
-            self.bus_answers(which, write, answered=True, sequence=self.store(*write), done=True)
-        while binder.reading:
-            self.outcomes_are_read_back(which)
 
     def teardown(self):
         for turn in range(200):
@@ -257,12 +176,12 @@ class AnyOrder(RuleBasedStateMachine):
         for binder in self.binders:
             assert binder.core.open_work == 0
             assert binder.core.detail["in_flight"] == 0
-        for name in self.NODES:
+        for name in NODES:
             assert self.ledger[name].keys() <= self.on_bus[name][1].keys()
         for uid, view in self.cluster.items():
             bound = [
                 name
-                for name in self.NODES
+                for name in NODES
                 for one in self.on_bus[name][1].values()
                 if one.uid == uid and one.state == "bound"
             ]

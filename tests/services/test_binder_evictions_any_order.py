@@ -7,41 +7,26 @@ from deviceshare_binder.core.views import NodeView
 from deviceshare_bus.cores.core import Write
 from deviceshare_cluster.eviction import EvictState
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 from msgspec.structs import replace
 from support.binder import BinderDriver, expected, messages
 from support.binder_scene import claim, pod
+from support.two_binders import NODES, WHICH, Binder, TwoBinders
 
 NEEDS = "The disruption budget b needs 1 healthy pods and has 1 currently"
-
-
-class Binder:
-    """A core, the ledgers that it read last, and its requests and writes that are not answered yet."""
-
-    def __init__(self, now):
-        self.core = BinderDriver(now)
-        self.ledgers, self.in_flight, self.writing, self.reading = {}, [], [], []
-
-
-WHICH = st.integers(0, 1)
 
 
 def _node_of(name):
     return "n2" if name == "c" else "n1"
 
 
-class AnyOrder(RuleBasedStateMachine):
-    """A cluster with a budget, a bus, and a placement around two cores that work on the same evictions.
+class AnyOrder(TwoBinders):
+    """A cluster with a budget and a placement around two cores; pods end and are made again under their names."""
 
-    Messages come late, answers get lost, the cores crash, and requests of a core that crashed arrive later. Pods end
-    and are made again under their names.
-    """
-
-    NODES, NAMES = ("n1", "n2"), ("a", "b", "c")
+    NAMES = ("a", "b", "c")
 
     def __init__(self):
         super().__init__()
-        self.now = 0.0
         self.claims = self.uids = 0
         self.budget = 1
         self.forbidden = False
@@ -50,15 +35,11 @@ class AnyOrder(RuleBasedStateMachine):
         """All that facts have said or could say, by uid; None: gone."""
         for name in self.NAMES:
             self.make(name)
-        self.ledger = {name: {} for name in self.NODES}
         self.ever = set()
         """Claim and uid of the evictions that had go."""
         self.leaving = set()
         """Uids of pods that could have gone at some time."""
         self.evicted = set()
-        self.on_bus = {name: (0, {}) for name in self.NODES}
-        self.late = []
-        """Requests of cores that crashed."""
         self.binders = [self.begun(), self.begun()]
 
     def make(self, name):
@@ -68,8 +49,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     def begun(self):
         """Return a binder that begins with what stands on the bus."""
-        binder = Binder(self.now)
-        for name in self.NODES:
+        binder = Binder(BinderDriver(self.now))
+        binder.ledgers = {}
+        for name in NODES:
             binder.core.node(name, NodeView(name=name))
             self.deliver(binder, name)
             binder.core.outcomes(name, *self.on_bus[name])
@@ -143,10 +125,6 @@ class AnyOrder(RuleBasedStateMachine):
     def a_ledger_comes(self, which, name):
         self.deliver(self.binders[which], name)
 
-    @rule(which=WHICH, name=st.sampled_from(NODES))
-    def an_outcome_comes(self, which, name):
-        self.binders[which].core.outcomes(name, *self.on_bus[name])
-
     @rule(seconds=st.sampled_from([0.1, 1.0, 10.0, 100.0]))
     def time_goes_by(self, seconds):
         self.now += seconds
@@ -165,16 +143,6 @@ class AnyOrder(RuleBasedStateMachine):
             elif isinstance(one, Write):
                 (message,) = messages([one])
                 binder.writing.append((message, expected(one)))
-
-    @rule(which=WHICH, data=st.data(), done=st.booleans(), answered=st.booleans())
-    def the_cluster_acts(self, which, data, done, answered):
-        in_flight = self.binders[which].in_flight
-        if in_flight:
-            one = in_flight.pop(data.draw(st.integers(0, len(in_flight) - 1)))
-            if not done:
-                self.late.append(one)
-            answer = self.act(one) if done else None
-            self.answer(which, one, answer if answered else None)
 
     def act(self, one):
         """Do as the API server does (:meth:`deviceshare_cluster.interface.Cluster.evict`)."""
@@ -201,25 +169,6 @@ class AnyOrder(RuleBasedStateMachine):
         else:
             core.evict_answered(one, answer[0], self.now, answer[1])
 
-    @rule(data=st.data())
-    def a_late_request_arrives(self, data):
-        if self.late:
-            self.act(self.late.pop(data.draw(st.integers(0, len(self.late) - 1))))
-
-    @rule(which=WHICH, data=st.data(), done=st.booleans(), answered=st.booleans())
-    def the_bus_acts(self, which, data, done, answered):
-        writing = self.binders[which].writing
-        if writing:
-            write = writing.pop(data.draw(st.integers(0, len(writing) - 1)))
-            self.bus_answers(which, write, answered=answered, sequence=self.store(*write) if done else None, done=done)
-
-    def bus_answers(self, which, write, *, answered, sequence, done):
-        name, binder = write[0].node, self.binders[which]
-        if answered and sequence is not None:
-            binder.core.outcomes_written(name, sequence)
-        elif binder.core.outcomes_unclear(name, conflict=answered and done):
-            binder.reading.append(name)
-
     def store(self, write, sequence):
         if sequence != self.on_bus[write.node][0]:
             return None
@@ -230,46 +179,17 @@ class AnyOrder(RuleBasedStateMachine):
         self.on_bus[write.node] = (sequence + 1, {(one.claim, one.uid): one for one in write.outcomes})
         return sequence + 1
 
-    @rule(which=WHICH)
-    def outcomes_are_read_back(self, which):
-        binder = self.binders[which]
-        if binder.reading:
-            name = binder.reading.pop()
-            binder.core.outcomes_read(name, *self.on_bus[name])
-
-    @rule(which=WHICH, data=st.data())
-    def a_binder_is_killed(self, which, data):
-        for one in self.binders[which].in_flight:
-            if data.draw(st.booleans()):
-                self.act(one)
-            else:
-                self.late.append(one)
-        for write in self.binders[which].writing:
-            if data.draw(st.booleans()):
-                self.store(*write)
-        self.binders[which] = self.begun()
-
     @invariant()
     def who_was_evicted_had_to_go(self):
         assert self.evicted <= {uid for _, uid in self.ever}
 
-    def work(self, which):
-        """Let a binder hear everything, and answer everything that it requests."""
-        binder = self.binders[which]
+    def hear(self, which):
+        """Let a binder hear everything."""
         for uid, view in self.facts.items():
-            binder.core.pod(uid, view)
-        for name in self.NODES:
+            self.binders[which].core.pod(uid, view)
+        for name in NODES:
             self.a_ledger_comes(which, name)
             self.an_outcome_comes(which, name)
-        self.the_core_is_asked(which)
-        while binder.in_flight:
-            one = binder.in_flight.pop()
-            self.answer(which, one, self.act(one))
-        while binder.writing:
-            write = binder.writing.pop()
-            self.bus_answers(which, write, answered=True, sequence=self.store(*write), done=True)
-        while binder.reading:
-            self.outcomes_are_read_back(which)
 
     def teardown(self):
         self.forbidden = False
@@ -277,7 +197,7 @@ class AnyOrder(RuleBasedStateMachine):
             self.budget = max(self.budget, 1)
             self.work(0)
             self.work(1)
-            for name in self.NODES:
+            for name in NODES:
                 self.placement_lets_go(name)
             self.now += 1.0
             if turn == 100:
@@ -286,7 +206,7 @@ class AnyOrder(RuleBasedStateMachine):
         for binder in self.binders:
             binder.core.written_reports()
             assert binder.core.open_work == 0
-        for name in self.NODES:
+        for name in NODES:
             for key, one in self.ledger[name].items():
                 assert self.on_bus[name][1][key].state == MAY_GO
                 assert one.go
