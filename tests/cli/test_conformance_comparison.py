@@ -9,17 +9,7 @@ from pathlib import Path
 
 import pytest
 from deviceshare_lab.conformance.recorded import FORMS
-from support.recorded_cases import (
-    IDS,
-    Case,
-    Run,
-    Write,
-    a_case,
-    change_score,
-    change_state,
-    recorded,
-    replayed,
-)
+from support.recorded_cases import IDS, Case, Run, Write, a_case, change_score, change_state, recorded, replayed
 
 COMMAND = str(Path(sys.executable).parent / "deviceshare")
 MODES = ["rebuild", "cache", "session"]

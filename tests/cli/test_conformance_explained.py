@@ -5,15 +5,7 @@ import re
 from copy import deepcopy
 
 import pytest
-from support.recorded_cases import (
-    IDS,
-    Case,
-    Run,
-    Write,
-    a_case,
-    recorded,
-    replayed,
-)
+from support.recorded_cases import IDS, Case, Run, Write, a_case, recorded, replayed
 
 
 def explained_by(name: str, lines: list[str]) -> bool:

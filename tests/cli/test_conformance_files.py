@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 from deviceshare_cli.errors import CommandError
 from deviceshare_lab.conformance.command import conformance
-from support.recorded_cases import (
-    Case,
-    Run,
-    Write,
-    a_case,
-)
+from support.recorded_cases import Case, Run, Write, a_case
 
 
 def test_compressed_file(tmp_path: Path, run: Run) -> None:

@@ -4,14 +4,7 @@ import json
 from copy import deepcopy
 
 from deviceshare_lab.conformance.recorded import FORMS
-from support.recorded_cases import (
-    Run,
-    Write,
-    a_case,
-    change_score,
-    deviating,
-    recorded,
-)
+from support.recorded_cases import Run, Write, a_case, change_score, deviating, recorded
 
 
 def test_deliberate_differences(write: Write, run: Run) -> None:

@@ -5,16 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from deviceshare_bus.messages.codec import Status
-from deviceshare_cli.settled import (
-    COUNTED,
-    SERVICES,
-    ClusterState,
-    Quiet,
-    ServiceState,
-    Snapshot,
-    open_work,
-    state_of,
-)
+from deviceshare_cli.settled import COUNTED, SERVICES, ClusterState, Quiet, ServiceState, Snapshot, open_work, state_of
 from deviceshare_cli.up import list_pods
 from deviceshare_cluster.interface import ClusterError, Object
 from hypothesis import given

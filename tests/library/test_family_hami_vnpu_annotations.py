@@ -9,18 +9,7 @@ from deviceshare.model import PodRequest
 from deviceshare.objects import decode_node
 from msgspec.structs import replace
 from support.builders import ask, conf, container
-from support.hami_vnpu import (
-    B3,
-    DEVICES,
-    FAMILY,
-    allocator,
-    chips,
-    limits,
-    npu,
-    npu_node,
-    shared,
-    written,
-)
+from support.hami_vnpu import B3, DEVICES, FAMILY, allocator, chips, limits, npu, npu_node, shared, written
 
 # What is written
 

@@ -10,20 +10,7 @@ from deviceshare.model import DeviceGrant, unavailable
 from deviceshare.objects import decode_pod
 from msgspec.structs import replace
 from support.builders import ask, chosen, codes, conf, container, take
-from support.hami_vnpu import (
-    B3,
-    DEVICES,
-    FAMILY,
-    P310,
-    allocator,
-    chips,
-    cuts,
-    limits,
-    npu,
-    npu_node,
-    shared,
-    written,
-)
+from support.hami_vnpu import B3, DEVICES, FAMILY, P310, allocator, chips, cuts, limits, npu, npu_node, shared, written
 
 # What a chip has room for
 

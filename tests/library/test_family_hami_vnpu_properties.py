@@ -9,16 +9,7 @@ from deviceshare.objects import decode_pod
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.builders import ask, container
-from support.hami_vnpu import (
-    FAMILY,
-    allocator,
-    chips,
-    limits,
-    npu,
-    npu_node,
-    shared,
-    written,
-)
+from support.hami_vnpu import FAMILY, allocator, chips, limits, npu, npu_node, shared, written
 
 ASKS = [
     *(npu(1, memory, word="Ascend910X") for memory in (5, 15, None)),

@@ -3,18 +3,7 @@
 import pytest
 from deviceshare.model import DeviceGrant
 from support.builders import ask, container
-from support.hami_vnpu import (
-    B3,
-    FAMILY,
-    P310,
-    allocator,
-    chips,
-    cuts,
-    limits,
-    npu,
-    npu_node,
-    shared,
-)
+from support.hami_vnpu import B3, FAMILY, P310, allocator, chips, cuts, limits, npu, npu_node, shared
 
 TEMPLATES = [
     ("Ascend910A", [("vir02", 2184), ("vir04", 4369), ("vir08", 8738), ("vir16", 17476)], 32768, 32768),

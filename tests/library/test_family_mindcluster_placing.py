@@ -7,17 +7,7 @@ from deviceshare.families.mindcluster.wire import TEMPLATES
 from deviceshare.state import CardTable
 from msgspec.structs import replace
 from support.builders import cluster, codes, conf, node, take
-from support.mindcluster import (
-    CORES,
-    MINDCLUSTER,
-    asks,
-    bound,
-    chips,
-    given,
-    made,
-    npus,
-    taken,
-)
+from support.mindcluster import CORES, MINDCLUSTER, asks, bound, chips, given, made, npus, taken
 
 # Which chip
 

@@ -6,16 +6,7 @@ from deviceshare.model import PodRequest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.builders import cluster
-from support.mindcluster import (
-    CONTAINERS,
-    MINDCLUSTER,
-    REAL,
-    annotations,
-    asks,
-    made,
-    npus,
-    taken,
-)
+from support.mindcluster import CONTAINERS, MINDCLUSTER, REAL, annotations, asks, made, npus, taken
 
 SIZES = [asks(1), asks(2), asks(2, "high"), asks(4), asks(4, "high"), asks(4, dvpp="yes"), asks(4, dvpp="no"), asks(8)]
 SIZES += [asks(16), CONTAINERS[1], CONTAINERS[3]]

@@ -6,17 +6,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families.mindcluster.wire import TEMPLATES
 from msgspec.structs import replace
 from support.builders import ask, cluster, conf, container, take
-from support.mindcluster import (
-    CORES,
-    LABELS,
-    asks,
-    bound,
-    given,
-    labelled,
-    made,
-    npus,
-    taken,
-)
+from support.mindcluster import CORES, LABELS, asks, bound, given, labelled, made, npus, taken
 
 TABLE = [
     # AI cores, vnpu-dvpp, vnpu-level, is downgraded, template

@@ -4,15 +4,7 @@ from random import Random
 
 import hypothesis.strategies as st
 from deviceshare.allocation import Allocator, Unplaceable
-from deviceshare.model import (
-    ContainerGrant,
-    DeviceGrant,
-    NodeFact,
-    PodRequest,
-    Taint,
-    Toleration,
-    unavailable,
-)
+from deviceshare.model import ContainerGrant, DeviceGrant, NodeFact, PodRequest, Taint, Toleration, unavailable
 from hypothesis import given, settings
 from msgspec.structs import replace
 from support.builders import (

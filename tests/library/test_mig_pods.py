@@ -9,18 +9,7 @@ from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, V
 from deviceshare.model import ContainerGrant, DeviceGrant, Tenant
 from deviceshare.objects import decode_pod
 from support.builders import NUMBER, ask, card, codes, container, node, take, vgpu
-from support.mig import (
-    DOCS,
-    apart,
-    hold,
-    instances,
-    lines,
-    mig_card,
-    mig_cluster,
-    one_node,
-    read,
-    written,
-)
+from support.mig import DOCS, apart, hold, instances, lines, mig_card, mig_cluster, one_node, read, written
 
 MEMORY = "volcano.sh/vgpu-memory"
 

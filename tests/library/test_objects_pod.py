@@ -1,10 +1,5 @@
 import pytest
-from deviceshare.model import (
-    ContainerRequest,
-    HostPort,
-    Tenant,
-    Toleration,
-)
+from deviceshare.model import ContainerRequest, HostPort, Tenant, Toleration
 from support.pod_objects import container, pod
 
 

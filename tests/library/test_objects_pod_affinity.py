@@ -1,10 +1,7 @@
 """Required and preferred node affinity of pods."""
 
 import pytest
-from deviceshare.model import (
-    Preference,
-    Requirement,
-)
+from deviceshare.model import Preference, Requirement
 from support.pod_objects import pod
 
 

@@ -2,11 +2,7 @@
 
 import msgspec
 import pytest
-from deviceshare.model import (
-    ContainerRequest,
-    FormatError,
-    PodFact,
-)
+from deviceshare.model import ContainerRequest, FormatError, PodFact
 from deviceshare.objects import decode_pod
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,10 +3,7 @@
 from deviceshare.conf import default_conf
 from deviceshare.model import GroupKey, QueueFact
 from msgspec.structs import replace
-from support.builders import (
-    MEMORY,
-    vgpu,
-)
+from support.builders import MEMORY, vgpu
 from support.queue_scene import Scene, card_node, in_queues
 
 

@@ -6,19 +6,7 @@ from deviceshare.families.card_lists import items
 from deviceshare.families.selection import type_matches
 from deviceshare.families.vgpu.section import MigGroup, MigInstance, MigModel, VgpuConf
 from msgspec.structs import replace
-from support.builders import (
-    ask,
-    card,
-    chosen,
-    cluster,
-    container,
-    node,
-    share,
-    share_cards,
-    vgpu,
-    whole,
-    whole_cards,
-)
+from support.builders import ask, card, chosen, cluster, container, node, share, share_cards, vgpu, whole, whole_cards
 
 ONE_GROUP = MigModel(("A100",), (MigGroup("group1", (MigInstance("1g.5gb", 5120, 7),)),))
 

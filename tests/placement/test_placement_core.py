@@ -1,12 +1,6 @@
 """The placement core: one replica, one event at a time."""
 
-from deviceshare.model import (
-    GroupKey,
-    PodFact,
-    PodGroupFact,
-    PodUid,
-    QueueFact,
-)
+from deviceshare.model import GroupKey, PodFact, PodGroupFact, PodUid, QueueFact
 from deviceshare.scheduler import RETRY
 from deviceshare.scheduler.reporter import MAX_REPEATED
 from deviceshare_placement.core import PlacementCore

@@ -1,8 +1,6 @@
 """Pods that go for others: claims, evictions and facts that do not belong together any more."""
 
-from deviceshare.model import (
-    NodeLedger,
-)
+from deviceshare.model import NodeLedger
 from msgspec.structs import replace
 from support.builders import node
 from support.preemption_play import GANG, PreemptionPlay, full

@@ -1,10 +1,6 @@
 """Pods that go for others: what queues and budgets count, and what is written for reclaim."""
 
-from deviceshare.model import (
-    PodDisruptionBudgetFact,
-    QueueFact,
-    Requirement,
-)
+from deviceshare.model import PodDisruptionBudgetFact, QueueFact, Requirement
 from deviceshare_bus.messages import subjects
 from deviceshare_placement.core.claims import INTER_POD
 from msgspec.structs import replace

@@ -1,9 +1,6 @@
 """Pods that go for others: what is said of them, and counted."""
 
-from deviceshare.model import (
-    DisruptionLimit,
-    PodDisruptionBudgetFact,
-)
+from deviceshare.model import DisruptionLimit, PodDisruptionBudgetFact
 from deviceshare_bus.cores.core import Count
 from msgspec.structs import replace
 from support.builders import node

@@ -5,13 +5,7 @@ import json
 import pytest
 from deviceshare.families import GpuNumber, register
 from deviceshare.families.device_plugin import DevicePlugin
-from deviceshare.model import (
-    ContainerGrant,
-    ContainerRequest,
-    DeviceGrant,
-    PodFact,
-    PodRequest,
-)
+from deviceshare.model import ContainerGrant, ContainerRequest, DeviceGrant, PodFact, PodRequest
 from deviceshare.objects import decode_pod
 from deviceshare_binder.core.commands import BindPod, FencePod
 from deviceshare_binder.core.outcomes import FOLD

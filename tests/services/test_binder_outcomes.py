@@ -2,9 +2,7 @@
 
 import msgspec
 import pytest
-from deviceshare.model import (
-    Outcome,
-)
+from deviceshare.model import Outcome
 from deviceshare_binder.core.commands import BindPod
 from deviceshare_binder.core.outcomes import FOLD, Outcomes
 from deviceshare_binder.core.views import NodeView

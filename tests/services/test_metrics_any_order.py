@@ -1,13 +1,7 @@
 """Streams may be read in any order, and messages of a stream may be compacted: the state is the same."""
 
 import msgspec
-from deviceshare.model import (
-    WHOLE,
-    Gone,
-    NodeLedger,
-    NodeOutcomes,
-    Outcome,
-)
+from deviceshare.model import WHOLE, Gone, NodeLedger, NodeOutcomes, Outcome
 from deviceshare_bus.messages import subjects
 from deviceshare_metrics.core import count
 from hypothesis import given

@@ -13,15 +13,7 @@ import nats.errors
 from deviceshare_bus.wire.connection import Connection
 from deviceshare_bus.wire.framing import Listener, Received
 from deviceshare_bus.wire.requests import Requests, Unanswered
-from nats.js.api import (
-    ConsumerConfig,
-    ConsumerInfo,
-    RawStreamMsg,
-    SequenceInfo,
-    StreamConfig,
-    StreamInfo,
-    StreamState,
-)
+from nats.js.api import ConsumerConfig, ConsumerInfo, RawStreamMsg, SequenceInfo, StreamConfig, StreamInfo, StreamState
 from nats.js.errors import NotFoundError
 
 from deviceshare_lab.world.jetstream import Stored, Stream

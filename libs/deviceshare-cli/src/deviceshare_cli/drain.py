@@ -38,14 +38,7 @@ from deviceshare_cli.cordon import (
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.reading.installed import installed_run
-from deviceshare_cli.recreation import (
-    DAEMON_SET,
-    NO_CONTROLLER,
-    STATIC,
-    empty_dirs,
-    obstacle_to_recreate,
-    read_parts,
-)
+from deviceshare_cli.recreation import DAEMON_SET, NO_CONTROLLER, STATIC, empty_dirs, obstacle_to_recreate, read_parts
 
 RETRY = Backoff(1.0, 15.0)
 """Seconds until an eviction is requested again that a budget does not allow, or that failed."""

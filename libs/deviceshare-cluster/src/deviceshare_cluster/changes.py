@@ -9,16 +9,7 @@ from typing import Any
 
 from deviceshare.model import visible
 
-from deviceshare_cluster.interface import (
-    Binding,
-    BindState,
-    Change,
-    ChangeType,
-    Listed,
-    Object,
-    PodState,
-    StatusValue,
-)
+from deviceshare_cluster.interface import Binding, BindState, Change, ChangeType, Listed, Object, PodState, StatusValue
 
 
 def why_not_bound(pod: Object | None, uid: str, revision: str = "") -> Binding | None:

@@ -22,14 +22,7 @@ from deviceshare_localcluster.job_phases import is_finished, job_state, next_pha
 from deviceshare_localcluster.jobs import companion_objects, pod_maker, pod_names
 from deviceshare_localcluster.kinds import VOLCANO_JOB, Key, key_of, known_kind
 from deviceshare_localcluster.kubelets import Kubelets
-from deviceshare_localcluster.object_heads import (
-    Metadata,
-    Owner,
-    PodHead,
-    class_value,
-    decode_head,
-    decode_pod_head,
-)
+from deviceshare_localcluster.object_heads import Metadata, Owner, PodHead, class_value, decode_head, decode_pod_head
 from deviceshare_localcluster.store import BATCHES
 from deviceshare_localcluster.volume_controller import KINDS as VOLUME_KINDS
 from deviceshare_localcluster.volume_controller import VolumeController

@@ -14,13 +14,7 @@ from deviceshare_cluster.interface import ClusterError, Object
 from deviceshare_localcluster.budgets import BUDGET, SEVERAL, needs_no_budget, refusal, selects, spends_nothing, spent
 from deviceshare_localcluster.kinds import Key, key_of
 from deviceshare_localcluster.store import Store
-from deviceshare_localcluster.termination import (
-    goes_at_once,
-    grace_of,
-    is_node_ready,
-    is_terminating,
-    terminating,
-)
+from deviceshare_localcluster.termination import goes_at_once, grace_of, is_node_ready, is_terminating, terminating
 
 
 class PodDeletion:

@@ -7,17 +7,7 @@ from deviceshare_cluster.interface import Change, ClusterError
 
 from deviceshare_localcluster.cluster import LocalCluster
 from deviceshare_localcluster.kinds import Key
-from deviceshare_localcluster.volume_rules import (
-    CLAIM,
-    CLASS,
-    NODE,
-    VOLUME,
-    Action,
-    Create,
-    Patch,
-    Remove,
-    VolumeRules,
-)
+from deviceshare_localcluster.volume_rules import CLAIM, CLASS, NODE, VOLUME, Action, Create, Patch, Remove, VolumeRules
 from deviceshare_localcluster.work_list import UNEXPECTED, WorkList, read
 
 log = logging.getLogger("deviceshare.local_cluster")

@@ -12,13 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from deviceshare.model import HOSTNAME, StorageClassFact, VolumeClaimFact
-from deviceshare.objects import (
-    BIND_COMPLETED,
-    SELECTED_NODE,
-    decode_storage_class,
-    decode_volume,
-    decode_volume_claim,
-)
+from deviceshare.objects import BIND_COMPLETED, SELECTED_NODE, decode_storage_class, decode_volume, decode_volume_claim
 from deviceshare_cluster.changes import BOUND_BY_CONTROLLER, merged, reservation
 from deviceshare_cluster.interface import Object
 

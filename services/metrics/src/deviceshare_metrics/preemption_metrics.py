@@ -17,12 +17,7 @@ from deviceshare_bus.messages.codec import (
     VictimLabels,
 )
 from prometheus_client import Metric
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    UnknownMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, UnknownMetricFamily
 
 from deviceshare_metrics.core import Snapshot, Tallies
 

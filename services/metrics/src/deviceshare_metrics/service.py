@@ -10,9 +10,7 @@ from deviceshare_bus.runtime.shell import Shell, Source
 from deviceshare_bus.web import Access, Sessions, http_settings
 
 from deviceshare_metrics.core import build_core
-from deviceshare_metrics.core.events import (
-    StepsReceived,
-)
+from deviceshare_metrics.core.events import StepsReceived
 from deviceshare_metrics.decoding import decode
 from deviceshare_metrics.server import Server, serve
 

@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import (
-    ConfigError,
-    ConfigFact,
-    Fact,
-    InputError,
-    PodFact,
-    PodUid,
-    Synced,
-)
+from deviceshare.model import ConfigError, ConfigFact, Fact, InputError, PodFact, PodUid, Synced
 from deviceshare.objects import KINDS
 from deviceshare.policies import POLICIES
 from deviceshare_bus.messages.subjects import SYNCED

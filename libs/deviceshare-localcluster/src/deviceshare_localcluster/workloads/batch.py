@@ -12,15 +12,7 @@ from deviceshare_cluster.interface import Object
 
 from deviceshare_localcluster.kinds import KUBERNETES_JOB, Key
 from deviceshare_localcluster.owned_objects import child, copied
-from deviceshare_localcluster.workloads.model import (
-    Desired,
-    Owned,
-    PodState,
-    kept_pods,
-    pod_of,
-    replica_names,
-    whole,
-)
+from deviceshare_localcluster.workloads.model import Desired, Owned, PodState, kept_pods, pod_of, replica_names, whole
 from deviceshare_localcluster.workloads.owner_groups import join, owner_group
 
 INDEX = "batch.kubernetes.io/job-completion-index"

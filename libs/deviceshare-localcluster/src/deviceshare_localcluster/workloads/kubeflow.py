@@ -14,13 +14,7 @@ from deviceshare_localcluster.jobs import GROUP_ANNOTATION
 from deviceshare_localcluster.kinds import KUBERNETES_JOB
 from deviceshare_localcluster.owned_objects import child
 from deviceshare_localcluster.quota import Sum, add_usage, request_totals
-from deviceshare_localcluster.workloads.model import (
-    Desired,
-    Owned,
-    pod_of,
-    whole,
-    with_metadata,
-)
+from deviceshare_localcluster.workloads.model import Desired, Owned, pod_of, whole, with_metadata
 
 _LABEL = "training.kubeflow.org"
 _VOLCANO = "volcano"

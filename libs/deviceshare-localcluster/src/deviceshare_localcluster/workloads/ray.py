@@ -15,14 +15,7 @@ from deviceshare_localcluster.kinds import KUBERNETES_JOB
 from deviceshare_localcluster.names import letters
 from deviceshare_localcluster.owned_objects import child, copied
 from deviceshare_localcluster.workloads.kubeflow import least_resources
-from deviceshare_localcluster.workloads.model import (
-    Desired,
-    Owned,
-    PodState,
-    pod_of,
-    replica_names,
-    whole,
-)
+from deviceshare_localcluster.workloads.model import Desired, Owned, PodState, pod_of, replica_names, whole
 
 _QUEUE = "volcano.sh/queue-name"
 _PRIORITY = "ray.io/priority-class-name"

@@ -18,14 +18,7 @@ from deviceshare_localcluster.names import template_hash
 from deviceshare_localcluster.owned_objects import child, copied
 from deviceshare_localcluster.workloads.apps import CONTROLLER_HASH, POD_INDEX, POD_NAME
 from deviceshare_localcluster.workloads.kubeflow import least_resources
-from deviceshare_localcluster.workloads.model import (
-    Desired,
-    Owned,
-    PodState,
-    pod_of,
-    whole,
-    with_metadata,
-)
+from deviceshare_localcluster.workloads.model import Desired, Owned, PodState, pod_of, whole, with_metadata
 from deviceshare_localcluster.workloads.owner_groups import QUEUE_NAME, SCHEDULERS
 
 _LWS = "leaderworkerset.sigs.k8s.io"

@@ -8,16 +8,7 @@ from msgspec.structs import replace
 from deviceshare.allocation.card_request import CardRequest
 from deviceshare.allocation.pod_class import PodClass
 from deviceshare.conf import SchedulerConf
-from deviceshare.families import (
-    CardCounter,
-    CardDemand,
-    Demand,
-    ExpectedDemand,
-    Family,
-    Pick,
-    calling,
-    family_named,
-)
+from deviceshare.families import CardCounter, CardDemand, Demand, ExpectedDemand, Family, Pick, calling, family_named
 from deviceshare.model import Card, Claim, ClaimRequest, ContainerGrant, PodRequest
 from deviceshare.state import CardShare, shares_by_card
 

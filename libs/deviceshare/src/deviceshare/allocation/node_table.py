@@ -13,13 +13,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families import device_resources
 from deviceshare.kernels import TieOrder
 from deviceshare.model import ContainerGrant, HostPort, Labels, NodeFact, Resources, Tenant
-from deviceshare.state import (
-    CardView,
-    Holding,
-    Ints,
-    UndoLog,
-    Usage,
-)
+from deviceshare.state import CardView, Holding, Ints, UndoLog, Usage
 from deviceshare.topology import ImposedTerms, PlacedPods
 
 NO_TENANT = Tenant()

@@ -9,13 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from deviceshare.allocation.card_models import model_wish
-from deviceshare.allocation.card_request import (
-    WITHOUT_CARDS,
-    CardChoice,
-    CardRequest,
-    CardSelectors,
-    selectors_of,
-)
+from deviceshare.allocation.card_request import WITHOUT_CARDS, CardChoice, CardRequest, CardSelectors, selectors_of
 from deviceshare.allocation.first_failing import only, stages
 from deviceshare.allocation.inter_pod import InterPod
 from deviceshare.allocation.node_ranking import NodeRanking, RankingCache

@@ -8,27 +8,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.families.protocol import (
-    CardDemand,
-    Check,
-    ContainerShare,
-    Demand,
-    FirstFailing,
-    Pick,
-    Picks,
-    Places,
-)
+from deviceshare.families.protocol import CardDemand, Check, ContainerShare, Demand, FirstFailing, Pick, Picks, Places
 from deviceshare.kernels import CardCharges, CardSelector
-from deviceshare.model import (
-    INIT,
-    SIDECAR,
-    WHOLE,
-    Card,
-    ContainerGrant,
-    ContainerRequest,
-    DeviceGrant,
-    PodRequest,
-)
+from deviceshare.model import INIT, SIDECAR, WHOLE, Card, ContainerGrant, ContainerRequest, DeviceGrant, PodRequest
 from deviceshare.state import Bools, CardKinds, CardView, Ints, Usage
 
 Floats = NDArray[np.float64]

@@ -14,15 +14,7 @@ from deviceshare.conf import SchedulerConf
 from deviceshare.families import common
 from deviceshare.families.protocol import CardDemand, Family
 from deviceshare.families.registry import FAMILIES, family_named
-from deviceshare.model import (
-    Card,
-    ContainerGrant,
-    DeviceGrant,
-    PodRequest,
-    Problem,
-    RequestError,
-    is_native,
-)
+from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, Problem, RequestError, is_native
 
 _FIELD = "metadata.annotations"
 

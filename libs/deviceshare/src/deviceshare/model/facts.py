@@ -20,13 +20,7 @@ from deviceshare.model.pod_topology import ImposedTerm, PodTopology
 from deviceshare.model.policies import NO_POLICIES, Policies
 from deviceshare.model.problems import Problem
 from deviceshare.model.requirements import Labels, Preference, Requirement, Taint, Toleration
-from deviceshare.model.volumes import (
-    VOLUMES,
-    Disk,
-    PodVolume,
-    VolumeUse,
-    uses_of,
-)
+from deviceshare.model.volumes import VOLUMES, Disk, PodVolume, VolumeUse, uses_of
 
 DEVICE_CLAIMS = "spec.resourceClaims"
 """In ``unsupported`` of a pod with ResourceClaims."""

@@ -13,12 +13,7 @@ from deviceshare.objects.pod import decode_pod
 from deviceshare.objects.podgroup import decode_podgroup
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.queue import decode_queue
-from deviceshare.objects.storage import (
-    decode_storage_class,
-    decode_volume,
-    decode_volume_claim,
-    decode_volume_limits,
-)
+from deviceshare.objects.storage import decode_storage_class, decode_volume, decode_volume_claim, decode_volume_limits
 from deviceshare.objects.views import Int32, Object
 
 

@@ -6,15 +6,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from deviceshare.families import FAMILIES, Family, HeldInPart
-from deviceshare.model import (
-    ContainerGrant,
-    FormatError,
-    PodRequest,
-    Problem,
-    signature_covers,
-    signed,
-    with_made,
-)
+from deviceshare.model import ContainerGrant, FormatError, PodRequest, Problem, signature_covers, signed, with_made
 
 Held = tuple[ContainerGrant, ...]
 

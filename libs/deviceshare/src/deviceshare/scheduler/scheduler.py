@@ -8,17 +8,7 @@ from msgspec.structs import replace
 
 from deviceshare.allocation import Movable, Move, Placement, PodClass, Unplaceable, measure, plan
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import (
-    AnyFact,
-    Backoff,
-    Claim,
-    Eviction,
-    Explanation,
-    GroupKey,
-    Now,
-    PodFact,
-    PodRequest,
-)
+from deviceshare.model import AnyFact, Backoff, Claim, Eviction, Explanation, GroupKey, Now, PodFact, PodRequest
 from deviceshare.preemption import Preemption
 from deviceshare.queueing import Decision
 from deviceshare.scheduler import explaining

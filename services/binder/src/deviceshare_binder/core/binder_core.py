@@ -28,14 +28,7 @@ from deviceshare_cluster.interface import BindState
 from deviceshare_binder.core.bind_answers import ANSWERED, Answer
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.cluster_writes import ClusterWrites
-from deviceshare_binder.core.commands import (
-    Annotate,
-    ClaimRequest,
-    CreateQueue,
-    EvictPod,
-    Nominate,
-    SetPodCondition,
-)
+from deviceshare_binder.core.commands import Annotate, ClaimRequest, CreateQueue, EvictPod, Nominate, SetPodCondition
 from deviceshare_binder.core.events import (
     BindAnswered,
     ClaimsAllocated,

@@ -5,15 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from deviceshare.model import (
-    DEVICE_PROBLEMS,
-    PENDING,
-    ContainerGrant,
-    OtherPodFact,
-    Problem,
-    Resources,
-    VolumeBinding,
-)
+from deviceshare.model import DEVICE_PROBLEMS, PENDING, ContainerGrant, OtherPodFact, Problem, Resources, VolumeBinding
 from deviceshare.state import PODS
 from deviceshare_bus.messages.subjects import explain, fact, ledger, outcome
 
@@ -24,15 +16,7 @@ from deviceshare_metrics.core.fragmented_pods import FragmentedPods
 from deviceshare_metrics.core.held_cards import HeldCards
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.states import OTHER, Outcomes, Placed, best_claims, claim_state, outcomes_of, pod_state
-from deviceshare_metrics.core.usage import (
-    Cards,
-    CardUsage,
-    Holding,
-    Share,
-    holdings,
-    overcommitted,
-    overcommitted_text,
-)
+from deviceshare_metrics.core.usage import Cards, CardUsage, Holding, Share, holdings, overcommitted, overcommitted_text
 from deviceshare_metrics.core.whole_cards import whole_cards, whole_count
 
 

@@ -19,12 +19,7 @@ from deviceshare.families.hami_vnpu import wire
 from deviceshare.families.hami_vnpu.accounting import VnpuAccounting
 from deviceshare.families.hami_vnpu.checks import checks
 from deviceshare.families.hami_vnpu.demand import FLAG, VnpuCardDemand, VnpuDemand, read_demand
-from deviceshare.families.hami_vnpu.placing import (
-    NETWORK_SCORE,
-    ChipChooser,
-    add_network_score,
-    selector_of,
-)
+from deviceshare.families.hami_vnpu.placing import NETWORK_SCORE, ChipChooser, add_network_score, selector_of
 from deviceshare.families.hami_vnpu.plugin import HamiPlugin
 from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf
 from deviceshare.families.hardware import ASCEND
@@ -41,16 +36,7 @@ from deviceshare.families.protocol import (
     Places,
 )
 from deviceshare.kernels import CardSelector
-from deviceshare.model import (
-    WHOLE,
-    Card,
-    Claim,
-    ContainerGrant,
-    ContainerRequest,
-    DeviceGrant,
-    FormatError,
-    PodRequest,
-)
+from deviceshare.model import WHOLE, Card, Claim, ContainerGrant, ContainerRequest, DeviceGrant, FormatError, PodRequest
 from deviceshare.state import CardView, Codes
 
 

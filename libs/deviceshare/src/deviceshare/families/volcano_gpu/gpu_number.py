@@ -30,15 +30,7 @@ from deviceshare.families.protocol import (
 from deviceshare.families.volcano_gpu import wire
 from deviceshare.families.volcano_gpu.gpu_share import PodGpus, candidates, card_checks, peak
 from deviceshare.families.volcano_gpu.plugin import GpuPlugin
-from deviceshare.model import (
-    INIT,
-    WHOLE,
-    Card,
-    ContainerGrant,
-    DeviceGrant,
-    PodRequest,
-    RequestError,
-)
+from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, DeviceGrant, PodRequest, RequestError
 from deviceshare.state import Bools, CardView
 
 ALL_CORES = wire.CARD_CORES
