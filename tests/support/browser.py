@@ -54,14 +54,22 @@ class Shown:
 
 
 @asynccontextmanager
-async def shown(core: MetricsCore, access: Access | None = None, **options: Any) -> AsyncIterator[Shown]:
-    """Serve a core and give a page of Chromium; ``options`` are those of the browser's context."""
+async def shown(
+    core: MetricsCore, access: Access | None = None, *, refused: str = "no status", **options: Any
+) -> AsyncIterator[Shown]:
+    """Serve a core and give a page of Chromium, which must have no errors at the end.
+
+    ``refused``: the status of requests that are refused, which the browser itself reports; ``options`` are those of
+    the browser's context.
+    """
     server = Server(core, lambda: True, access=access)
     runner = await serve(server.app(), "127.0.0.1", 0)
     host, port, *_ = runner.addresses[0]
     try:
         async with chromium() as browser:
             context = await browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **options})
-            yield Shown(await context.new_page(), f"http://{host}:{port}", server)
+            page = Shown(await context.new_page(), f"http://{host}:{port}", server)
+            yield page
+            assert [error for error in page.errors if refused not in error] == []
     finally:
         await runner.cleanup()
