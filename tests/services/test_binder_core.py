@@ -13,17 +13,8 @@ from deviceshare.model import (
     PodRequest,
     Toleration,
 )
-from deviceshare_binder.core import BinderCore
+from deviceshare_binder.core import BinderCore, events
 from deviceshare_binder.core.commands import BindPod, FencePod, ReadPod, RecordEvent
-from deviceshare_binder.core.events import (
-    BindAnswered,
-    ClusterFailed,
-    LedgerChanged,
-    NodeChanged,
-    PodChanged,
-    QueueChanged,
-    SchedulerConfigured,
-)
 from deviceshare_binder.core.views import NodeView, QueueView
 from deviceshare_binder.service import decoder
 from deviceshare_bus.cores.core import CaughtUp, Count, Log, Now, RecordStep, Tick
@@ -97,10 +88,10 @@ WITHOUT_PREDICATES = "tiers: [{plugins: [{name: predicates, enablePredicate: fal
 
 def test_a_configuration_without_predicates_ignores_cordons_as_placement_does():
     core = started(claim(), pods=[pod()], nodes=[NodeView(name="n1", unschedulable=True)])
-    core.handle(SchedulerConfigured(ConfigFact(name="scheduler", text=WITHOUT_PREDICATES)))
+    core.handle(events.SchedulerConfigured(ConfigFact(name="scheduler", text=WITHOUT_PREDICATES)))
     assert [type(one) for one in core.take(0.0)] == [BindPod]
     core = started(claim(), pods=[pod()], nodes=[NodeView(name="n1", ready=False)])
-    core.handle(SchedulerConfigured(ConfigFact(name="scheduler", text=WITHOUT_PREDICATES)))
+    core.handle(events.SchedulerConfigured(ConfigFact(name="scheduler", text=WITHOUT_PREDICATES)))
     assert [type(one) for one in core.take(0.0)] == [FencePod]
 
 
@@ -167,19 +158,19 @@ def test_a_request_that_the_cluster_refuses_for_good_is_reported_once_and_retrie
 def test_pauses_follow_the_monotonic_clock_and_timestamps_the_wall_clock():
     core = BinderCore(check=False)
     grant = ContainerGrant("main", 0, "gpu-share", (DeviceGrant("2", 2, 1024, 0),))
-    core.handle(NodeChanged("n1", READY), Now(1.0, 1_700_000_000.0))
-    core.handle(PodChanged("u1", pod(revision="1")), Now(1.0, 1_700_000_000.0))
+    core.handle(events.NodeChanged("n1", READY), Now(1.0, 1_700_000_000.0))
+    core.handle(events.PodChanged("u1", pod(revision="1")), Now(1.0, 1_700_000_000.0))
     for stream in (Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME):
         core.handle(CaughtUp(stream), Now(1.0, 1_700_000_000.0))
     for queue in ("root", "default"):
-        core.handle(QueueChanged(queue, QueueView(name=queue, state="Open")), Now(1.0, 1_700_000_000.0))
-    core.handle(LedgerChanged("n1", (claim(grants=(grant,)),)), Now(1.0, 1_700_000_000.0))
+        core.handle(events.QueueChanged(queue, QueueView(name=queue, state="Open")), Now(1.0, 1_700_000_000.0))
+    core.handle(events.LedgerChanged("n1", (claim(grants=(grant,)),)), Now(1.0, 1_700_000_000.0))
     (bind,) = of(BindPod, core.handle(Tick(), Now(1.0, 1_700_000_000.0)))
     assert int(bind.annotations["volcano.sh/predicate-time"]) == 1_700_000_000 * 10**9
-    core.handle(ClusterFailed(bind, "no answer"), Now(2.0, 0.0))  # the wall clock was set back
+    core.handle(events.ClusterFailed(bind, "no answer"), Now(2.0, 0.0))  # the wall clock was set back
     assert not of(BindPod, core.handle(Tick(), Now(2.05, 1_800_000_000.0)))
     assert of(BindPod, core.handle(Tick(), Now(2.1, 0.0)))
-    core.handle(BindAnswered("c1", BindState.BOUND, "n1"), Now(3.0, 50.0))
+    core.handle(events.BindAnswered("c1", BindState.BOUND, "n1"), Now(3.0, 50.0))
     out = core.handle(Tick(), Now(3.0, 51.0))
     (message,), (step,) = messages(out), of(RecordStep, out)
     assert (message.outcomes[0].at, step.at) == (50.0, 51.0)

@@ -24,61 +24,7 @@ from deviceshare_cluster.dry_run import DryRunCluster
 from deviceshare_cluster.interface import Cluster, ClusterError, Object, PodState
 from deviceshare_cluster.signing import OFF, signing_keys
 
-from deviceshare_binder.core import BinderCore, build_core
-from deviceshare_binder.core.commands import (
-    AllocateClaims,
-    Annotate,
-    BindPod,
-    BindVolumes,
-    ClaimDevices,
-    ClaimRequest,
-    ClusterWrite,
-    CreateQueue,
-    EvictPod,
-    FencePod,
-    LockNode,
-    Nominate,
-    ReadPod,
-    RecordEvent,
-    ReleaseClaims,
-    SetPodCondition,
-    SetStatus,
-)
-from deviceshare_binder.core.events import (
-    BindAnswered,
-    ClaimsAllocated,
-    ClaimsReleased,
-    ClusterFailed,
-    ClusterWritten,
-    DeviceObjectChanged,
-    DevicesConfigured,
-    EvictAnswered,
-    Explained,
-    LedgerChanged,
-    LockAnswered,
-    NodeChanged,
-    OtherPodChanged,
-    OutcomesChanged,
-    PodChanged,
-    PodGroupChanged,
-    PodRead,
-    QueueChanged,
-    SchedulerConfigured,
-    VolumeChanged,
-    VolumeClaimChanged,
-    VolumesRequested,
-)
-from deviceshare_binder.core.views import (
-    GoneView,
-    NodeView,
-    OtherPodView,
-    PodGroupView,
-    PodUsage,
-    PodView,
-    QueueView,
-    VolumeClaimView,
-    VolumeView,
-)
+from deviceshare_binder.core import BinderCore, build_core, commands, events, views
 
 log = logging.getLogger("deviceshare.binder")
 
@@ -87,17 +33,17 @@ MAX_JITTER = 0.5
 
 
 _DECODERS: Decoders = {
-    "pod": msgspec.msgpack.Decoder(PodView | GoneView).decode,
-    "otherpod": msgspec.msgpack.Decoder(OtherPodView | GoneView).decode,
-    "node": msgspec.msgpack.Decoder(NodeView | GoneView).decode,
-    "podgroup": msgspec.msgpack.Decoder(PodGroupView | GoneView).decode,
-    "queue": msgspec.msgpack.Decoder(QueueView | GoneView).decode,
-    "volumeclaim": msgspec.msgpack.Decoder(VolumeClaimView | GoneView).decode,
-    "volume": msgspec.msgpack.Decoder(VolumeView | GoneView).decode,
-    "deviceclass": msgspec.msgpack.Decoder(DeviceClassFact | GoneView).decode,
-    "deviceslice": msgspec.msgpack.Decoder(DeviceSliceFact | GoneView).decode,
-    "deviceclaim": msgspec.msgpack.Decoder(DeviceClaimFact | GoneView).decode,
-    "config": msgspec.msgpack.Decoder(ConfigFact | GoneView).decode,
+    "pod": msgspec.msgpack.Decoder(views.PodView | views.GoneView).decode,
+    "otherpod": msgspec.msgpack.Decoder(views.OtherPodView | views.GoneView).decode,
+    "node": msgspec.msgpack.Decoder(views.NodeView | views.GoneView).decode,
+    "podgroup": msgspec.msgpack.Decoder(views.PodGroupView | views.GoneView).decode,
+    "queue": msgspec.msgpack.Decoder(views.QueueView | views.GoneView).decode,
+    "volumeclaim": msgspec.msgpack.Decoder(views.VolumeClaimView | views.GoneView).decode,
+    "volume": msgspec.msgpack.Decoder(views.VolumeView | views.GoneView).decode,
+    "deviceclass": msgspec.msgpack.Decoder(DeviceClassFact | views.GoneView).decode,
+    "deviceslice": msgspec.msgpack.Decoder(DeviceSliceFact | views.GoneView).decode,
+    "deviceclaim": msgspec.msgpack.Decoder(DeviceClaimFact | views.GoneView).decode,
+    "config": msgspec.msgpack.Decoder(ConfigFact | views.GoneView).decode,
     "ledger": LEDGERS,
     "outcome": OUTCOMES,
     "lease": decode_lease,
@@ -150,43 +96,43 @@ def decoder() -> Callable[[Message], Event | None]:
 def _event(message: Message, where: Address, content: Any) -> Event | None:
     match where.kind:
         case "ledger":
-            return LedgerChanged(where.key, content.claims, content.evictions)
+            return events.LedgerChanged(where.key, content.claims, content.evictions)
         case "lease" | "fence":
             return of_replicas("binder", content)
         case "outcome":
-            return OutcomesChanged(where.key, message.sequence, content.outcomes, content.gone)
+            return events.OutcomesChanged(where.key, message.sequence, content.outcomes, content.gone)
         case "explain":
-            return Explained(content)
+            return events.Explained(content)
     return _of_fact(where, content)
 
 
 def _of_fact(where: Address, content: Any) -> Event | None:
     """Return the event of a message of CLUSTER."""
-    view = None if isinstance(content, GoneView) else content
+    view = None if isinstance(content, views.GoneView) else content
     match where.kind:
         case "pod":
             if view is not None:
                 view = view.without_node_rules()
-            usage = PodUsage(ask=view.ask, held=view.held) if view is not None and view.counts else None
-            return PodChanged(where.key, view, usage)
+            usage = views.PodUsage(ask=view.ask, held=view.held) if view is not None and view.counts else None
+            return events.PodChanged(where.key, view, usage)
         case "otherpod":
-            return OtherPodChanged(where.key, view)
+            return events.OtherPodChanged(where.key, view)
         case "node":
-            return NodeChanged(where.key, view)
+            return events.NodeChanged(where.key, view)
         case "podgroup":
-            return PodGroupChanged(where.key, view)
+            return events.PodGroupChanged(where.key, view)
         case "queue":
-            return QueueChanged(where.key, view)
+            return events.QueueChanged(where.key, view)
         case "volumeclaim":
-            return VolumeClaimChanged(where.key, view)
+            return events.VolumeClaimChanged(where.key, view)
         case "volume":
-            return VolumeChanged(where.key, view)
+            return events.VolumeChanged(where.key, view)
         case "deviceclass" | "deviceslice" | "deviceclaim":
-            return DeviceObjectChanged(f"{where.kind}.{where.key}", view)
+            return events.DeviceObjectChanged(f"{where.kind}.{where.key}", view)
         case "config" if where.key == SCHEDULER:
-            return SchedulerConfigured(view)
+            return events.SchedulerConfigured(view)
         case "config" if where.key == DEVICES:
-            return DevicesConfigured(view)
+            return events.DevicesConfigured(view)
     return None
 
 
@@ -196,7 +142,7 @@ class ClusterSide:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def perform(self, command: ClaimRequest | EvictPod | ClusterWrite) -> Event:
+    async def perform(self, command: commands.ClaimRequest | commands.EvictPod | commands.ClusterWrite) -> Event:
         """Execute a command of :mod:`.core.commands` and return the event that answers it."""
         try:
             return await self._execute(command)
@@ -205,56 +151,56 @@ class ClusterSide:
         except Exception as error:  # a defect: it concerns one object, and the process would meet it again
             log.exception("%s failed", type(command).__name__)
             # A pod may be bound, or evicted, although its request failed here.
-            final = not isinstance(command, BindPod | EvictPod)
+            final = not isinstance(command, commands.BindPod | commands.EvictPod)
             failed = f"{type(command).__name__} failed: {type(error).__name__}: {error}", final
         jitter = random.uniform(0.0, MAX_JITTER)  # noqa: S311 - not for secrets
-        return ClusterFailed(command, *failed, jitter)
+        return events.ClusterFailed(command, *failed, jitter)
 
-    async def _execute(self, command: ClaimRequest | EvictPod | ClusterWrite) -> Event:
+    async def _execute(self, command: commands.ClaimRequest | commands.EvictPod | commands.ClusterWrite) -> Event:
         match command:
-            case BindPod():
+            case commands.BindPod():
                 return await self._bind(command)
-            case ReadPod():
+            case commands.ReadPod():
                 return await self._read(command)
-            case FencePod():
+            case commands.FencePod():
                 return await self._fence(command)
-            case LockNode():
+            case commands.LockNode():
                 return await self._lock(command)
-            case BindVolumes():
+            case commands.BindVolumes():
                 return await self._bind_volumes(command)
-            case AllocateClaims():
+            case commands.AllocateClaims():
                 return await self._allocate(command)
-            case ReleaseClaims():
+            case commands.ReleaseClaims():
                 return await self._release(command)
-            case EvictPod(namespace=namespace, name=name, uid=uid, dry_run=dry_run):
+            case commands.EvictPod(namespace=namespace, name=name, uid=uid, dry_run=dry_run):
                 answer = await self._cluster.evict(namespace, name, object_uid(uid), dry_run=dry_run)
-                return EvictAnswered(command, answer.state, answer.reason)
+                return events.EvictAnswered(command, answer.state, answer.reason)
             case _:
-                return ClusterWritten(command, await self._write(command))
+                return events.ClusterWritten(command, await self._write(command))
 
-    async def _bind(self, bind: BindPod) -> BindAnswered:
+    async def _bind(self, bind: commands.BindPod) -> events.BindAnswered:
         found = await self._cluster.bind(
             bind.namespace, bind.name, bind.uid, bind.node, bind.annotations, revision=bind.revision
         )
         annotations = dict(found.annotations)
-        return BindAnswered(bind.claim, found.state, found.node, found.reason, annotations, found.revision)
+        return events.BindAnswered(bind.claim, found.state, found.node, found.reason, annotations, found.revision)
 
-    async def _read(self, read: ReadPod) -> PodRead:
+    async def _read(self, read: commands.ReadPod) -> events.PodRead:
         pod = await self._cluster.get("Pod", read.namespace, read.name)
         if pod is None or pod["metadata"].get("uid") != read.uid or has_ended(pod):
-            return PodRead(read.claim, None)  # inventory may never publish a pod that has ended
+            return events.PodRead(read.claim, None)  # inventory may never publish a pod that has ended
         return _pod_read(read.claim, pod_state(pod))
 
-    async def _fence(self, fence: FencePod) -> PodRead:
+    async def _fence(self, fence: commands.FencePod) -> events.PodRead:
         pod = await self._cluster.fence(fence.namespace, fence.name, fence.uid, fence.claim)
-        return PodRead(fence.claim, None) if pod is None else _pod_read(fence.claim, pod)
+        return events.PodRead(fence.claim, None) if pod is None else _pod_read(fence.claim, pod)
 
-    async def _lock(self, lock: LockNode) -> LockAnswered:
+    async def _lock(self, lock: commands.LockNode) -> events.LockAnswered:
         key = lock.annotation
         found = await self._cluster.annotate("Node", "", lock.node, {key: lock.value}, expected={key: lock.expected})
-        return LockAnswered(lock.claim, (found or {}).get(key))
+        return events.LockAnswered(lock.claim, (found or {}).get(key))
 
-    async def _bind_volumes(self, command: BindVolumes) -> VolumesRequested:
+    async def _bind_volumes(self, command: commands.BindVolumes) -> events.VolumesRequested:
         """Reserve volumes, then select nodes: as by kube-scheduler, nothing is made if a volume is taken."""
         revisions = {}
         for binding in sorted(command.bindings, key=lambda binding: not binding.volume):
@@ -262,24 +208,24 @@ class ClusterSide:
             if binding.volume:
                 volume = await self._cluster.reserve_volume(binding.volume, namespace, name, binding.uid)
                 if volume is None:
-                    return VolumesRequested(command.claim, f"there is no PersistentVolume {binding.volume}")
+                    return events.VolumesRequested(command.claim, f"there is no PersistentVolume {binding.volume}")
                 if volume.terminating:
-                    return VolumesRequested(command.claim, f"PersistentVolume {binding.volume} is being deleted")
+                    return events.VolumesRequested(command.claim, f"PersistentVolume {binding.volume} is being deleted")
                 if volume.value != binding.uid:
                     reason = f"PersistentVolume {binding.volume} belongs to another claim"
-                    return VolumesRequested(command.claim, reason)
+                    return events.VolumesRequested(command.claim, reason)
                 revisions[binding.volume] = volume.revision
                 continue
             claim = await self._cluster.select_node(namespace, name, binding.uid, binding.node)
             if claim is None:
-                return VolumesRequested(command.claim, f"there is no PersistentVolumeClaim {binding.claim}")
+                return events.VolumesRequested(command.claim, f"there is no PersistentVolumeClaim {binding.claim}")
             if claim.value != binding.node:
                 reason = f"a volume is made for PersistentVolumeClaim {binding.claim} on node {claim.value}"
-                return VolumesRequested(command.claim, reason)
+                return events.VolumesRequested(command.claim, reason)
             revisions[binding.claim] = claim.revision
-        return VolumesRequested(command.claim, "", revisions)
+        return events.VolumesRequested(command.claim, "", revisions)
 
-    async def _allocate(self, command: AllocateClaims) -> ClaimsAllocated:
+    async def _allocate(self, command: commands.AllocateClaims) -> events.ClaimsAllocated:
         for each in command.claims:
             (namespace, _, name), wanted = each.key.partition("/"), _decoded(each)
             pod = command.name, object_uid(command.uid)
@@ -292,52 +238,54 @@ class ClusterSide:
             elif not found.reserved:
                 problem = "is being deleted" if found.terminating else "has no devices"
             if problem:
-                return ClaimsAllocated(command.claim, f"ResourceClaim {each.key} {problem}")
-        return ClaimsAllocated(command.claim)
+                return events.ClaimsAllocated(command.claim, f"ResourceClaim {each.key} {problem}")
+        return events.ClaimsAllocated(command.claim)
 
-    async def _release(self, command: ReleaseClaims) -> ClaimsReleased:
+    async def _release(self, command: commands.ReleaseClaims) -> events.ClaimsReleased:
         for each in command.claims:
             namespace, _, name = each.key.partition("/")
             pod = command.name, object_uid(command.uid)
             await self._cluster.release_claim(namespace, name, each.uid, _decoded(each), pod)
-        return ClaimsReleased(command.claim)
+        return events.ClaimsReleased(command.claim)
 
-    async def _write(self, command: ClusterWrite) -> PodState | None:
+    async def _write(self, command: commands.ClusterWrite) -> PodState | None:
         """Execute a write; returns the pod after the write of a condition."""
         match command:
-            case Annotate(kind=kind, namespace=namespace, name=name, annotations=annotations):
+            case commands.Annotate(kind=kind, namespace=namespace, name=name, annotations=annotations):
                 await self._cluster.annotate(
                     kind, namespace, name, annotations, uid=object_uid(command.uid), expected=command.expected,
                     unbound=command.unbound,
                 )  # fmt: skip
-            case SetPodCondition(namespace=namespace, name=name, uid=uid, reason=reason, message=message, at=at):
+            case commands.SetPodCondition(
+                namespace=namespace, name=name, uid=uid, reason=reason, message=message, at=at
+            ):
                 return await self._cluster.set_pod_condition(
                     namespace, name, object_uid(uid), status=False, reason=reason, message=message, at=at
                 )
-            case Nominate(namespace=namespace, name=name, uid=uid, node=node, withdraw=withdraw):
+            case commands.Nominate(namespace=namespace, name=name, uid=uid, node=node, withdraw=withdraw):
                 await self._cluster.nominate(namespace, name, object_uid(uid), node, withdraw=withdraw)
-            case RecordEvent(record=record):
+            case commands.RecordEvent(record=record):
                 await self._cluster.record_event(record._replace(uid=object_uid(record.uid)))
-            case SetStatus(kind=kind, namespace=namespace, name=name, uid=uid, status=status, at=at):
+            case commands.SetStatus(kind=kind, namespace=namespace, name=name, uid=uid, status=status, at=at):
                 condition = msgspec.structs.asdict(command.condition) if command.condition is not None else None
                 await self._cluster.set_status(kind, namespace, name, uid, dict(status), condition=condition, at=at)
-            case CreateQueue():
+            case commands.CreateQueue():
                 await self._cluster.ensure(_queue(command))
             case _:
                 assert_never(command)
         return None
 
 
-def _decoded(claim: ClaimDevices) -> Object | None:
+def _decoded(claim: commands.ClaimDevices) -> Object | None:
     found: Object | None = msgspec.json.decode(claim.allocation) if claim.allocation else None
     return found
 
 
-def _pod_read(claim: str, pod: PodState) -> PodRead:
-    return PodRead(claim, pod.node, dict(pod.annotations), pod.revision)
+def _pod_read(claim: str, pod: PodState) -> events.PodRead:
+    return events.PodRead(claim, pod.node, dict(pod.annotations), pod.revision)
 
 
-def _queue(command: CreateQueue) -> Object:
+def _queue(command: commands.CreateQueue) -> Object:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",

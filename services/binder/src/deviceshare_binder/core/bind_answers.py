@@ -4,18 +4,9 @@ from deviceshare.families import SERVED
 from deviceshare.model import BOUND, REFUSED, REFUSED_RETRY, WITHDRAWN
 from deviceshare_bus.cores.core import Now
 
+from deviceshare_binder.core import commands
 from deviceshare_binder.core.bind_steps import BindSteps
 from deviceshare_binder.core.bind_task import QUEUE, RETRY, UNANSWERED, BindTask, Move, State, Verdict
-from deviceshare_binder.core.commands import (
-    AllocateClaims,
-    BindPod,
-    BindVolumes,
-    ClaimRequest,
-    FencePod,
-    LockNode,
-    ReadPod,
-    ReleaseClaims,
-)
 from deviceshare_binder.core.delivery import outcome_of_bound
 from deviceshare_binder.core.events import (
     BindAnswered,
@@ -28,13 +19,13 @@ from deviceshare_binder.core.events import (
 from deviceshare_binder.core.locks import AGAIN
 
 Answer = BindAnswered | PodRead | LockAnswered | VolumesRequested | ClaimsAllocated | ClaimsReleased
-ANSWERED: dict[type[Answer], set[type[ClaimRequest]]] = {
-    BindAnswered: {BindPod},
-    PodRead: {ReadPod, FencePod},
-    LockAnswered: {LockNode},
-    VolumesRequested: {BindVolumes},
-    ClaimsAllocated: {AllocateClaims},
-    ClaimsReleased: {ReleaseClaims},
+ANSWERED: dict[type[Answer], set[type[commands.ClaimRequest]]] = {
+    BindAnswered: {commands.BindPod},
+    PodRead: {commands.ReadPod, commands.FencePod},
+    LockAnswered: {commands.LockNode},
+    VolumesRequested: {commands.BindVolumes},
+    ClaimsAllocated: {commands.AllocateClaims},
+    ClaimsReleased: {commands.ReleaseClaims},
 }
 """The requests that an event answers."""
 

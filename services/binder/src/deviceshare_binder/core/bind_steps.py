@@ -10,6 +10,7 @@ from deviceshare.families.dra import DeviceConflict
 from deviceshare.model import BOUND, REFUSED, InputError, Outcome, sign
 from deviceshare_bus.cores.core import Now
 
+from deviceshare_binder.core import commands
 from deviceshare_binder.core.bind_queue import BindQueue
 from deviceshare_binder.core.bind_task import (
     END,
@@ -23,17 +24,6 @@ from deviceshare_binder.core.bind_task import (
     Rejected,
     State,
     Verdict,
-)
-from deviceshare_binder.core.commands import (
-    Annotate,
-    BindPod,
-    BindVolumes,
-    ClaimRequest,
-    EvictPod,
-    FencePod,
-    LockNode,
-    Nominate,
-    ReadPod,
 )
 from deviceshare_binder.core.comparison import Compared, Comparison
 from deviceshare_binder.core.delivery import annotations_of
@@ -52,7 +42,7 @@ OTHERS = 1.0
 
 RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated | Compared | DeviceConflict
 """What has happened, to be recorded."""
-Step = ClaimRequest | EvictPod | Annotate | Nominate | RecordedStep
+Step = commands.ClaimRequest | commands.EvictPod | commands.Annotate | commands.Nominate | RecordedStep
 """What follows from a claim or an eviction."""
 
 
@@ -95,10 +85,10 @@ class BindSteps:
         steps, self._steps, self._finished = self._steps + self._finished, [], []
         return steps
 
-    def take_requests(self) -> list[ClaimRequest]:
+    def take_requests(self) -> list[commands.ClaimRequest]:
         """Return the requests since the last call; all other steps stay for the next tick."""
-        requests = [step for step in self._steps if isinstance(step, ClaimRequest)]
-        self._steps = [step for step in self._steps if not isinstance(step, ClaimRequest)]
+        requests = [step for step in self._steps if isinstance(step, commands.ClaimRequest)]
+        self._steps = [step for step in self._steps if not isinstance(step, commands.ClaimRequest)]
         return requests
 
     def begin(self, task: BindTask, now: Now, _: None = None) -> Move:
@@ -189,7 +179,7 @@ class BindSteps:
         if task.volume_revisions is None or found.vanished:
             # A volume that vanished may have been deleted, or another claim has it: the cluster knows.
             self.facts.volumes.requested(claim.id)
-            return Move(State.BINDING_VOLUMES, BindVolumes(claim.id, found.open))
+            return Move(State.BINDING_VOLUMES, commands.BindVolumes(claim.id, found.open))
         task.deadline = None
         return self._wait_until(task.volumes_until, task, now)
 
@@ -236,7 +226,7 @@ class BindSteps:
         step = self.locks.next(task.claim, task.node.name, self.facts.nodes.locks(task.node.name), now)
         if step is None:
             return None
-        if isinstance(step, LockNode):
+        if isinstance(step, commands.LockNode):
             task.lock = step
             self.handoffs.begin(task.node.name, task.claim.uid, task.keys, now.monotonic)
             return Move(State.LOCKING, step)
@@ -252,19 +242,19 @@ class BindSteps:
             return self.fence(task, Verdict(REFUSED, str(error), sure=False))
         annotations |= sign(self._keys, claim.uid, node, annotations)
         self.handoffs.begin(node, claim.uid, task.keys, now.monotonic)
-        request = BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations, pod.revision)
+        request = commands.BindPod(claim.id, claim.namespace, claim.name, claim.uid, node, annotations, pod.revision)
         task.requested_at = task.requested_at or now.wall
         return Move(State.BINDING, request)
 
     def _read(self, task: BindTask, verdict: Verdict | None) -> Move:
         """Read the pod back; ``verdict``: a fact shows that it is bound."""
         claim, task.verdict = task.claim, verdict
-        return Move(State.READING, ReadPod(claim.id, claim.namespace, claim.name, claim.uid))
+        return Move(State.READING, commands.ReadPod(claim.id, claim.namespace, claim.name, claim.uid))
 
     def fence(self, task: BindTask, verdict: Verdict) -> Move:
         """Let no binding for the claim succeed any more; ``verdict`` is the claim's outcome if the pod is not bound."""
         claim, task.verdict = task.claim, verdict
-        return Move(State.FENCING, FencePod(claim.id, claim.namespace, claim.name, claim.uid))
+        return Move(State.FENCING, commands.FencePod(claim.id, claim.namespace, claim.name, claim.uid))
 
     def _wait(self, task: BindTask, now: Now) -> Move:
         """Wait for facts, in total no longer than the grace, whatever other facts arrive meanwhile."""

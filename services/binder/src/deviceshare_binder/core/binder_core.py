@@ -25,34 +25,11 @@ from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_cluster.interface import BindState
 
+from deviceshare_binder.core import events
 from deviceshare_binder.core.bind_answers import ANSWERED, Answer
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.cluster_writes import ClusterWrites
 from deviceshare_binder.core.commands import Annotate, ClaimRequest, CreateQueue, EvictPod, Nominate, SetPodCondition
-from deviceshare_binder.core.events import (
-    BindAnswered,
-    ClaimsAllocated,
-    ClaimsReleased,
-    ClusterFailed,
-    ClusterWritten,
-    DeviceObjectChanged,
-    DevicesConfigured,
-    EvictAnswered,
-    Explained,
-    LedgerChanged,
-    LockAnswered,
-    NodeChanged,
-    OtherPodChanged,
-    OutcomesChanged,
-    PodChanged,
-    PodGroupChanged,
-    PodRead,
-    QueueChanged,
-    SchedulerConfigured,
-    VolumeChanged,
-    VolumeClaimChanged,
-    VolumesRequested,
-)
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.plugin_handoff import PATIENCE
 from deviceshare_binder.core.queues import Charges
@@ -151,18 +128,18 @@ class BinderCore:
         match event:
             case Tick():
                 return self._tick(now)
-            case SchedulerConfigured(config=config):
+            case events.SchedulerConfigured(config=config):
                 return self._configure(SCHEDULER, config)
-            case DevicesConfigured(config=config):
+            case events.DevicesConfigured(config=config):
                 return self._configure(DEVICES, config)
-            case OtherPodChanged(uid=uid, pod=pod):
+            case events.OtherPodChanged(uid=uid, pod=pod):
                 self._claims.other_pod(uid, pod)
                 return []
-            case ClusterWritten():
+            case events.ClusterWritten():
                 return self._written(event, now)
-            case ClusterFailed():
+            case events.ClusterFailed():
                 return self._failed(event, now)
-            case EvictAnswered(command=command, state=state, reason=reason):
+            case events.EvictAnswered(command=command, state=state, reason=reason):
                 self._claims.evictions.answered(command, state, reason, now)
                 return []
             case Stopping():
@@ -176,21 +153,21 @@ class BinderCore:
     def _apply(self, event: Event, now: Now) -> list[Command]:
         """Apply an event whose commands follow with the next tick; except for counters, and bindings in a chain."""
         match event:
-            case PodChanged():
+            case events.PodChanged():
                 self._pod(event)
-            case NodeChanged(name=name, node=node):
+            case events.NodeChanged(name=name, node=node):
                 self._claims.node(name, node)
-            case PodGroupChanged(key=key, group=group):
+            case events.PodGroupChanged(key=key, group=group):
                 self._groups.group(key, group)
-            case QueueChanged(name=name, queue=queue):
+            case events.QueueChanged(name=name, queue=queue):
                 self._groups.queue(name, queue)
-            case LedgerChanged(node=name, claims=claims, evictions=evictions):
+            case events.LedgerChanged(node=name, claims=claims, evictions=evictions):
                 self._claims.ledger(name, claims, evictions)
-            case OutcomesChanged():
+            case events.OutcomesChanged():
                 self._claims.outcomes_changed(event)
-            case Explained(explanation=explanation):
+            case events.Explained(explanation=explanation):
                 self._explained(explanation)
-            case VolumeClaimChanged() | VolumeChanged() | DeviceObjectChanged():
+            case events.VolumeClaimChanged() | events.VolumeChanged() | events.DeviceObjectChanged():
                 self._used(event)
             case ReadBack(subject=subject, sequence=sequence):
                 self._claims.read_back(subject, sequence)
@@ -199,18 +176,23 @@ class BinderCore:
             case CaughtUp(stream=stream):
                 self._caught_up(stream)
             case (
-                BindAnswered() | PodRead() | LockAnswered() | VolumesRequested() | ClaimsAllocated() | ClaimsReleased()
+                events.BindAnswered()
+                | events.PodRead()
+                | events.LockAnswered()
+                | events.VolumesRequested()
+                | events.ClaimsAllocated()
+                | events.ClaimsReleased()
             ):
                 return self._answered(event, now)
         return []
 
-    def _used(self, event: VolumeClaimChanged | VolumeChanged | DeviceObjectChanged) -> None:
+    def _used(self, event: events.VolumeClaimChanged | events.VolumeChanged | events.DeviceObjectChanged) -> None:
         match event:
-            case VolumeClaimChanged(key=key, claim=claim):
+            case events.VolumeClaimChanged(key=key, claim=claim):
                 self._claims.volume_claim(key, claim)
-            case VolumeChanged(name=name, volume=volume):
+            case events.VolumeChanged(name=name, volume=volume):
                 self._claims.volume(name, volume)
-            case DeviceObjectChanged(subject=subject, fact=fact):
+            case events.DeviceObjectChanged(subject=subject, fact=fact):
                 self._claims.device_object(subject, fact)
 
     def _answered(self, event: Answer, now: Now) -> list[Command]:
@@ -220,7 +202,7 @@ class BinderCore:
         """
         self._refused -= ANSWERED[type(event)]
         self._claims.answered(event)
-        if not isinstance(event, BindAnswered):
+        if not isinstance(event, events.BindAnswered):
             return []
         conflicts = [Count("bind_conflicts")] if event.state is BindState.CHANGED else []
         may_begin = not self._division.changed and self._division.may_work(now.monotonic)
@@ -234,10 +216,10 @@ class BinderCore:
         if needed == {stream}:
             self._claims.start()
 
-    def _pod(self, event: PodChanged) -> None:
+    def _pod(self, event: events.PodChanged) -> None:
         uid, pod, before = event.uid, event.pod, self._claims.facts.pods.get(event.uid)
         if before is not None and pod is not None and (before.namespace, before.name) != (pod.namespace, pod.name):
-            self._pod(PodChanged(uid, None))  # another pod has its uid now
+            self._pod(events.PodChanged(uid, None))  # another pod has its uid now
         self._claims.pod(uid, pod)
         self._reports.pod(uid, pod)
         self._groups.pod(uid, pod)
@@ -347,7 +329,7 @@ class BinderCore:
 
     # Answers of the cluster
 
-    def _written(self, event: ClusterWritten, now: Now) -> list[Command]:
+    def _written(self, event: events.ClusterWritten, now: Now) -> list[Command]:
         self._refused.discard(type(event.command))
         if isinstance(event.command, CreateQueue):
             return self._system_queues.created(event.command.name, now.monotonic)
@@ -357,7 +339,7 @@ class BinderCore:
         self._reporting.answered(event.command.token, now)
         return []
 
-    def _failed(self, event: ClusterFailed, now: Now) -> list[Command]:
+    def _failed(self, event: events.ClusterFailed, now: Now) -> list[Command]:
         """A command failed: it is tried again later, or given up. What the cluster refuses for good is reported."""
         command, final = event.command, event.final
         out: list[Command] = [Count("cluster_errors")]

@@ -26,19 +26,10 @@ from deviceshare_bus.messages.codec import Message
 from deviceshare_bus.messages.subjects import FACT_KINDS, SYNCED, Stream, address
 from msgspec.structs import replace
 
+from deviceshare_inventory.core import events
 from deviceshare_inventory.core.commands import RestartWatch
 from deviceshare_inventory.core.comparison import Comparison
 from deviceshare_inventory.core.desired_state import WRITES, DesiredState
-from deviceshare_inventory.core.events import (
-    ComparisonFailed,
-    EventRecorded,
-    FactReceived,
-    ObjectsChanged,
-    RecordFailed,
-    RevisionsCompared,
-    WatchFailed,
-    WatchStarted,
-)
 from deviceshare_inventory.core.fact_builder import FactBuilder
 from deviceshare_inventory.core.reports import Reports
 
@@ -155,26 +146,26 @@ class InventoryCore:
         match event:
             case Tick():
                 return self._act(now)
-            case ObjectsChanged():
+            case events.ObjectsChanged():
                 return self._apply(event, now)
-            case FactReceived(subject=subject, sequence=sequence, fact=fact):
+            case events.FactReceived(subject=subject, sequence=sequence, fact=fact):
                 self._load(subject, sequence, fact)
             case Unreadable():
                 return self._load_unreadable(event)
             case CaughtUp():
                 self._caught_up = True
                 return [self._restart_watch()]
-            case WatchStarted():
+            case events.WatchStarted():
                 self._begin_list()
-            case WatchFailed():
+            case events.WatchFailed():
                 return self._schedule_restart(event, now)
-            case RevisionsCompared() | ComparisonFailed():
+            case events.RevisionsCompared() | events.ComparisonFailed():
                 return self._comparison.handle(event, now)
             case Written() | WriteConflict() | WriteUnknown() | WriteRefused():
                 return self._desired.handle(event, now.monotonic)
             case ReadBack(subject=subject, sequence=sequence):
                 self._desired.read_back(subject, sequence)
-            case EventRecorded() | RecordFailed():
+            case events.EventRecorded() | events.RecordFailed():
                 return self._reports.handle(event, now)
             case LeaseReceived() | FenceReceived() | Stopping():
                 return self._division.handle(event, now)
@@ -250,7 +241,7 @@ class InventoryCore:
         self._builder.begin_list()
         self._comparison.begin_list()
 
-    def _apply(self, event: ObjectsChanged, now: Now) -> list[Command]:
+    def _apply(self, event: events.ObjectsChanged, now: Now) -> list[Command]:
         if event.listed is not None and not self._builder.listing:
             # Only a new watch reports when its list is complete.
             return [Log("info", "the cluster was listed again: the watch is restarted"), self._restart_watch()]
@@ -269,7 +260,7 @@ class InventoryCore:
             self._synced_after = self._desired.ticket
         return []
 
-    def _schedule_restart(self, failed: WatchFailed, now: Now) -> list[Command]:
+    def _schedule_restart(self, failed: events.WatchFailed, now: Now) -> list[Command]:
         # Counted apart: a refusal after a failed connection is the first one, and often passes at once.
         failures = self._watch_failures[failed.final]
         pause = (REFUSED_RETRY if failed.final else RETRY).delay(failures, self._jitter)
