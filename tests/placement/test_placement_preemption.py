@@ -4,7 +4,7 @@ import pytest
 from deviceshare.model import BOUND
 from msgspec.structs import replace
 from support.builders import node
-from support.preemption_play import BLOCKED, PreemptionPlay, full, gang
+from support.preemption_play import BLOCKED, PreemptionPlay, full, gang, nominated
 from support.preemption_scene import conf
 
 
@@ -32,9 +32,7 @@ def test_a_pod_of_lower_priority_is_asked_goes_and_makes_room():
 
 
 def test_a_nomination_is_open_work_until_the_pods_have_gone():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     core.answers()
     core.settled()
     core.terminates("one")
@@ -46,9 +44,7 @@ def test_a_nomination_is_open_work_until_the_pods_have_gone():
 
 
 def test_a_nomination_is_withdrawn_if_a_pod_may_not_go():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     core.answers(BLOCKED)
     core.settled()
     assert core.evictions() == {"two": False}  # none has gone; another pod may
@@ -60,9 +56,7 @@ def test_a_nomination_is_withdrawn_if_a_pod_may_not_go():
 
 
 def test_the_room_belongs_to_the_pod_for_which_the_other_one_goes():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     core.answers()
     core.settled()
     core.waits("other", priority=0)
@@ -72,9 +66,7 @@ def test_the_room_belongs_to_the_pod_for_which_the_other_one_goes():
 
 
 def test_a_pod_that_is_deleted_takes_its_nomination_with_it():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     core.ends("new")
     core.settled()
     assert (core.waiting(), core.evictions()) == ({}, {})

@@ -3,13 +3,11 @@
 from deviceshare.model import NodeLedger
 from msgspec.structs import replace
 from support.builders import node
-from support.preemption_play import GANG, PreemptionPlay, full
+from support.preemption_play import GANG, PreemptionPlay, full, nominated
 
 
 def test_an_eviction_without_a_claim_is_removed_after_a_time():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     ledger = core.ledger_events()[0].ledger
     core.others_write(replace(ledger, claims=()))
     core.ends("new")
@@ -22,9 +20,7 @@ def test_an_eviction_without_a_claim_is_removed_after_a_time():
 
 
 def test_an_eviction_that_is_read_before_its_claim_is_kept_long_after_another_one_was_dropped():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     ledger = core.ledger_events()[0].ledger
     core.others_write(replace(ledger, claims=()))
     core.ends("new")
@@ -61,9 +57,7 @@ def test_a_ledger_that_cannot_be_read_is_not_replaced_by_a_nomination():
 
 
 def test_a_claim_that_waits_for_a_pod_without_an_eviction_is_removed_after_a_time():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     ledger = core.ledger_events()[0].ledger
     core.others_write(replace(ledger, evictions=()))
     core.settled()
@@ -88,18 +82,14 @@ def test_an_open_claim_is_kept_rather_than_a_nominated_one():
 
 
 def test_a_node_that_is_deleted_takes_its_nominations_with_it():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     core.remove("node", "a")
     core.settled()
     assert (core.waiting(), core.evictions()) == ({}, {})
 
 
 def test_a_claim_that_another_replica_has_opened_is_withdrawn_with_the_binder():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     ledger = core.ledger_events()[0].ledger
     core.put(node("a", cpu=2000, unschedulable=True))
     opened = replace(ledger, claims=(replace(ledger.claims[0], waits_for=()),), evictions=())

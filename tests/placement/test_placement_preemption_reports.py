@@ -4,7 +4,7 @@ from deviceshare.model import DisruptionLimit, PodDisruptionBudgetFact
 from deviceshare_bus.cores.core import Count
 from msgspec.structs import replace
 from support.builders import node
-from support.preemption_play import BLOCKED, GANG, HIGH, PreemptionPlay, full
+from support.preemption_play import BLOCKED, GANG, HIGH, PreemptionPlay, full, nominated
 from support.preemption_scene import cpu
 
 
@@ -69,9 +69,7 @@ def test_attempts_and_the_pods_that_go_are_counted():
 
 
 def test_pods_that_went_for_nothing_are_counted():
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     core.answers()
     core.settled()
     core.terminates("one")

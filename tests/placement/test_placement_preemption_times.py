@@ -3,15 +3,13 @@
 import pytest
 from msgspec.structs import replace
 from support.builders import node
-from support.preemption_play import PreemptionPlay, full
+from support.preemption_play import PreemptionPlay, full, nominated
 from support.preemption_scene import conf
 
 
 @pytest.mark.parametrize("terminating", [True, False])
 def test_a_pod_that_does_not_go_in_time_is_spared_and_another_one_goes(terminating):
-    core = full()
-    core.waits("new")
-    core.settled()
+    core = nominated()
     core.answers()
     core.settled()
     if terminating:

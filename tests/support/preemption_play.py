@@ -165,6 +165,14 @@ def full(**rest) -> PreemptionPlay:
     return core
 
 
+def nominated() -> PreemptionPlay:
+    """Return a core with one full node, of which ``one`` has to go for ``new``."""
+    core = full()
+    core.waits("new")
+    core.settled()
+    return core
+
+
 def gang() -> PreemptionPlay:
     """Return a core with a gang that is nominated on two full nodes."""
     core = PreemptionPlay(make_node("a", cpu=1000), make_node("b", cpu=1000), facts=[HIGH, GANG])
@@ -176,4 +184,4 @@ def gang() -> PreemptionPlay:
     return core
 
 
-__all__ = ["BLOCKED", "GANG", "HIGH", "MAY_GO", "PreemptionPlay", "full", "gang"]
+__all__ = ["BLOCKED", "GANG", "HIGH", "MAY_GO", "PreemptionPlay", "full", "gang", "nominated"]
