@@ -10,7 +10,6 @@ from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.runtime import service
 from deviceshare_bus.streams import latest
 from deviceshare_bus.streams.audit import find_difference
-from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.streams.latest import LatestWriter
 from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
@@ -147,9 +146,7 @@ async def test_the_pauses_of_a_writer_begin_anew_after_a_success(monkeypatch) ->
     assert failures == [0, 1, 0]
 
 
-async def test_after_a_reader_was_closed_its_stream_is_written_again_also_after_a_loss(nats_server) -> None:
-    connection = await connect(nats_server.url, "test")
-    await make_streams(connection)
+async def test_after_a_reader_was_closed_its_stream_is_written_again_also_after_a_loss(connection, nats_server) -> None:
     publisher = Publisher(connection)
     await publisher.write(Write("cluster.node.a", b"1", 0))
     before = len(connection.client._subs)
@@ -160,7 +157,6 @@ async def test_after_a_reader_was_closed_its_stream_is_written_again_also_after_
     await nats_server.restart()
     await back.wait()
     assert await publisher.write(Write("cluster.node.a", b"2", 1)) == 2
-    await connection.close()
 
 
 async def test_a_comparison_finds_the_first_difference_and_ends_its_subscription(connection, publisher) -> None:

@@ -87,9 +87,7 @@ def test_the_local_cluster_ends_with_one_line(guarded) -> None:
     assert "Traceback" not in done.stderr
 
 
-async def test_credentials_that_stop_being_accepted_end_the_readers(nats_server) -> None:
-    connection = await connect(nats_server.url, "test")
-    await make_streams(connection)
+async def test_credentials_that_stop_being_accepted_end_the_readers(connection, nats_server) -> None:
     follower = Follower(connection, Stream.CLUSTER)
 
     async def read() -> None:
@@ -106,7 +104,6 @@ async def test_credentials_that_stop_being_accepted_end_the_readers(nats_server)
             await reading
         with pytest.raises(ConfigError):
             await connection.wait_connected()
-    await connection.close()
 
 
 async def test_a_connection_that_the_server_ends_for_good_ends_the_readers(connection) -> None:

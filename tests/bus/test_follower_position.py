@@ -31,9 +31,7 @@ async def test_the_position_follows_the_reader_not_the_network(nats_url):
     await connection.close()
 
 
-async def test_requests_without_a_connection_are_not_sent_later(nats_server):
-    connection = await connect(nats_server.url, "test")
-    await make_streams(connection)
+async def test_requests_without_a_connection_are_not_sent_later(connection, nats_server):
     publisher = Publisher(connection)
     back = asyncio.Event()
     connection.on_reconnect(back.set)
@@ -45,4 +43,3 @@ async def test_requests_without_a_connection_are_not_sent_later(nats_server):
     nats_server.start()
     await back.wait()
     assert await publisher.write(Write("cluster.node.a", b"now", 0)) == 1
-    await connection.close()

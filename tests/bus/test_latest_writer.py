@@ -7,17 +7,13 @@ from deviceshare.model import Backoff
 from deviceshare_bus.cores import postponed
 from deviceshare_bus.messages.subjects import Stream, explain
 from deviceshare_bus.streams import latest
-from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.latest import LatestWriter
 from deviceshare_bus.streams.publisher import Publisher, Refused, Unknown, Write
-from deviceshare_bus.wire.connection import connect
 from deviceshare_bus.wire.tasks import end
 from support.waiting import until
 
 
-async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_return(nats_server):
-    connection = await connect(nats_server.url, "test")
-    await make_streams(connection)
+async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_return(connection, nats_server):
     publisher = Publisher(connection)
     writer = LatestWriter(publisher)
     running = asyncio.create_task(writer.run())
@@ -35,7 +31,6 @@ async def test_all_that_a_dying_bus_left_unanswered_is_written_soon_after_its_re
         assert (await connection.jetstream.get_last_msg(Stream.EXPLAIN, explain("uid-7"))).data == b"last"
     finally:
         await end(running)
-        await connection.close()
 
 
 class Answering:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from deviceshare_bus.messages.subjects import Stream
-from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.follower import BusWiped, Follower
 from deviceshare_bus.streams.publisher import Publisher, Write
 from deviceshare_bus.wire.connection import Connection, connect
@@ -39,10 +38,8 @@ async def contents(connection: Connection) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("seed", CASES)
-async def test_no_stale_message_survives(nats_server: NatsServer, tmp_path: Path, seed: int) -> None:
+async def test_no_stale_message_survives(connection, nats_server: NatsServer, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    connection = await connect(nats_server.url, "reader")
-    await make_streams(connection)
     await write_some(connection, rng, "kept")
     loss = PowerLoss(nats_server)
     await loss.snapshot(connection)
@@ -87,4 +84,3 @@ async def test_no_stale_message_survives(nats_server: NatsServer, tmp_path: Path
             assert not connection.may_write("ledger.1.n0")
         await reader.close()
     await end(reading)
-    await connection.close()

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 from deviceshare_bus.messages.subjects import Stream
-from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.publisher import BATCH_LIMIT, Conflict, Publisher, Refused, Unknown, Write
-from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.connection import Connection
 
 
 async def last(connection: Connection, subject: str) -> bytes:
@@ -104,9 +103,7 @@ async def test_a_write_that_the_stream_does_not_allow_is_refused(publisher, conn
         await publisher.write(Write("ledger.1.a", b"x" * 200))
 
 
-async def test_a_silent_server_makes_it_unknown_and_a_late_answer_changes_nothing(nats_server) -> None:
-    connection = await connect(nats_server.url, "test")
-    await make_streams(connection)
+async def test_a_silent_server_makes_it_unknown_and_a_late_answer_changes_nothing(connection, nats_server) -> None:
     publisher = Publisher(connection, timeout=0.5)
     nats_server.freeze()
     future = await publisher.send(Write("ledger.1.a", b"slow", 0))
@@ -118,7 +115,6 @@ async def test_a_silent_server_makes_it_unknown_and_a_late_answer_changes_nothin
     with pytest.raises(Conflict):
         await publisher.write(Write("ledger.1.a", b"again", 0))
     assert await last(connection, "ledger.1.a") == b"slow"
-    await connection.close()
 
 
 @pytest.mark.parametrize("bad", ["ledger.1.b\r\nNats-Rollup: all", "ledger.1.b\n"])

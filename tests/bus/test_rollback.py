@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 from deviceshare_bus.messages.subjects import Stream
-from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.follower import BusWiped, Follower
 from deviceshare_bus.streams.publisher import Publisher, PublishError, Unknown, Write
-from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.connection import Connection
 from deviceshare_bus.wire.tasks import end
 from support.power_loss import PowerLoss
 from support.waiting import until
@@ -27,10 +26,10 @@ async def write(connection: Connection, subject: str, data: bytes) -> int:
 
 @pytest.mark.parametrize("stream", [Stream.CLUSTER, Stream.LEDGER, Stream.EVENT])
 @pytest.mark.parametrize("replaced", [False, True])
-async def test_a_store_that_fell_back_and_regrew_is_noticed(nats_server, tmp_path: Path, stream, replaced) -> None:
+async def test_a_store_that_fell_back_and_regrew_is_noticed(
+    connection, nats_server, tmp_path: Path, stream, replaced
+) -> None:
     """At 50, then 100; back at 50, then 105. ``replaced``: the message at the position does not exist any more."""
-    connection = await connect(nats_server.url, "reader")
-    await make_streams(connection)
     name = PREFIX[stream]
     for number in range(50):
         await write(connection, f"{name}.n{number % 10}", b"old %d" % number)
@@ -51,12 +50,11 @@ async def test_a_store_that_fell_back_and_regrew_is_noticed(nats_server, tmp_pat
     with pytest.raises(BusWiped):
         async with asyncio.timeout(60):
             await reading
-    await connection.close()
 
 
-async def test_a_store_that_lost_nothing_is_read_on_although_the_last_message_was_replaced(nats_server, tmp_path):
-    connection = await connect(nats_server.url, "reader")
-    await make_streams(connection)
+async def test_a_store_that_lost_nothing_is_read_on_although_the_last_message_was_replaced(
+    connection, nats_server, tmp_path
+):
     for number in range(20):
         await write(connection, f"ledger.1.n{number}", b"1")
     seen: dict[str, bytes] = {}
@@ -72,13 +70,12 @@ async def test_a_store_that_lost_nothing_is_read_on_although_the_last_message_wa
     await until(lambda: seen["ledger.1.n19"] == b"2")
     assert follower.position == 23
     await end(reading)
-    await connection.close()
 
 
-async def test_nothing_is_written_by_sequence_before_the_stream_was_verified(nats_server, tmp_path: Path) -> None:
+async def test_nothing_is_written_by_sequence_before_the_stream_was_verified(
+    connection, nats_server, tmp_path: Path
+) -> None:
     """The sequence that a writer knows is that of another message now: compare-and-set alone would overwrite it."""
-    connection = await connect(nats_server.url, "writer")
-    await make_streams(connection)
     publisher = Publisher(connection)
     await write(connection, "ledger.1.a", b"1")
     loss = PowerLoss(nats_server)
@@ -110,7 +107,6 @@ async def test_nothing_is_written_by_sequence_before_the_stream_was_verified(nat
     await until(lambda: seen == {"ledger.1.a": b"another writer's"})
     assert await publisher.write(Write("ledger.1.a", b"3", known)) == known + 1
     await end(reading)
-    await connection.close()
 
 
 @pytest.mark.parametrize("stream", [Stream.CLUSTER, Stream.LEDGER])

@@ -6,11 +6,10 @@ from typing import Any
 import deviceshare_bus.streams.follower
 import pytest
 from deviceshare_bus.messages.subjects import Stream
-from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.follower import Follower
 from deviceshare_bus.streams.publisher import Publisher, Unknown, Write
 from deviceshare_bus.streams.streamstate import StreamState
-from deviceshare_bus.wire.connection import Connection, connect
+from deviceshare_bus.wire.connection import Connection
 from deviceshare_bus.wire.requests import Unanswered
 from deviceshare_bus.wire.tasks import end
 from support.waiting import until
@@ -26,10 +25,8 @@ async def until_connected(connection: Connection, losses: int) -> None:
 
 
 async def test_a_connection_lost_again_during_the_verification_is_verified_afterwards(
-    nats_server, monkeypatch: pytest.MonkeyPatch
+    connection, nats_server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connection = await connect(nats_server.url, "test")
-    await make_streams(connection)
     follower = Follower(connection, Stream.LEDGER)
     reading = asyncio.create_task(read(follower))
     await until(lambda: follower.caught_up)
@@ -54,12 +51,9 @@ async def test_a_connection_lost_again_during_the_verification_is_verified_after
     await until(lambda: connection.may_write("ledger.1.a"))
     await Publisher(connection).write(Write("ledger.1.a", b"x", 0))
     await end(reading)
-    await connection.close()
 
 
-async def test_writes_in_flight_end_when_another_server_leads_the_stream(nats_server) -> None:
-    connection = await connect(nats_server.url, "test")
-    await make_streams(connection)
+async def test_writes_in_flight_end_when_another_server_leads_the_stream(connection, nats_server) -> None:
     publisher = Publisher(connection, timeout=30.0)
     nats_server.freeze()
     futures = [await publisher.send(Write(subject, b"x", 0)) for subject in ("ledger.1.a", "cluster.node.a")]
@@ -70,4 +64,3 @@ async def test_writes_in_flight_end_when_another_server_leads_the_stream(nats_se
     assert not futures[1].done()
     nats_server.thaw()
     await futures[1]
-    await connection.close()

@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.streams import write_queue
-from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.publisher import Conflict, Publisher, Refused, Unknown, Write
 from deviceshare_bus.streams.write_queue import BATCH_BYTES, BATCH_LIMIT, MIN_BATCH, Rejection, Result, Unit, WriteQueue
-from deviceshare_bus.wire.connection import connect
 from support.waiting import until
 
 FEW = MIN_BATCH - 1
@@ -204,9 +202,7 @@ async def test_a_stream_of_an_earlier_version_takes_every_write(connection, publ
         await (await publisher.send_atomic([Write("cluster.pod.a", b"x"), Write("cluster.pod.b", b"x")]))
 
 
-async def test_a_burst_without_an_answer_is_unknown_and_stored_once(nats_server) -> None:
-    connection = await connect(nats_server.url, "test")
-    await make_streams(connection)
+async def test_a_burst_without_an_answer_is_unknown_and_stored_once(connection, nats_server) -> None:
     publisher = Publisher(connection, timeout=0.5)
     nats_server.freeze()
     futures = [await publisher.send(Write(f"ledger.1.n{number}", b"x", 0)) for number in range(MANY)]
@@ -216,4 +212,3 @@ async def test_a_burst_without_an_answer_is_unknown_and_stored_once(nats_server)
     again = [await publisher.send(Write(f"ledger.1.n{number}", b"y", 0)) for number in range(MANY)]
     assert all(isinstance(answer, Conflict) for answer in await asyncio.gather(*again, return_exceptions=True))
     assert (await connection.jetstream.stream_info(Stream.LEDGER)).state.last_seq == MANY
-    await connection.close()
