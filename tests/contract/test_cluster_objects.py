@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError, Listed
 from support.contract import created, listed, node, until
+from support.manifest import manifest
 
 
 async def test_a_created_object_can_be_read(cluster: Any) -> None:
@@ -114,12 +115,7 @@ async def test_deleted_objects_are_not_listed(cluster: Any) -> None:
 async def test_an_object_is_created_unless_it_exists(cluster: Any, volcano_kinds: None) -> None:
     def queue(weight: int) -> dict[str, Any]:
         metadata = {"name": "ensured"}
-        return {
-            "apiVersion": "scheduling.volcano.sh/v1beta1",
-            "kind": "Queue",
-            "metadata": metadata,
-            "spec": {"weight": weight},
-        }
+        return manifest("Queue", metadata, spec={"weight": weight})
 
     await cluster.ensure(queue(3))
     made = await cluster.get("Queue", "", "ensured")

@@ -7,6 +7,7 @@ from deviceshare.model import visible
 from deviceshare_cluster.interface import BindState, EventRecord
 from support.contract import created, node, pod, revision_of
 from support.hostile_texts import TEXT, harmless
+from support.manifest import manifest
 
 AT = 1_700_000_000.0
 AT_TEXT = "2023-11-14T22:13:20Z"
@@ -147,12 +148,7 @@ async def test_of_many_who_expect_the_same_one_annotates(cluster: Any) -> None:
 
 async def test_a_status_is_written_if_it_differs(cluster: Any, volcano_kinds: None) -> None:
     await cluster.create({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}})
-    group = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": "g", "namespace": "default"},
-        "spec": {"minMember": 2, "queue": "q"},
-    }
+    group = manifest("PodGroup", {"name": "g", "namespace": "default"}, spec={"minMember": 2, "queue": "q"})
     await cluster.create(group)
     waits = {"type": "Unschedulable", "reason": "NotEnoughResources", "message": "why"}
     scheduled = {"type": "Scheduled", "reason": "tasks in gang are ready to be scheduled", "message": ""}

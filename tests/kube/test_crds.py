@@ -12,6 +12,7 @@ from deviceshare_localcluster.pod_groups import pod_group
 from support import deploy
 from support.apiserver import ApiServer
 from support.definitions import installed
+from support.manifest import manifest
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
@@ -27,12 +28,7 @@ def server(apiserver: ApiServer) -> Iterator[ApiServer]:
 
 
 def group(name: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": spec,
-    }
+    return manifest("PodGroup", {"name": name, "namespace": "default"}, spec=spec)
 
 
 def queue(name: str, **spec: Any) -> dict[str, Any]:

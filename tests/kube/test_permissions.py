@@ -20,6 +20,7 @@ from support import deploy
 from support.agents.api import MERGE
 from support.apiserver import ApiServer
 from support.kube_proxy import KubeProxy, Query
+from support.manifest import manifest
 from support.plugins import serve
 
 SYSTEM = "deviceshare-system"
@@ -174,15 +175,14 @@ async def services(server: ApiServer, nats_url: str, tmp_path: Path) -> AsyncIte
 def pod(name: str, memory: str, group: str = "") -> dict[str, Any]:
     limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": memory}
     annotations = {"scheduling.k8s.io/group-name": group} if group else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
-        "spec": {
+    return manifest(
+        "Pod",
+        {"name": name, "namespace": NAMESPACE, "annotations": annotations},
+        spec={
             "schedulerName": "deviceshare",
             "containers": [{"name": "c", "image": "busybox", "resources": {"limits": limits}}],
         },
-    }
+    )
 
 
 def add_node(server: ApiServer, name: str, **annotations: str) -> None:
@@ -205,12 +205,7 @@ async def until(services: Services, what: Any, seconds: float = 60.0) -> Any:
 
 
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-GROUP = {
-    "apiVersion": "scheduling.volcano.sh/v1beta1",
-    "kind": "PodGroup",
-    "metadata": {"name": "gang", "namespace": NAMESPACE},
-    "spec": {"minMember": 2, "queue": "default"},
-}
+GROUP = manifest("PodGroup", {"name": "gang", "namespace": NAMESPACE}, spec={"minMember": 2, "queue": "default"})
 LOCKING = """
 actions: "allocate"
 tiers:
@@ -220,18 +215,12 @@ tiers:
       deviceshare.VGPUEnable: true
       deviceshare.NodeLockEnable: true
 """
-CONFIGURATION = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
-    "data": {"volcano-scheduler.conf": LOCKING},
-}
-QUEUE = {
-    "apiVersion": "scheduling.volcano.sh/v1beta1",
-    "kind": "Queue",
-    "metadata": {"name": "default"},
-    "spec": {"weight": 1},
-}
+CONFIGURATION = manifest(
+    "ConfigMap",
+    {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
+    data={"volcano-scheduler.conf": LOCKING},
+)
+QUEUE = manifest("Queue", {"name": "default"}, spec={"weight": 1})
 
 
 VOLUME, CLAIMS = "/api/v1/persistentvolumes/disk", f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
@@ -244,13 +233,9 @@ def claim(name: str) -> dict[str, Any]:
 
 
 def storage_class(name: str, provisioner: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": f"class-{name}"},
-        "provisioner": provisioner,
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
+    return manifest(
+        "StorageClass", {"name": f"class-{name}"}, provisioner=provisioner, volumeBindingMode="WaitForFirstConsumer"
+    )
 
 
 def with_claims(name: str) -> dict[str, Any]:
@@ -261,17 +246,16 @@ def with_claims(name: str) -> dict[str, Any]:
     return found
 
 
-DISK = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolume",
-    "metadata": {"name": "disk"},
-    "spec": {
+DISK = manifest(
+    "PersistentVolume",
+    {"name": "disk"},
+    spec={
         "storageClassName": "class-found",
         "accessModes": ["ReadWriteOnce"],
         "capacity": {"storage": "1Gi"},
         "csi": {"driver": "disk.example.com", "volumeHandle": "disk"},
     },
-}
+)
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 STORAGE: list[tuple[str, dict[str, Any]]] = [
     (CLASSES, storage_class("found", "kubernetes.io/no-provisioner")),

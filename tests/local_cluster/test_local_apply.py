@@ -6,26 +6,17 @@ import pytest
 from deviceshare.model import RequestError
 from deviceshare_cluster.interface import BindState, ClusterError
 from deviceshare_localcluster import Action, LocalCluster
+from support.manifest import manifest
 
 
 def pod(name: str = "a", image: str = "busybox", **metadata: Any) -> dict[str, Any]:
     limits = {"volcano.sh/vgpu-number": 1}
     container = {"name": "c", "image": image, "resources": {"limits": limits}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name} | metadata,
-        "spec": {"containers": [container]},
-    }
+    return manifest("Pod", {"name": name} | metadata, spec={"containers": [container]})
 
 
 def node(**annotations: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n", "annotations": annotations},
-        "status": {"capacity": {"cpu": "4"}},
-    }
+    return manifest("Node", {"name": "n", "annotations": annotations}, status={"capacity": {"cpu": "4"}})
 
 
 def job(name: str, queue: str) -> dict[str, Any]:

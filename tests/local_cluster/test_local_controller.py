@@ -6,18 +6,14 @@ from deviceshare_cluster.interface import BindState, Change
 from deviceshare_localcluster import Controller, LocalCluster
 from support.beside import beside
 from support.controlled import controlled
+from support.manifest import manifest
 from support.waiting import until
 
 
 def job(name: str = "train", replicas: int = 3, **spec: Any) -> dict[str, Any]:
     container = {"name": "c", "image": "i", "resources": {"limits": {"volcano.sh/vgpu-number": 1}}}
     task = {"name": "w", "replicas": replicas, "template": {"spec": {"containers": [container]}}}
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"tasks": [task], "minAvailable": 1} | spec,
-    }
+    return manifest("Job", {"name": name}, spec={"tasks": [task], "minAvailable": 1} | spec)
 
 
 async def names(cluster: LocalCluster, kind: str = "Pod") -> set[str]:
@@ -129,12 +125,9 @@ async def test_changes_during_its_absence_are_handled_after_the_restart(local: L
 
 async def test_owners_that_are_none_of_its_business_are_left_alone(local: LocalCluster) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r-uid", "controller": True}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "replica", "ownerReferences": [owner]},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
+    pod = manifest(
+        "Pod", {"name": "replica", "ownerReferences": [owner]}, spec={"containers": [{"name": "c", "image": "i"}]}
+    )
     async with controlled(local):
         await local.load([pod, job("a", 1)])
         await until_pods(local, "replica", "a-w-0")
@@ -143,12 +136,7 @@ async def test_owners_that_are_none_of_its_business_are_left_alone(local: LocalC
 
 
 async def test_a_pod_of_the_name_without_an_owner_is_not_adopted(local: LocalCluster) -> None:
-    stray = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "train-w-0"},
-        "spec": {"containers": [{"name": "own", "image": "own"}]},
-    }
+    stray = manifest("Pod", {"name": "train-w-0"}, spec={"containers": [{"name": "own", "image": "own"}]})
     await local.create(stray)
     async with controlled(local):
         await local.apply(job(replicas=2))

@@ -6,6 +6,7 @@ from deviceshare_cluster.eviction import EvictState
 from deviceshare_localcluster import LocalCluster
 from deviceshare_localcluster.writer import Action
 from support.controlled import controlled
+from support.manifest import manifest
 from support.waiting import until
 
 DELAY = "pod-delete.stage.kwok.x-k8s.io/delay"
@@ -16,34 +17,22 @@ def deployment(replicas: int) -> dict[str, Any]:
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template},
-    }
+    return manifest(
+        "Deployment",
+        {"name": "web"},
+        spec={"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    )
 
 
 def budget(**spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "b"},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
-    }
+    return manifest("PodDisruptionBudget", {"name": "b"}, spec={"selector": {"matchLabels": {"app": "web"}}, **spec})
 
 
 def pod(name: str, node: str = "n1", grace: int | None = None, **annotations: str) -> dict[str, Any]:
     spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}], "nodeName": node}
     if grace is not None:
         spec["terminationGracePeriodSeconds"] = grace
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": spec,
-        "status": {"phase": "Running"},
-    }
+    return manifest("Pod", {"name": name, "annotations": annotations}, spec=spec, status={"phase": "Running"})
 
 
 def node(name: str, ready: str = "True") -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from deviceshare_cluster.interface import BindState, Change, ChangeType, ClusterError, Listed
 from deviceshare_localcluster import LocalCluster
 from support.controlled import controlled
+from support.manifest import manifest
 
 
 class Server(Protocol):
@@ -165,12 +166,7 @@ async def test_after_a_wipe_all_objects_are_listed_again_and_missing_ones_are_de
 
 async def test_the_controller_survives_its_server(nats_server: Server) -> None:
     template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
-    job = {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": "j"},
-        "spec": {"tasks": [{"name": "t", "replicas": 2000, "template": template}]},
-    }
+    job = manifest("Job", {"name": "j"}, spec={"tasks": [{"name": "t", "replicas": 2000, "template": template}]})
     async with LocalCluster(nats_server.url) as cluster:
         await cluster.setup()
         async with controlled(cluster):

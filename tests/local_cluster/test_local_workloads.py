@@ -10,6 +10,7 @@ from deviceshare_cluster.interface import BindState
 from deviceshare_localcluster import Action, LocalCluster, admission
 from deviceshare_localcluster.workloads import job_from
 from support.controlled import controlled
+from support.manifest import manifest
 from support.waiting import until
 
 
@@ -51,21 +52,16 @@ def template(policy: str = "Always", **annotations: str) -> dict[str, Any]:
 
 def app(kind: str, replicas: int = 2, **spec: Any) -> dict[str, Any]:
     selector = {"matchLabels": {"app": "web"}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": "web"},
-        "spec": {"replicas": replicas, "selector": selector, "template": template()} | spec,
-    }
+    return manifest(
+        kind,
+        {"name": "web"},
+        "apps/v1",
+        spec={"replicas": replicas, "selector": selector, "template": template()} | spec,
+    )
 
 
 def job(**spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "train"},
-        "spec": {"template": template("Never")} | spec,
-    }
+    return manifest("Job", {"name": "train"}, "batch/v1", spec={"template": template("Never")} | spec)
 
 
 async def test_a_deployment_is_scaled_changed_and_deleted(local: LocalCluster) -> None:
@@ -134,12 +130,12 @@ async def test_a_stateful_set_waits_for_each_pod(local: LocalCluster) -> None:
 
 
 async def test_a_size_that_admission_refuses_is_not_set(local: LocalCluster) -> None:
-    sets = {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": "llm"},
-        "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 8, "workerTemplate": template()}},
-    }
+    sets = manifest(
+        "LeaderWorkerSet",
+        {"name": "llm"},
+        "leaderworkerset.x-k8s.io/v1",
+        spec={"replicas": 1, "leaderWorkerTemplate": {"size": 8, "workerTemplate": template()}},
+    )
     await local.apply(sets)
     refused = await local.scale("LeaderWorkerSet", "", "llm", 9999)
     assert refused.action is Action.REFUSED
@@ -221,12 +217,7 @@ async def test_a_suspended_job_resumes(local: LocalCluster) -> None:
 
 
 async def test_jobs_of_both_groups_may_have_one_name(local: LocalCluster) -> None:
-    volcano = {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": "train"},
-        "spec": {"tasks": [{"name": "w", "replicas": 1, "template": template()}]},
-    }
+    volcano = manifest("Job", {"name": "train"}, spec={"tasks": [{"name": "w", "replicas": 1, "template": template()}]})
     async with controlled(local):
         results = await local.load([volcano, job()])
         assert [(each.kind, each.action) for each in results] == [
@@ -269,12 +260,9 @@ async def test_a_fixed_name_that_another_has_is_reported(local: LocalCluster, ca
 
 
 async def test_a_job_made_from_a_cron_job_stays_and_goes_with_it(local: LocalCluster) -> None:
-    cron = {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {"name": "nightly"},
-        "spec": {"schedule": "@daily", "jobTemplate": {"spec": job()["spec"]}},
-    }
+    cron = manifest(
+        "CronJob", {"name": "nightly"}, "batch/v1", spec={"schedule": "@daily", "jobTemplate": {"spec": job()["spec"]}}
+    )
     async with controlled(local):
         await local.apply(cron)
         stored = await local.get("CronJob", "default", "nightly")
@@ -343,12 +331,7 @@ async def test_an_invalid_stage_is_named_once(local: LocalCluster, caplog: pytes
 
 async def test_a_pytorch_job_and_its_group_come_and_go(local: LocalCluster) -> None:
     replicas = {"Worker": {"replicas": 3, "template": template("Never")}}
-    training = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "llm"},
-        "spec": {"pytorchReplicaSpecs": replicas},
-    }
+    training = manifest("PyTorchJob", {"name": "llm"}, "kubeflow.org/v1", spec={"pytorchReplicaSpecs": replicas})
     async with controlled(local):
         await local.apply(training)
         assert await until_count(local, 3) == ["llm-worker-0", "llm-worker-1", "llm-worker-2"]
@@ -360,12 +343,7 @@ async def test_a_pytorch_job_and_its_group_come_and_go(local: LocalCluster) -> N
 
 async def test_dependents_of_a_workload_that_was_never_here_stay(local: LocalCluster) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r-uid", "controller": True}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "replica", "ownerReferences": [owner]},
-        "spec": template()["spec"],
-    }
+    pod = manifest("Pod", {"name": "replica", "ownerReferences": [owner]}, spec=template()["spec"])
     async with controlled(local):
         await local.load([pod, app("ReplicaSet", 1)])
         assert "replica" in await until_count(local, 2)

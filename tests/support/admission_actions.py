@@ -8,6 +8,7 @@ from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.families.volcano_gpu import wire as gpu_share_wire
 from deviceshare.model import FENCE
 from deviceshare.model.signatures import SIGNATURE
+from support.manifest import manifest
 
 SYSTEM, NAMESPACE = "deviceshare-system", "admission-test"
 VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
@@ -62,47 +63,38 @@ def annotated(name: str, value: str | None = "x") -> dict[str, Any]:
 
 
 def pod(name: str = "new", **metadata: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, **metadata},
-        "spec": {"schedulerName": "deviceshare", "containers": [{"name": "c", "image": "busybox"}]},
-    }
+    return manifest(
+        "Pod",
+        {"name": name, "namespace": NAMESPACE, **metadata},
+        spec={"schedulerName": "deviceshare", "containers": [{"name": "c", "image": "busybox"}]},
+    )
 
 
 def group(name: str = "new", queue: str = "default", phase: str = "", **metadata: Any) -> dict[str, Any]:
-    found = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": NAMESPACE, **metadata},
-        "spec": {"minMember": 1, "queue": queue},
-    }
+    found = manifest(
+        "PodGroup", {"name": name, "namespace": NAMESPACE, **metadata}, spec={"minMember": 1, "queue": queue}
+    )
     return found | ({"status": {"phase": phase}} if phase else {})
 
 
 def queue(name: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": {"weight": 1, **spec},
-    }
+    return manifest("Queue", {"name": name}, spec={"weight": 1, **spec})
 
 
 def event(name: str, reporter: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "regarding": {"kind": "Pod", "namespace": NAMESPACE, "name": "p"},
-        "type": "Normal",
-        "reason": "Test",
-        "action": "Binding",
-        "note": "n",
-        "reportingController": reporter,
-        "reportingInstance": reporter,
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-    }
+    return manifest(
+        "Event",
+        {"name": name, "namespace": NAMESPACE},
+        "events.k8s.io/v1",
+        regarding={"kind": "Pod", "namespace": NAMESPACE, "name": "p"},
+        type="Normal",
+        reason="Test",
+        action="Binding",
+        note="n",
+        reportingController=reporter,
+        reportingInstance=reporter,
+        eventTime="2026-01-01T00:00:00.000000Z",
+    )
 
 
 def counted(name: str, reporter: str) -> dict[str, Any]:
@@ -112,12 +104,11 @@ def counted(name: str, reporter: str) -> dict[str, Any]:
 
 def binding(**metadata: Any) -> dict[str, Any]:
     """Return a Binding of the pod; its uid and revision are inserted where the metadata does not name others."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": "p", "namespace": NAMESPACE, "uid": "UID", "resourceVersion": "REVISION", **metadata},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": "admission-node"},
-    }
+    return manifest(
+        "Binding",
+        {"name": "p", "namespace": NAMESPACE, "uid": "UID", "resourceVersion": "REVISION", **metadata},
+        target={"apiVersion": "v1", "kind": "Node", "name": "admission-node"},
+    )
 
 
 def eviction(**options: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from support.admission_actions import NAMESPACE, RBAC, Action, actions, annotated
+from support.manifest import manifest
 
 SELECTED_NODE, BOUND_BY_CONTROLLER = "volume.kubernetes.io/selected-node", "pv.kubernetes.io/bound-by-controller"
 CLAIMS, VOLUMES = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", "/api/v1/persistentvolumes"
@@ -13,12 +14,11 @@ AMOUNT = {"storage": "1Gi"}
 
 
 def claim(name: str, **annotations: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {"mine": "x", **annotations}},
-        "spec": {"storageClassName": "c", "accessModes": ["ReadWriteOnce"], "resources": {"requests": AMOUNT}},
-    }
+    return manifest(
+        "PersistentVolumeClaim",
+        {"name": name, "namespace": NAMESPACE, "annotations": {"mine": "x", **annotations}},
+        spec={"storageClassName": "c", "accessModes": ["ReadWriteOnce"], "resources": {"requests": AMOUNT}},
+    )
 
 
 def naming(found: dict[str, Any], name: str) -> dict[str, Any]:
@@ -38,12 +38,7 @@ def volume(name: str, claimed: dict[str, Any] | None = None) -> dict[str, Any]:
     }
     if claimed is not None:
         spec["claimRef"] = claimed
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": f"admission-{name}", "annotations": {"mine": "x"}},
-        "spec": spec,
-    }
+    return manifest("PersistentVolume", {"name": f"admission-{name}", "annotations": {"mine": "x"}}, spec=spec)
 
 
 def reserve(name: str = "waiting", **more: Any) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from random import Random
 from typing import Any
 
+from support.manifest import manifest
+
 Object = dict[str, Any]
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -28,12 +30,11 @@ class VolumeGenerator:
         labels = {HOSTNAME: name, "gen": str(self.random.randint(1, 4))}
         if self.chance(0.8):
             labels[self.random.choice((ZONE, ZONE, ZONE, OLD_ZONE))] = self.random.choice("abc")
-        return {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": labels},
-            "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}},
-        }
+        return manifest(
+            "Node",
+            {"name": name, "labels": labels},
+            status={"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}},
+        )
 
     def csi_node(self, name: str) -> Object:
         drivers = [
@@ -41,21 +42,15 @@ class VolumeGenerator:
             for driver in DRIVERS
             if self.chance(0.7)
         ]
-        return {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "CSINode",
-            "metadata": {"name": name},
-            "spec": {"drivers": drivers},
-        }
+        return manifest("CSINode", {"name": name}, "storage.k8s.io/v1", spec={"drivers": drivers})
 
     def storage_class(self, name: str) -> Object:
-        found: Object = {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": name},
-            "provisioner": "kubernetes.io/no-provisioner" if name == "local" else self.random.choice(DRIVERS),
-            "volumeBindingMode": "Immediate" if name == "now" else "WaitForFirstConsumer",
-        }
+        found: Object = manifest(
+            "StorageClass",
+            {"name": name},
+            provisioner="kubernetes.io/no-provisioner" if name == "local" else self.random.choice(DRIVERS),
+            volumeBindingMode="Immediate" if name == "now" else "WaitForFirstConsumer",
+        )
         if name == "zonal":
             zones = self.random.sample("abc", self.random.randint(1, 2))
             found["allowedTopologies"] = [{"matchLabelExpressions": [{"key": ZONE, "values": zones}]}]

@@ -13,6 +13,7 @@ from deviceshare_bus.messages.leases import PERIOD, decode_lease
 from deviceshare_bus.messages.subjects import Stream, of_replicas
 from deviceshare_bus.streams.follower import Follower
 from support.bus_users import connect_to_run
+from support.manifest import manifest
 from support.manifests import node, pod
 from support.running import RunningSystem
 
@@ -20,12 +21,7 @@ QUEUES = [f"team-{number}" for number in range(6)]
 
 
 def queue(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": {"weight": 1},
-    }
+    return manifest("Queue", {"name": name}, spec={"weight": 1})
 
 
 def pod_of(number: int, queue_name: str) -> dict[str, Any]:
