@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import nats.errors
 import pytest
 from deviceshare_bus.wire.connection import connect
 from deviceshare_bus.wire.framing import Received
+from deviceshare_cli.ports import free_port
 from support import framings
 from support.natsserver import NatsServer
 from support.waiting import until
@@ -28,9 +28,7 @@ async def until_heard(heard: list[Received], count: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:parameter 'timeout' of type 'float':DeprecationWarning")  # nats-py's
 async def test_a_web_socket_is_read_by_nats_py(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = f'max_payload: 8388608\nwebsocket {{ listen: "127.0.0.1:{port}", no_tls: true }}\n'
     server = NatsServer(tmp_path, options=options)
     server.start()

@@ -1,7 +1,6 @@
 """The health endpoint of a service: whether the bus is reachable, and whether all streams have been read."""
 
 import asyncio
-import socket
 from http import HTTPStatus
 
 import aiohttp
@@ -11,12 +10,7 @@ from deviceshare_bus.runtime.service import Context, _run, parser
 from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.wire.connection import connect
 from deviceshare_bus.wire.tasks import end
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from deviceshare_cli.ports import free_port
 
 
 class Health:

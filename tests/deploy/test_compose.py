@@ -5,13 +5,12 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from deviceshare_bus.messages.permissions import USERS
 from deviceshare_bus.wire.connection import MAX_PAYLOAD, connect
 from deviceshare_bus.wire.credentials import ANONYMOUS, of_directory
 from deviceshare_cli.credentials.certificates import end_of
+from deviceshare_cli.ports import free_port
 from opentelemetry.sdk import environment_variables
 from support import charts, deploy
 from support.charts import FILES
@@ -200,14 +200,6 @@ def test_targets_of_the_image_exist():
         assert build["target"] in targets
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
 @pytest.fixture
 def credentials(tmp_path: Path) -> Path:
     """Run the one-shot service `credentials` as a process; return its volume.
@@ -236,7 +228,7 @@ def servers(tmp_path: Path, credentials: Path) -> Iterator[dict[str, tuple[int, 
     """Start both servers as compose does, on free ports; return the ports for clients and for HTTP, by name."""
     started, ports = [], {}
     for name in SERVERS:
-        client, http = ports[name] = tuple(free_ports(2))
+        client, http = ports[name] = free_port(), free_port()
         directory = tmp_path / f"{name}.conf.d"
         directory.mkdir()
         for volume in volumes(name):
@@ -302,7 +294,7 @@ def start(
 
 @pytest.mark.system
 def test_the_containers_place_the_examples_and_show_the_pods(servers, credentials, tmp_path):
-    (port,) = free_ports(1)
+    port = free_port()
     processes = {}
     try:
         for name in OURS:

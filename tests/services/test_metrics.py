@@ -33,6 +33,7 @@ from deviceshare_bus.messages.codec import Events, Step, encode
 from deviceshare_bus.streams.creation import make_streams
 from deviceshare_bus.streams.publisher import Publisher, Write
 from deviceshare_bus.wire.connection import connect
+from deviceshare_cli.ports import free_port
 from deviceshare_metrics import api
 from deviceshare_metrics.core import build_core, build_snapshot, decode_event
 from deviceshare_metrics.core.events import FactReceived, StepsReceived
@@ -62,12 +63,6 @@ STANDING = (
     ),
     (subjects.SYNCED, Synced()),
 )
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Client:

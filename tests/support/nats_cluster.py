@@ -1,27 +1,20 @@
 """Three nats-servers that replicate their streams."""
 
 import asyncio
-import socket
 from pathlib import Path
 
 import msgspec
 from deviceshare_bus.wire.connection import Connection
+from deviceshare_cli.ports import free_port
 from nats.errors import Error as NatsError
 from support.natsserver import NatsServer
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class NatsCluster:
     """The servers ``n0``, ``n1`` and ``n2``."""
 
     def __init__(self, directory: Path, **jetstream: str) -> None:
-        ports = [_free_port() for _ in range(3)]
+        ports = [free_port() for _ in range(3)]
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
         self.servers: dict[str, NatsServer] = {}
         for number, port in enumerate(ports):

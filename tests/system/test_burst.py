@@ -8,7 +8,6 @@ import math
 import os
 import re
 import signal
-import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 from deviceshare_bus.messages.subjects import Stream
 from deviceshare_bus.streams.follower import LAG
+from deviceshare_cli.ports import free_port
 from support.bus_users import connect_to_run
 from support.manifests import node
 from support.running import RunningSystem, http_get
@@ -61,7 +61,7 @@ def memory(pid: int) -> float:
 @asynccontextmanager
 async def burst(tmp_path: Path) -> AsyncIterator[RunningSystem]:
     """Start a system whose cards are all taken, with some pods that wait, and then many more."""
-    async with RunningSystem(tmp_path, None, "--metrics-port", free_port()) as system:
+    async with RunningSystem(tmp_path, None, "--metrics-port", str(free_port())) as system:
         await system.cluster.load([node(number) for number in range(NODES)])
         await system.cluster.load([whole_card(f"running-{number}") for number in range(NODES * CARDS)])
         await system.bound(system.cluster, NODES * CARDS, within=200)
@@ -104,12 +104,6 @@ async def lag(run: dict[str, Any]) -> float:
     text = await asyncio.to_thread(read_metrics, run)
     lags = re.findall(r"deviceshare_bus_lag_messages\{[^}]*\} (\S+)", text)
     return max(map(float, lags), default=math.inf)
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 async def test_a_burst_does_not_starve_older_pods_nor_exhaust_memory(tmp_path: Path) -> None:

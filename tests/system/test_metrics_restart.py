@@ -3,13 +3,13 @@
 import asyncio
 import os
 import signal
-import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from deviceshare_bus.messages.codec import decode_ledger
 from deviceshare_bus.messages.subjects import Stream, of_replicas
+from deviceshare_cli.ports import free_port
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 from support.bus_users import connect_to_run
@@ -74,7 +74,7 @@ async def until(condition: Any, within: float = 60.0) -> Any:
 
 
 async def test_metrics_of_a_run_during_which_the_metrics_service_is_killed(tmp_path: Path) -> None:
-    async with RunningSystem(tmp_path, None, "--metrics-port", free_port()) as system:
+    async with RunningSystem(tmp_path, None, "--metrics-port", str(free_port())) as system:
         await system.cluster.load([node(number) for number in range(20)])
         await system.cluster.load([pod(number) for number in range(PODS // 2)])
         await system.bound(system.cluster, PODS // 2, within=200)
@@ -143,9 +143,3 @@ async def each_service(system: RunningSystem) -> None:
         assert lint(text) == []
     list(parse_openmetrics(await asyncio.to_thread(read, system.run, OPENMETRICS)))
     assert lint(await asyncio.to_thread(read, system.run)) == []
-
-
-def free_port() -> str:
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        return str(opened.getsockname()[1])
