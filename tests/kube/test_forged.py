@@ -4,14 +4,12 @@ Inventory and placement at work on a real API server.
 """
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from support import deploy, mixed
 from support.apiserver import ApiServer
-from support.kube_cluster import CleanCluster
-from support.kube_scene import Scene, following, node, pod
+from support.kube_scene import Scene, node, pod
 
 FORGED = {
     "hami-core": {"volcano.sh/vgpu-ids-new": "".join(f"GPU-0000-{at},NVIDIA,81920,100:" for at in range(8))},
@@ -44,11 +42,9 @@ NODES = {name: f"node-{number:04d}" for number, name in enumerate(FORGED)}
 SYSTEM = "volcano-system"
 
 
-@pytest.fixture
-async def scene(apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+@pytest.fixture(autouse=True)
+def namespaces(apiserver: ApiServer) -> None:
     deploy.apply(apiserver, *deploy.namespaces(SYSTEM, "mindx-dl"))
-    async with CleanCluster(apiserver) as cluster, following(apiserver, nats_url, monkeypatch) as context:
-        yield Scene(cluster, context)
 
 
 async def create_mixed(scene: Scene) -> None:

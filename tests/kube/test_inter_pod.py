@@ -1,20 +1,10 @@
 """Inter-pod affinity with objects of a real API server, which adds label keys and the labels of namespaces."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-from support.apiserver import ApiServer
-from support.kube_cluster import CleanCluster
-from support.kube_scene import Scene, following, node, pod
+from support.kube_scene import Scene, node, pod
 
 HOSTNAME = "kubernetes.io/hostname"
-
-
-@pytest.fixture
-async def scene(apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    async with CleanCluster(apiserver) as cluster, following(apiserver, nats_url, monkeypatch) as context:
-        yield Scene(cluster, context)
 
 
 def labelled(name: str, labels: dict[str, str], kind: str = "", **term: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """A request to bind a pod that arrives late, on a real API server: when the pod's claim is gone, and its place too."""
 
 import json
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,16 @@ from deviceshare.model import FENCE
 from deviceshare_binder import service as binder
 from deviceshare_cluster.kube import KubeCluster
 from support.apiserver import ApiServer
-from support.kube_cluster import CleanCluster
 from support.kube_proxy import KubeProxy
-from support.kube_scene import Scene, following, node, pod
+from support.kube_scene import Scene, node, pod
 from support.service import at_work
 
 OPTIONS = {"plugin_patience": 60.0, "reports_per_second": 200.0, "dry_run": False}
 
 
-@pytest.fixture
-async def scene(apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+@pytest.fixture(autouse=True)
+def kubeconfig_of_the_binder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binder, "open_cluster", lambda kubeconfig, *names: KubeCluster(kubeconfig=kubeconfig))
-    async with CleanCluster(apiserver) as cluster, following(apiserver, nats_url, monkeypatch) as context:
-        yield Scene(cluster, context)
 
 
 async def where(scene: Scene, name: str) -> dict[str, Any]:

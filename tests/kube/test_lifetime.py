@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,6 @@ PROMPT = 4.0
 """Seconds: one, where nothing else runs."""
 FOUND = 20.0
 """Seconds until a ghost is found out that a watch hides, of a small cluster on a busy machine."""
-
-
-@pytest.fixture
-async def scene(apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    async with CleanCluster(apiserver) as cluster, following(apiserver, nats_url, monkeypatch) as context:
-        yield Scene(cluster, context)
 
 
 async def test_devices_are_given_back_at_the_end_of_a_pod_and_not_before(scene: Scene) -> None:

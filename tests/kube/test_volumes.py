@@ -1,21 +1,11 @@
 """Volumes with objects of a real API server: a bound claim decides the node of its pod."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-from support.apiserver import ApiServer
-from support.kube_cluster import CleanCluster
-from support.kube_scene import Scene, following, node, pod
+from support.kube_scene import Scene, node, pod
 
 HOSTNAME = "kubernetes.io/hostname"
 AMOUNT = {"storage": "1Gi"}
-
-
-@pytest.fixture
-async def scene(apiserver: ApiServer, nats_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    async with CleanCluster(apiserver) as cluster, following(apiserver, nats_url, monkeypatch) as context:
-        yield Scene(cluster, context)
 
 
 def volume(name: str, host: str, claim: str) -> dict[str, Any]:
