@@ -18,7 +18,7 @@ _NOTICES = {
 }  # fmt: skip
 """Attributes that tell others that something may have changed, count the work done, or ask for a computation."""
 _CACHES = {
-    "_rankings", "_pod_classes", "pod_class", "_scan", "_expected_pods", "_order", "_ordered",
+    "_rankings", "_orders", "_pod_classes", "pod_class", "_scan", "_expected_pods", "_order", "_ordered",
     "_domains", "_eligible", "_uses", "by_domain", "classes", "_preempting", "moved",
 }  # fmt: skip
 """Attributes that follow from others and the notices, or that kernels keep."""
