@@ -66,7 +66,6 @@ async def test_a_budget_allows_as_many_evictions_as_it_says(cluster: Direct, spe
     assert blocked.state is EvictState.BLOCKED
     assert blocked.reason == "The disruption budget budget needs 1 healthy pods and has 1 currently"
     pod = cluster.server.get("Pod", "default", "a")
-    assert pod is not None
     assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
     assert pod["status"]["conditions"][-1]["type"] == "DisruptionTarget"
     assert (await cluster.evict("default", "a", first)).state is EvictState.DONE
@@ -105,7 +104,6 @@ async def test_only_the_pod_with_the_uid_is_evicted(cluster: Direct) -> None:
     assert (await cluster.evict("default", "a", "another")).state is EvictState.GONE
     assert (await cluster.evict("default", "b", "another")).state is EvictState.GONE
     pod = cluster.server.get("Pod", "default", "a")
-    assert pod is not None
     assert "deletionTimestamp" not in pod["metadata"]
 
 

@@ -42,7 +42,6 @@ class _Reader:
 
 async def test_a_node_shows_every_resource_and_no_negative_amount() -> None:
     report = await explain_node(_Reader(), "n1")  # type: ignore[arg-type]
-    assert report is not None
     sections = dict(report.sections)
     assert [line.split() for line in sections["Resources"][1:]] == [
         ["cpu", "500m", "4", "3500m"],
@@ -66,13 +65,11 @@ class _Cards(_Reader):
 async def test_a_device_has_the_names_that_cordon_accepts(name: str) -> None:
     others = replace(CARD, id="GPU-2", index=1), replace(CARD, node="n2", id="GPU-3")
     report = await explain_device(_Cards(CARD, *others), name)  # type: ignore[arg-type]
-    assert report is not None
     assert report.data["device"] is CARD
     assert await explain_device(_Cards(CARD), "n1/7") is None  # type: ignore[arg-type]
     # An id that is the index of another card.
     odd = replace(CARD, id="0", index=5)
     report = await explain_device(_Cards(CARD, odd), "n1/0")  # type: ignore[arg-type]
-    assert report is not None
     assert report.data["device"] is odd
     with pytest.raises(CommandError, match="node n1 has several cards n1/0: use an id, such as GPU-1"):
         await explain_device(_Cards(CARD, replace(CARD, id="GPU-2")), "n1/0")  # type: ignore[arg-type]

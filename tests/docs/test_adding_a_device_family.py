@@ -71,7 +71,6 @@ def test_pods_fill_nodes_and_the_last_one_gets_a_reason():
     places = []
     for number in (1, 1, 2):
         placement = allocator.place(asks(0, number))
-        assert placement is not None
         allocator.hold(placement.node, f"pod-{len(places)}", placement.grants, placement.resources)
         places.append((placement.node, [device.id for grant in placement.grants for device in grant.devices]))
     assert places == [("a", ["a0"]), ("a", ["a1"]), ("b", ["b0", "b1"])]
@@ -93,7 +92,6 @@ def test_reading_is_the_inverse_of_writing():
     allocator.set_node(node("a", "a0,8192;a1,8192;a2,8192"))
     ask = asks(2, 0, 1)
     placement = allocator.place(ask)
-    assert placement is not None
     claim = Claim(id="1", uid="u", namespace="default", name="p", grants=placement.grants)
     written = ACME.annotations(claim, "a", ["c0", "c1", "c2"], 0.0)
     assert written == {"acme.example/given": "a0,a1;;a2"}

@@ -127,7 +127,6 @@ def _decide(allocator: Allocator, again: Allocator, pod: PodFact, tree: Any) -> 
             id="c", uid=placed.uid, namespace=placed.namespace, name=placed.name, grants=placement.grants, choice=choice
         )
         node = allocator.node(placement.node)
-        assert node is not None
         msgspec.msgpack.encode(explain_claim(claim, placement.node, node.cards))
         found = _bound(tree, placement.node, bound_with(placed, placement))
         # An input may say that kubelet has admitted the pod, which no device plugin has served.

@@ -56,7 +56,6 @@ class Devices(Scene):
 
     async def node_of(self, name: str) -> str:
         found = await self.cluster.get("Pod", "default", name)
-        assert found is not None
         return str(found["spec"].get("nodeName", ""))
 
     async def until_bound(self, *names: str) -> list[str]:

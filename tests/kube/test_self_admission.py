@@ -76,7 +76,6 @@ async def test_a_phase_counts_only_with_our_signature(scene: Scene, apiserver: A
     await create(group("honest", "3000"))
     await scene.until(lambda: is_admitted(scene, "honest"))
     honest = await scene.cluster.get("PodGroup", "default", "honest")
-    assert honest is not None
     assert honest["status"]["phase"] == "Inqueue"
     forged = await scene.cluster.get("PodGroup", "default", "forged")
     assert forged is not None

@@ -34,7 +34,6 @@ async def test_pods_of_a_live_cluster_are_bound_or_get_a_reason(apiserver: ApiSe
             )
         ]
         there = await cluster.get("Pod", "default", "fits")
-        assert there is not None
         assert there["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] == "GPU-0,NVIDIA,3000,0:"
         assert not (await cluster.get("Pod", "default", "another") or {})["spec"].get("nodeName")
 

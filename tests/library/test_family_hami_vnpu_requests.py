@@ -37,7 +37,6 @@ def test_memory_is_rounded_up_to_a_template_or_the_whole_chip(word, memory, deta
 def test_more_memory_than_a_chip_has_is_refused(word, capacity) -> None:
     """hami-over-capacity-becomes-zero: Volcano takes it for no memory at all, and the pod gets the least template."""
     problem = allocator(npu_node(chips(1, word))).why_not(npu(1, capacity + 1, word=word)).problem
-    assert problem is not None
     assert (problem.value, problem.expected) == (
         str(capacity + 1), f"at most {capacity} MiB, which is all of a {word}",
     )  # fmt: skip
@@ -81,7 +80,6 @@ def test_what_a_request_means(what, expected) -> None:
 )
 def test_invalid_requests_are_refused_with_their_field(what, field, expected) -> None:
     problem = allocator(npu_node(chips(2))).why_not(what).problem
-    assert problem is not None
     assert problem.field.endswith(f".resources.limits[huawei.com/{field}]")
     assert problem.expected.startswith(expected)
 

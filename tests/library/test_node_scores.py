@@ -133,7 +133,6 @@ def test_a_resource_without_a_limit_packs_nothing() -> None:
     scores = node_scores(
         ask(container(cpu=1, **{"x/y": 2})), replace(conf(), binpack=Binpack(1, (("cpu", 1), ("x/y", 1)))), found
     )
-    assert scores is not None
     assert scores.total(0, 0.0) == 100 * (1 / 4) / 2
 
 

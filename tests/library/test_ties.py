@@ -17,7 +17,6 @@ def order(ties: Ties, names: list[str]) -> list[str]:
     found = []
     for at in range(len(names)):
         placement = allocator.place(vgpu(1, 1))
-        assert placement is not None
         allocator.hold(placement.node, f"p{at}", placement.grants, placement.resources)
         found.append(placement.node)
     return found

@@ -162,7 +162,6 @@ class Both:
             texts, static, provision = binding(self.plain, obj, node)
             choice = volume_binding.choice(row)
             if not texts:
-                assert choice is not None
                 assert (dict(choice.static), set(choice.provision)) == (static, provision)
         self.compare_placement(obj, request, placed=not (rejected or of_limits))
 

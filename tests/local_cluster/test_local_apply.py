@@ -36,8 +36,6 @@ async def test_created_unchanged_configured(local: LocalCluster) -> None:
     assert await local.get("Pod", "default", "a") == first
     assert (await local.apply(pod(labels={"app": "x"}))).action is Action.CONFIGURED
     second = await local.get("Pod", "default", "a")
-    assert first is not None
-    assert second is not None
     assert second["metadata"]["uid"] == first["metadata"]["uid"]
     assert second["metadata"]["labels"] == {"app": "x"}
 

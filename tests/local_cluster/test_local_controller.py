@@ -142,7 +142,6 @@ async def test_a_pod_of_the_name_without_an_owner_is_not_adopted(local: LocalClu
         await local.apply(job(replicas=2))
         await until_pods(local, "train-w-0", "train-w-1")
     read = await local.get("Pod", "default", "train-w-0")
-    assert read is not None
     assert read["spec"]["containers"][0]["name"] == "own"
     assert "ownerReferences" not in read["metadata"]
 

@@ -84,10 +84,8 @@ async def test_a_claim_without_pods_is_free(local: LocalCluster) -> None:
         uid = (await local.get("ResourceClaim", "default", "shared") or {})["metadata"]["uid"]
         for name in ("a", "b"):
             found = await local.get("Pod", "default", name)
-            assert found is not None
             user = name, found["metadata"]["uid"]
             state = await local.allocate_claim("default", "shared", uid, ALLOCATION, user)
-            assert state is not None
             assert state.reserved
 
         async def users() -> int:
@@ -173,8 +171,6 @@ async def test_a_claim_in_use_goes_with_its_last_pod(local: LocalCluster) -> Non
         await until(has_claim(local, "a", "gpu"))
         found = await claim_of(local, "a", "gpu")
         owner = await local.get("Pod", "default", "a")
-        assert found is not None
-        assert owner is not None
         metadata, user = found["metadata"], ("a", owner["metadata"]["uid"])
         await local.allocate_claim("default", metadata["name"], metadata["uid"], ALLOCATION, user)
         await local.delete("ResourceClaim", "default", metadata["name"])
@@ -182,7 +178,6 @@ async def test_a_claim_in_use_goes_with_its_last_pod(local: LocalCluster) -> Non
         assert found is not None, "its finalizer keeps it"
         assert found["metadata"]["deletionTimestamp"]
         state = await local.allocate_claim("default", metadata["name"], metadata["uid"], ALLOCATION, ("b", "uid-b"))
-        assert state is not None
         assert not state.reserved
         await local.delete("Pod", "default", "a")
         await until(lambda: local.list("ResourceClaim"), lambda claims: not claims)
@@ -193,7 +188,6 @@ async def test_a_deleted_claim_of_a_template_is_made_again(local: LocalCluster) 
         await local.make([pod("a", gpu="t"), template("t")])
         await until(has_claim(local, "a", "gpu"))
         before = await claim_of(local, "a", "gpu")
-        assert before is not None
         await local.delete("ResourceClaim", "default", before["metadata"]["name"])
 
         async def another() -> bool:
@@ -230,7 +224,6 @@ async def test_a_claim_that_belongs_to_another_owner_is_not_taken(local: LocalCl
         await local.make([template("t")])
         await until(has_claim(local, "a", "gpu"))
         found = await claim_of(local, "a", "gpu")
-        assert found is not None
         assert found["metadata"]["name"] not in {each["metadata"]["name"] for each in taken}
         assert found["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
 
@@ -241,8 +234,6 @@ async def test_the_claim_of_a_pod_that_ended_is_deleted(local: LocalCluster) -> 
         await until(has_claim(local, "a", "gpu"))
         found = await claim_of(local, "a", "gpu")
         owner = await local.get("Pod", "default", "a")
-        assert found is not None
-        assert owner is not None
         metadata, user = found["metadata"], ("a", owner["metadata"]["uid"])
         await local.allocate_claim("default", metadata["name"], metadata["uid"], ALLOCATION, user)
         await local.write_status(Key("Pod", "default", "a"), owner["metadata"]["uid"], {"phase": "Succeeded"})

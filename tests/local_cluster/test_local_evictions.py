@@ -90,7 +90,6 @@ async def test_a_changed_budget_is_counted_again(local: LocalCluster) -> None:
         await local.apply(budget(minAvailable=0))
         await until_allowed(local, 1, 1)
         found = await local.get("PodDisruptionBudget", "default", "b")
-        assert found is not None
         assert found["metadata"]["generation"] == found["status"]["observedGeneration"] == 2
 
 
@@ -110,7 +109,6 @@ async def test_a_deleted_pod_ends_after_its_delay_within_its_grace_period(local:
         assert await local.get("Pod", "", "at-once") is None
         await until_gone(local, "short-delay", "short-grace")
         long = await local.get("Pod", "", "long")
-        assert long is not None
         assert long["metadata"]["deletionGracePeriodSeconds"] == 3600
         assert (await local.delete("Pod", "", "long", grace=0)).action is Action.DELETED
         assert await local.get("Pod", "", "long") is None

@@ -160,7 +160,6 @@ async def test_after_a_wipe_all_objects_are_listed_again_and_missing_ones_are_de
         assert last["vanishes"].type is ChangeType.DELETED
         assert last["stays"].type is ChangeType.APPLIED
         stored = await cluster.get("Pod", "default", "stays")
-        assert stored is not None
         assert json.loads(last["stays"].raw)["metadata"]["uid"] == stored["metadata"]["uid"]
 
 

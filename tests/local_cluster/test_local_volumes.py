@@ -101,13 +101,10 @@ async def test_volumes_are_made_at_once_or_on_the_selected_node(local: LocalClus
         assert await bound(local, "later") == ""
         assert await local.select_node("default", "later", "another", "n1") is None
         waiting = await local.get("PersistentVolumeClaim", "", "later")
-        assert waiting is not None
         selected = await local.select_node("default", "later", waiting["metadata"]["uid"], "n1")
-        assert selected is not None
         assert selected.value == "n1"
         await until(is_bound(local, "later"))
         made = await local.get("PersistentVolume", "", await bound(local, "later"))
-        assert made is not None
         (term,) = made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
         assert term["matchExpressions"] == [{"key": ZONE, "operator": "In", "values": ["z1"]}]
         await local.delete("PersistentVolumeClaim", "", "later")
@@ -119,12 +116,10 @@ async def test_a_volume_cannot_be_made_on_a_node_that_the_class_excludes(local: 
     async with controlled(local):
         await local.make([LATE | {"allowedTopologies": topologies}, node("n1", **{ZONE: "z1"}), claim("data", "late")])
         found = await local.get("PersistentVolumeClaim", "", "data")
-        assert found is not None
         await local.select_node("default", "data", found["metadata"]["uid"], "n1")
 
         async def rejected() -> bool:
             now = await local.get("PersistentVolumeClaim", "", "data")
-            assert now is not None
             changed = now["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]
             return changed and SELECTED not in (now["metadata"].get("annotations") or {})
 
@@ -137,18 +132,15 @@ async def test_claims_without_a_class_get_the_default_one(local: LocalCluster) -
         await local.make([storage_class("other"), storage_class("usual", metadata=default), claim("data", None)])
         await until(is_bound(local, "data"))
         found = await local.get("PersistentVolumeClaim", "", "data")
-        assert found is not None
         assert found["spec"]["storageClassName"] == "usual"
 
 
 async def test_a_volume_is_reserved_once(local: LocalCluster) -> None:
     await local.apply(volume("disk"))
     first = await local.reserve_volume("disk", "default", "one", "uid-one")
-    assert first is not None
     assert first.value == "uid-one"
     assert await local.reserve_volume("disk", "default", "one", "uid-one") == first
     second = await local.reserve_volume("disk", "default", "two", "uid-two")
-    assert second is not None
     assert second.value == ""
     assert await local.reserve_volume("none", "default", "one", "uid-one") is None
 
@@ -185,7 +177,6 @@ async def test_ephemeral_volumes_get_claims_that_go_with_their_pod(local: LocalC
         await local.apply(user("a", "d", "b-c", uid="second"))
         await until(owner_of(local, "a-d", "second"))
         made = await local.get("PersistentVolumeClaim", "default", "a-d")
-        assert made is not None
         assert made["metadata"]["labels"] == {"app": "db"}
         assert made["metadata"]["annotations"]["kept"] == "yes"
         assert made["spec"]["accessModes"] == ["ReadWriteOnce"]
@@ -207,7 +198,6 @@ async def test_a_claim_of_another_owner_is_no_ephemeral_volume(local: LocalClust
     async with controlled(local):
         await until(owner_of(local, "a-more", "mine"))
         found = await local.get("PersistentVolumeClaim", "default", "a-data")
-        assert found is not None
         assert "ownerReferences" not in found["metadata"]
         # A pod of the same name gets a claim of its own: that of the former pod is deleted first.
         await local.delete("Pod", "default", "a")

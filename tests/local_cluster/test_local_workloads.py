@@ -27,13 +27,11 @@ async def end(cluster: LocalCluster, name: str, phase: str) -> None:
     from deviceshare_localcluster.kinds import named_key
 
     pod = await cluster.get("Pod", "default", name)
-    assert pod is not None
     assert await cluster.write_status(named_key("Pod", "default", name), pod["metadata"]["uid"], {"phase": phase})
 
 
 async def bind(cluster: LocalCluster, name: str) -> None:
     pod = await cluster.get("Pod", "default", name)
-    assert pod is not None
     assert (await cluster.bind("default", name, pod["metadata"]["uid"], "n1", {})).state is BindState.BOUND
 
 
@@ -142,7 +140,6 @@ async def test_a_size_that_admission_refuses_is_not_set(local: LocalCluster) -> 
     assert "at most 10000 pods in all" in str(refused.problem)
     assert (await local.scale("LeaderWorkerSet", "", "llm", 2)).action is Action.SCALED
     stored = await local.get("LeaderWorkerSet", "default", "llm")
-    assert stored is not None
     assert stored["spec"]["replicas"] == 2
     assert stored["metadata"]["uid"]
 
@@ -155,7 +152,6 @@ async def test_the_claims_of_a_stateful_set_outlive_its_pods(local: LocalCluster
         assert await until_count(local, 2, "PersistentVolumeClaim") == ["data-web-0", "data-web-1"]
         pod = await local.get("Pod", "default", "web-1")
         claim = await local.get("PersistentVolumeClaim", "default", "data-web-1")
-        assert pod is not None
         assert claim is not None
         assert {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-1"}} in pod["spec"]["volumes"]
         assert claim["metadata"]["labels"] == {"tier": "db", "app": "web"}
@@ -164,7 +160,6 @@ async def test_the_claims_of_a_stateful_set_outlive_its_pods(local: LocalCluster
         await local.scale("StatefulSet", "", "web", 2)
         await until_count(local, 2)
         kept = await local.get("PersistentVolumeClaim", "default", "data-web-1")
-        assert kept is not None
         assert kept["metadata"]["uid"] == claim["metadata"]["uid"], "the new pod gets the claim of the one before"
 
 

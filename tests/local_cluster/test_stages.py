@@ -78,7 +78,6 @@ def test_a_pod_of_a_manifest_with_a_node_has_started_when_it_was_created() -> No
 def test_jitter_is_between_the_delay_and_the_jitter_delay_and_the_same_each_time() -> None:
     jittered = pod(pod_complete="delay=10s jitter-delay=20s")
     stage = next_stage(jittered)
-    assert stage is not None
     assert START + 10 <= stage.at <= START + 20
     assert next_stage(jittered) == stage
     other = pod(pod_complete="delay=10s jitter-delay=20s")

@@ -201,7 +201,6 @@ async def test_no_bytes_of_a_stranger_are_an_error_of_the_server(
     access = Access(HttpSettings(mode, SecretFile(str(secret))), Reviews(FakeReviewer()), Sessions())
     async with served(access) as session:
         url = session._base_url
-        assert url is not None
         reader, writer = await asyncio.open_connection(url.host, url.port)
         head, mark, _ = sent.partition(b"BODY")
         body = b"token=\xff" if mark else b""

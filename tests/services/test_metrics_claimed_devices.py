@@ -127,7 +127,6 @@ async def test_a_node_shows_all_claims_of_its_devices():
     elsewhere = devices.allocated(devices.claim("elsewhere"), [("n2", "gpu-1")])
     core = core_with(one, other, elsewhere, more=[using("a", "one", node="n1")])
     detail = await Queries(core).node("n1")
-    assert detail is not None
     assert detail.drivers == tuple(each for each in snapshot_of(core).drivers if each.node == "n1")
     assert detail.drivers[0].allocated == 2
 

@@ -62,13 +62,11 @@ class Scene:
 
     async def bind(self, name: str) -> None:
         there = await self.cluster.get("Pod", "default", name)
-        assert there is not None
         await self.cluster.bind("default", name, there["metadata"]["uid"], "n1", {})
 
     async def fact(self, name: str) -> PodFact | None:
         there = await self.cluster.get("Pod", "default", name)
         try:
-            assert there is not None
             subject = subjects.fact("pod", there["metadata"]["uid"])
             found = decode_fact((await self.context.connection.jetstream.get_last_msg("CLUSTER", subject)).data)
         except NotFoundError:
