@@ -17,6 +17,10 @@ from support.builders import ask, cluster, conf, container, node, weighted_score
         ("a.b/vgpu", ["a.c/vgpu"], "a.c/vgpu"),
         ("A.B/VGPU", ["a.b/vgpu"], "a.b/vgpu"),
         ("a.b/vgpu", ["a.b/vgpu"], ""),
+        ("volcano.sh/gpu-cores", ["volcano.sh/gpu-memory", "volcano.sh/vgpu-number"], ""),
+        ("volcano.sh/gpumemory", ["volcano.sh/gpu-memory", "volcano.sh/vgpu-number"], "volcano.sh/gpu-memory"),
+        ("volcano.sh/x", ["volcano.sh/gpu-memory", "volcano.sh/vgpu-number"], ""),
+        ("cpus", ["cpu", "memory"], "cpu"),
     ],
 )
 def test_names_of_one_domain_are_compared_by_what_follows_it(resource, known, expected) -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 from deviceshare.allocation import Allocator
-from deviceshare.allocation.resource_names import nearest
 from deviceshare.model import NodeFact, PodRequest
 from msgspec.structs import replace
 from support.builders import ask, card, cluster, codes, container, node, share, share_cards, take, vgpu
@@ -161,11 +160,3 @@ def test_a_name_that_some_node_has_is_only_insufficient_elsewhere() -> None:
     one = cluster(node("a", **{"volcano.sh/vgpu-mem": 1}), node("b"))
     assert one.place(gpus(resource="volcano.sh/vgpu-mem")).node == "a"
     assert codes(one, gpus(2, resource="volcano.sh/vgpu-mem")) == {"InsufficientResource"}
-
-
-def test_names_of_one_domain_are_compared_by_what_follows_it() -> None:
-    known = ["volcano.sh/gpu-memory", "volcano.sh/vgpu-number"]
-    assert nearest("volcano.sh/gpu-cores", known) == ""
-    assert nearest("volcano.sh/gpumemory", known) == "volcano.sh/gpu-memory"
-    assert nearest("volcano.sh/x", known) == ""
-    assert nearest("cpus", ["cpu", "memory"]) == "cpu"
