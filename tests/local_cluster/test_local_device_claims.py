@@ -1,6 +1,5 @@
 """The local cluster makes the ResourceClaims of templates, and frees those that no pod uses, as Kubernetes does."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -41,18 +40,10 @@ async def claim_of(local: LocalCluster, name: str, of_pod: str) -> Object | None
     return await local.get("ResourceClaim", "default", names[0]) if names else None
 
 
-def has_claim(local: LocalCluster, name: str, of_pod: str) -> Callable[[], Awaitable[bool]]:
-    async def check() -> bool:
-        return await claim_of(local, name, of_pod) is not None
-
-    return check
-
-
 async def test_a_pod_gets_the_claims_of_its_templates(local: LocalCluster) -> None:
     async with controlled(local):
         await local.make([pod("a", gpu="t", more="later"), template("t")])
-        await until(has_claim(local, "a", "gpu"))
-        found = await claim_of(local, "a", "gpu")
+        found = await until(lambda: claim_of(local, "a", "gpu"))
         assert found is not None
         owner = await local.get("Pod", "default", "a")
         assert owner is not None
@@ -62,14 +53,14 @@ async def test_a_pod_gets_the_claims_of_its_templates(local: LocalCluster) -> No
         assert found["metadata"]["labels"] == {"of": "t"}
         assert found["spec"]["devices"]["requests"][0]["name"] == "r"
         await local.make([template("later")])
-        await until(has_claim(local, "a", "more"))
+        await until(lambda: claim_of(local, "a", "more"))
         assert len(await local.list("ResourceClaim")) == 2
 
 
 async def test_claims_go_with_their_pod(local: LocalCluster) -> None:
     async with controlled(local):
         await local.make([pod("a", gpu="t"), template("t")])
-        await until(has_claim(local, "a", "gpu"))
+        await until(lambda: claim_of(local, "a", "gpu"))
         await local.delete("Pod", "default", "a")
         await until(lambda: local.list("ResourceClaim"), lambda claims: not claims)
 
@@ -153,7 +144,7 @@ async def test_a_malformed_object_that_is_stored_keeps_no_other_from_being_serve
     await local._store.create(claim)
     async with controlled(local):
         await local.make([template("t"), pod("b", gpu="t")])
-        await until(has_claim(local, "b", "gpu"))
+        await until(lambda: claim_of(local, "b", "gpu"))
         assert "Pod default/a: its devices are not managed" in caplog.text
         assert "ResourceClaim default/c: its devices are not managed" in caplog.text
         await local.delete("Pod", "default", "b")
@@ -168,8 +159,7 @@ async def test_a_malformed_object_that_is_stored_keeps_no_other_from_being_serve
 async def test_a_claim_in_use_goes_with_its_last_pod(local: LocalCluster) -> None:
     async with controlled(local):
         await local.make([pod("a", gpu="t"), template("t")])
-        await until(has_claim(local, "a", "gpu"))
-        found = await claim_of(local, "a", "gpu")
+        found = await until(lambda: claim_of(local, "a", "gpu"))
         owner = await local.get("Pod", "default", "a")
         metadata, user = found["metadata"], ("a", owner["metadata"]["uid"])
         await local.allocate_claim("default", metadata["name"], metadata["uid"], ALLOCATION, user)
@@ -186,8 +176,7 @@ async def test_a_claim_in_use_goes_with_its_last_pod(local: LocalCluster) -> Non
 async def test_a_deleted_claim_of_a_template_is_made_again(local: LocalCluster) -> None:
     async with controlled(local):
         await local.make([pod("a", gpu="t"), template("t")])
-        await until(has_claim(local, "a", "gpu"))
-        before = await claim_of(local, "a", "gpu")
+        before = await until(lambda: claim_of(local, "a", "gpu"))
         await local.delete("ResourceClaim", "default", before["metadata"]["name"])
 
         async def another() -> bool:
@@ -200,10 +189,10 @@ async def test_a_deleted_claim_of_a_template_is_made_again(local: LocalCluster) 
 async def test_a_claim_stays_when_its_template_goes(local: LocalCluster) -> None:
     async with controlled(local):
         await local.make([pod("a", gpu="t"), template("t")])
-        await until(has_claim(local, "a", "gpu"))
+        await until(lambda: claim_of(local, "a", "gpu"))
         await local.delete("ResourceClaimTemplate", "default", "t")
         await local.make([pod("b", gpu="t"), template("other"), pod("c", gpu="other")])
-        await until(has_claim(local, "c", "gpu"))
+        await until(lambda: claim_of(local, "c", "gpu"))
         assert await claim_of(local, "a", "gpu") is not None
         assert await claim_of(local, "b", "gpu") is None
 
@@ -222,8 +211,7 @@ async def test_a_claim_that_belongs_to_another_owner_is_not_taken(local: LocalCl
     await local.make(taken)
     async with controlled(local):
         await local.make([template("t")])
-        await until(has_claim(local, "a", "gpu"))
-        found = await claim_of(local, "a", "gpu")
+        found = await until(lambda: claim_of(local, "a", "gpu"))
         assert found["metadata"]["name"] not in {each["metadata"]["name"] for each in taken}
         assert found["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
 
@@ -231,8 +219,7 @@ async def test_a_claim_that_belongs_to_another_owner_is_not_taken(local: LocalCl
 async def test_the_claim_of_a_pod_that_ended_is_deleted(local: LocalCluster) -> None:
     async with controlled(local):
         await local.make([pod("a", gpu="t"), template("t")])
-        await until(has_claim(local, "a", "gpu"))
-        found = await claim_of(local, "a", "gpu")
+        found = await until(lambda: claim_of(local, "a", "gpu"))
         owner = await local.get("Pod", "default", "a")
         metadata, user = found["metadata"], ("a", owner["metadata"]["uid"])
         await local.allocate_claim("default", metadata["name"], metadata["uid"], ALLOCATION, user)
