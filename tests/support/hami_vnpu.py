@@ -7,8 +7,7 @@ from deviceshare.conf import parse_devices
 from deviceshare.families import BY_NAME
 from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf, VnpuTemplate
 from deviceshare.model import Card, NodeFact, PodRequest
-from msgspec.structs import replace
-from support.builders import ask, claim_of, conf, container, node
+from support.builders import ask, claim_of, cluster, container, node
 
 FAMILY = BY_NAME["hami-vnpu"]
 PUBLISHED = parse_devices(
@@ -46,10 +45,7 @@ def npu_node(cards: list[Card], name: str = "n1", offered: int | None = None) ->
 
 def allocator(*nodes: NodeFact, policy: str = "", **rest: object) -> Allocator:
     """Return an allocator of nodes under a configuration with the published chips and SMALL."""
-    found = Allocator(replace(conf(policy), devices=DEVICES, **rest))
-    for each in nodes:
-        found.set_node(each)
-    return found
+    return cluster(*nodes, policy=policy, devices=DEVICES, **rest)
 
 
 def limits(

@@ -10,7 +10,7 @@ from deviceshare.conf.model import BEST_FIT
 from deviceshare.families import BY_NAME
 from deviceshare.model import Card, ContainerGrant, DeviceGrant, Labels, NodeFact, PodRequest
 from msgspec.structs import replace
-from support.builders import card, claim_of, conf, node
+from support.builders import card, claim_of, cluster, node
 
 CONFIGS = Path(__file__).parents[1] / "data" / "golden" / "configs"
 
@@ -35,10 +35,7 @@ def mig_cluster(
     *nodes: NodeFact, devices: DevicesConf = DOCS, policy: str = "", weight: int = 0, geometry: str = BEST_FIT
 ) -> Allocator:
     """Return an allocator that knows these nodes."""
-    allocator = Allocator(replace(conf(policy, weight), devices=devices, mig_geometry=geometry))
-    for each in nodes:
-        allocator.set_node(each)
-    return allocator
+    return cluster(*nodes, policy=policy, weight=weight, devices=devices, mig_geometry=geometry)
 
 
 def instances(placement: Placement | None) -> list[str]:
@@ -70,16 +67,16 @@ def one_node(model: str = A100_40, count: int = 1, **what: Any) -> Allocator:
     return mig_cluster(node("n1", [mig_card(at, model) for at in range(count)]), **what)
 
 
-def hold(cluster: Allocator, uid: str, *details: str, memory: int = 1000, card: int = 0) -> None:
+def hold(allocator: Allocator, uid: str, *details: str, memory: int = 1000, card: int = 0) -> None:
     """Let a pod stand there as the annotations of a bound pod say it: an instance for each container."""
     grants = tuple(
         ContainerGrant(f"c{at}", at, "mig", (DeviceGrant(f"GPU-{card}", -1, memory, 0, detail),))
         for at, detail in enumerate(details)
     )
-    cluster.hold("n1", uid, grants, ())
+    allocator.hold("n1", uid, grants, ())
 
 
-def lines(cluster: Allocator, what: PodRequest) -> dict[str, str]:
+def lines(allocator: Allocator, what: PodRequest) -> dict[str, str]:
     """Return why no node takes a pod, by code."""
-    assert cluster.place(what) is None
-    return {refusal.code: refusal.line for refusal in cluster.why_not(what).refusals}
+    assert allocator.place(what) is None
+    return {refusal.code: refusal.line for refusal in allocator.why_not(what).refusals}
