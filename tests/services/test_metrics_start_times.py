@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from deviceshare.model import Gone, GroupKey, PodGroupFact, Refusal
+from deviceshare.model import Disk, Gone, GroupKey, PodDeviceClaim, PodGroupFact, PodVolume, Refusal
 from deviceshare_bus.cores.core import Now, Tick
 from deviceshare_bus.messages import subjects
 from deviceshare_bus.messages.codec import encode
@@ -13,8 +13,9 @@ from deviceshare_metrics.core.start_estimates import INTERVAL
 from deviceshare_metrics.queries import Queries
 from msgspec.structs import replace
 from support.builders import vgpu
+from support.devices import claim as device_claim
 from support.metrics import catch_up, read, receive
-from support.metrics_messages import claim, explanation, ledger, node, pod
+from support.metrics_messages import ASK, claim, explanation, ledger, node, pod
 
 WAITED = 1000.0
 STEP = WAITED + 2 * INTERVAL
@@ -41,27 +42,55 @@ def seen_waiting(name="w", ago=0.0, why=None, **more):
     )
 
 
-def past_pods(count=60, gone=False, **more):
+def past_pods(count=60, gone=False, own=lambda name: {}, **more):
     """Return a core that has read how pods waited and started one after the other until now, each after some WAITED.
 
-    Not all after the same time: ranges would end at it, and be right or wrong by milliseconds.
+    ``own``: the fields that each has for itself. Not all after the same time: ranges would end at it, and be right or
+    wrong by milliseconds.
     """
     core = read(node())
     catch_up(core, Now(time.monotonic() - count * STEP, time.time() - count * STEP))
     for number in range(count):
         ago = (count - number) * STEP
         name = f"p{number}"
-        read_at(core, ago, *seen_waiting(name, ago, **more))
+        fields = {**more, **own(name)}
+        read_at(core, ago, *claims_of(fields), *seen_waiting(name, ago, **fields))
         for seconds in (INTERVAL, 2 * INTERVAL, 3 * INTERVAL):
             read_at(core, ago - seconds)
-        started = pod(name, created=time.time() - ago, node="n1", **more)
+        started = pod(name, created=time.time() - ago, node="n1", **fields)
         read_at(core, ago - WAITED * (0.8 + number * 37 % 40 / 100), (started[0], Gone()) if gone else started)
     return core
 
 
 def waits(core, name="w", **more):
-    read_at(core, 0.0, *seen_waiting(name, **more))
+    read_at(core, 0.0, *claims_of(more), *seen_waiting(name, **more))
     return answer(core, name)
+
+
+def by_claim(count, of_pod=True):
+    """Return the fields, by its name, of a pod with a ResourceClaim of its own for a number of GPUs."""
+
+    def fields(name):
+        return {"device_claims": (PodDeviceClaim("gpu", f"ns/{name}-{count}", "gpus" if of_pod else ""),)}
+
+    return fields
+
+
+def claims_of(fields):
+    """Return the messages about the ResourceClaims that fields of :func:`by_claim` name."""
+    for each in fields.get("device_claims", ()):
+        name = each.claim.partition("/")[2]
+        yield subjects.fact("deviceclaim", each.claim), device_claim(name, int(name.rpartition("-")[2]))
+
+
+OWN = {
+    "a PersistentVolumeClaim": lambda name: replace(
+        ASK, volumes=(PodVolume("data", f"data-{name}"),), unsupported=("spec.volumes[data]",)
+    ),
+    "a disk": lambda name: replace(ASK, disks=(Disk((f"iqn.{name}",)),)),
+    "a PodGroup whose pods share no card": lambda name: replace(ASK, apart_group=f"default/{name}"),
+}
+"""The requests of pods, by their names, that differ only in the name of what each has for itself."""
 
 
 def test_a_pod_starts_after_as_long_as_equal_pods_waited():
@@ -103,6 +132,59 @@ def test_pods_of_a_group_are_of_its_queue_and_of_its_size():
     core = past_pods(queue="research")
     read_at(core, 0.0, (subjects.fact("podgroup", group.key), group))
     assert waits(core, group=group.key).start.no_estimate == FEW
+
+
+@pytest.mark.parametrize("of_pod", [True, False])
+def test_pods_that_ask_for_other_devices_by_claims_do_not_count(of_pod):
+    core = past_pods(own=by_claim(1, of_pod))
+    assert waits(core, "v", **by_claim(1, of_pod)("v")).start.no_estimate == ""
+    assert waits(core, **by_claim(8, of_pod)("w")).start.no_estimate == FEW
+
+
+@pytest.mark.parametrize("own", OWN.values(), ids=OWN)
+def test_pods_that_each_have_something_of_their_own_are_equal(own):
+    core = past_pods(own=lambda name: {"ask": own(name)})
+    assert waits(core, ask=own("w")).start.no_estimate == ""
+    assert waits(core, "v").start.no_estimate == FEW
+    assert len(core.start_times._estimates._kinds) == 2
+
+
+def test_a_pod_is_of_another_kind_when_its_group_arrives_changes_or_goes():
+    core, group = past_pods(), GroupKey("default/g")
+    assert waits(core, group=group).start.no_estimate == ""
+    subject, fact = subjects.fact("podgroup", group), PodGroupFact(key=group, queue="research", min_member=2)
+    read_at(core, 0.0, (subject, fact))
+    assert answer(core).start.no_estimate == FEW
+    read_at(core, 0.0, (subject, Gone()))
+    assert answer(core).start.no_estimate == ""
+
+    core = past_pods(group=group)
+    read_at(core, 0.0, (subject, replace(fact, queue="default", min_member=1)))
+    assert waits(core, group=group).start.no_estimate == FEW
+    waits(core, "v")
+    read_at(core, 0.0, pod("v", group=group), (subject, Gone()))
+    assert answer(core, "v").start.no_estimate == ""
+
+
+def test_a_pod_is_of_another_kind_when_its_claim_arrives_or_its_fact_changes():
+    core, fields = past_pods(own=by_claim(1)), by_claim(1)("w")
+    (claimed,) = claims_of(fields)
+    read_at(core, 0.0, *seen_waiting(**fields))
+    assert answer(core).start.no_estimate == FEW
+    read_at(core, 0.0, claimed)
+    assert answer(core).start.no_estimate == ""
+    read_at(core, 0.0, pod("w", priority=3, **fields))
+    assert answer(core).start.no_estimate == FEW
+    read_at(core, 0.0, pod("w", node="n1", **fields))
+    assert len(core.start_times._pods_of) == 0
+
+
+def test_kinds_take_the_same_memory_however_large_requests_are():
+    large = replace(ASK, node_selector=tuple((f"key-{at}", "v" * 60) for at in range(100)))
+    core = past_pods(1, ask=large)
+    ((_, kind),) = core.start_times._estimates._kinds
+    assert isinstance(kind, bytes)
+    assert len(kind) < 100
 
 
 def test_pods_that_are_gone_have_not_started():
@@ -151,9 +233,9 @@ def test_no_estimate_behind_jobs_of_a_higher_priority():
     assert answer(core).start.earliest
 
 
-def test_no_estimate_after_a_pause():
+def test_no_estimate_after_a_pause_in_which_a_pod_waited(monkeypatch):
     core = past_pods()
-    read_at(core, 0.0, *seen_waiting(ago=20 * STEP))
-    assert answer(core).start.no_estimate == ""
-    core.start_times._estimates._kind_of["uid-w"].starts.extend([time.monotonic() - 20 * STEP] * 20)
-    assert answer(core).start.no_estimate.startswith("no equal pod has started for ")
+    assert waits(core, "old", ago=20 * STEP).start.no_estimate == "", "it has waited for long, but not as an equal pod"
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 20 * STEP)
+    assert answer(core, "old").start.no_estimate.startswith("no equal pod has started for ")

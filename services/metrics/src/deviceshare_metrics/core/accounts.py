@@ -1,13 +1,10 @@
 """The accounts of queues, computed from the store as placement computes them."""
 
-import msgspec
 from deviceshare.model import PodFact, PodRequest
 from deviceshare.queueing import Queues
-from deviceshare_bus.messages.validation import UNDECODABLE
 
+from deviceshare_metrics.core.facts import decoded_request
 from deviceshare_metrics.core.state_store import StateStore
-
-_decode_request = msgspec.msgpack.Decoder(PodRequest).decode
 
 
 def queue_accounts(store: StateStore) -> Queues:
@@ -27,7 +24,7 @@ def queue_accounts(store: StateStore) -> Queues:
             continue
         encoded = bytes(pod.ask)
         if encoded not in requests:
-            requests[encoded] = _decoded(encoded)
+            requests[encoded] = decoded_request(pod)
         if (request := requests[encoded]) is None:
             continue
         fact = PodFact(uid=pod.uid, namespace=pod.namespace, name=pod.name, node=pod.node, group=pod.group, ask=request)
@@ -39,10 +36,3 @@ def queue_accounts(store: StateStore) -> Queues:
             accounts.put_other(fact)
     accounts.refresh()
     return accounts
-
-
-def _decoded(request: bytes) -> PodRequest | None:
-    try:
-        return _decode_request(request)
-    except UNDECODABLE:
-        return None

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -73,6 +74,8 @@ class ResourceClaimSeen(msgspec.Struct, frozen=True, gc=False):
     devices: tuple[ClaimedDevice, ...]
     pods: tuple[str, ...]
     """The uids of the pods for which it is reserved."""
+    request: bytes = b""
+    """A digest of what it asks for, b'' once it has devices."""
 
 
 def kept(changed: Fact) -> "Fact | PublishedSlice | ResourceClaimSeen":
@@ -87,7 +90,8 @@ def kept(changed: Fact) -> "Fact | PublishedSlice | ResourceClaimSeen":
 
 def _claim(claim: DeviceClaimFact) -> ResourceClaimSeen:
     if claim.allocation is None:
-        return ResourceClaimSeen("pending", (), ())
+        asked = msgspec.msgpack.encode((claim.devices.requests, claim.devices.constraints), order="deterministic")
+        return ResourceClaimSeen("pending", (), (), blake2b(asked, digest_size=16).digest())
     classes: dict[str, str] = {}
     for request in claim.devices.requests:
         if request.exactly is not None:

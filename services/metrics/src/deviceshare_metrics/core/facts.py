@@ -17,6 +17,7 @@ from deviceshare.model import (
     OtherPodFact,
     PodDeviceClaim,
     PodGroupFact,
+    PodRequest,
     PodUid,
     PriorityClassFact,
     Problem,
@@ -25,6 +26,7 @@ from deviceshare.model import (
     Synced,
 )
 from deviceshare_bus.messages.subjects import FACT_KINDS, kind_of
+from deviceshare_bus.messages.validation import UNDECODABLE
 
 from deviceshare_metrics.core.claimed_devices import DeviceSliceSeen
 
@@ -69,3 +71,12 @@ AnyFact = (
 KINDS = FACT_KINDS.intersection(map(kind_of, get_args(AnyFact)))
 """Their kinds; the other facts do not concern this service."""
 decode_fact = msgspec.msgpack.Decoder(AnyFact).decode
+_decode_request = msgspec.msgpack.Decoder(PodRequest).decode
+
+
+def decoded_request(pod: PodSeen) -> PodRequest | None:
+    """Return the request of a pod, None if it cannot be decoded."""
+    try:
+        return _decode_request(pod.ask)
+    except UNDECODABLE:
+        return None

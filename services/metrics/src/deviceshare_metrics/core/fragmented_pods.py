@@ -3,18 +3,16 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-import msgspec
 from deviceshare.families import device_resources
-from deviceshare.model import PENDING, Explanation, PodRequest, Refusal
+from deviceshare.model import PENDING, Explanation, Refusal
 from deviceshare_bus.messages.subjects import fact
-from deviceshare_bus.messages.validation import UNDECODABLE
 
 from deviceshare_metrics import api
+from deviceshare_metrics.core.facts import decoded_request
 from deviceshare_metrics.core.state_store import StateStore
 from deviceshare_metrics.core.usage import Cards
 from deviceshare_metrics.core.whole_cards import whole_models
 
-_decode_request = msgspec.msgpack.Decoder(PodRequest).decode
 _UNITS = ("MiB", "percent")
 
 
@@ -55,14 +53,13 @@ class FragmentedPods:
         """Return whether one container of a pod requests devices, or none of those that are known."""
         if (pod := self._store.pods.get(fact("pod", uid))) is None:
             return True
-        try:
-            containers = _decode_request(pod.ask).containers
-        except UNDECODABLE:
+        if (request := decoded_request(pod)) is None:
             return False
-        return (
-            sum(any(name in self._resources or api.is_whole(name) for name, _ in each.resources) for each in containers)
-            <= 1
+        requesting = (
+            any(name in self._resources or api.is_whole(name) for name, _ in each.resources)
+            for each in request.containers
         )
+        return sum(requesting) <= 1
 
     def _fits_empty(self, model: str, refusal: Refusal) -> bool:
         number, asked = (refusal.needed, refusal.asked) if refusal.needed else (refusal.asked, 0)

@@ -130,8 +130,9 @@ class MetricsCore:
                 self._touch_node_of(subject)
                 self.store.invalid.pop(subject, None)
             case FactReceived(subject=subject):
-                self.start_times.pod_changes(subject, event.fact, now)
+                before = self._fact(subject)
                 self._set_fact(subject, event.fact)
+                self.start_times.changed(subject, before, self._fact(subject), now)
             case LedgerReceived(subject=subject, ledger=ledger):
                 self._set_ledger(subject, ledger)
             case OutcomesReceived(subject=subject, outcomes=outcomes):
@@ -163,6 +164,9 @@ class MetricsCore:
     def _touch_node_of(self, subject: str) -> None:
         if (where := address(subject)) is not None and where.kind in ("node", "ledger", "outcome"):
             self.changed_nodes.touch(where.key)
+
+    def _fact(self, subject: str) -> object:
+        return next((facts[subject] for facts in self._facts.values() if subject in facts), None)
 
     def _set_fact(self, subject: str, changed: Fact) -> None:
         self.changed_nodes.fact(subject, self.store, changed)

@@ -116,9 +116,16 @@ class StartEstimates:
         """How many pods are followed."""
         return len(self._kind_of)
 
-    def wait(self, uid: str, owner: str, kind: Hashable, since: float) -> None:
-        """A pod waits ``since`` a time. It is not followed if too many kinds have such pods, of its owner or all."""
+    def wait(self, uid: str, owner: str, kind: Hashable, now: float, since: float = inf) -> None:
+        """A pod waits, ``since`` an earlier time, or is of another kind from now on.
+
+        It is not followed if too many kinds have waiting pods, of its owner or all.
+        """
         key = owner, kind
+        if (before := self._kind_of.get(uid)) is not None:
+            if before.key == key:
+                return
+            self.end(uid, now, started=False)
         if (found := self._kinds.get(key)) is None:
             if not self._make_room(owner):
                 return
@@ -127,8 +134,8 @@ class StartEstimates:
         self._idle.pop(key, None)
         self._kind_of[uid] = found
         if not found.waiting:
-            found.busy = since
-        found.waiting[uid] = since
+            found.busy = now
+        found.waiting[uid] = min(since, now)
 
     def _make_room(self, owner: str) -> bool:
         """Forget an idle kind if there are too many; return whether there is room for one of an owner."""

@@ -1,14 +1,13 @@
-"""When waiting pods start, by what the service has read: equal pods are those of one namespace with one request in one
-queue, with one priority and size of gang.
-"""
+"""When waiting pods start, by what the service has read: from equal pods, those of one namespace and kind."""
 
 from math import inf
 
-from deviceshare.model import PENDING, Explanation, Fact, Gone
+from deviceshare.model import PENDING, Explanation
 from deviceshare_bus.cores.core import Now
 from deviceshare_bus.messages.subjects import fact
 
 from deviceshare_metrics import api
+from deviceshare_metrics.core.equal_pods import decisive, kind_of, sources_of
 from deviceshare_metrics.core.facts import PodSeen
 from deviceshare_metrics.core.snapshot import is_refused
 from deviceshare_metrics.core.start_estimates import StartEstimates
@@ -32,35 +31,49 @@ class StartTimes:
         self._store = store
         self._estimates = StartEstimates()
         self._next = -inf
+        self._pods_of: dict[str, dict[str, None]] = {}
+        """The subjects of pods that wait, by those of their PodGroup and ResourceClaims."""
 
     @property
     def due(self) -> float:
         """Monotonic time of the next probes; infinite while no pod waits."""
         return self._next if self._estimates.followed else inf
 
-    def pod_changes(self, subject: str, changed: Fact, now: Now) -> None:
-        """Take the new fact of a pod before the store has it; others have no effect."""
-        if isinstance(changed, Gone):
-            if (before := self._store.pods.get(subject)) is not None:
-                self._estimates.end(before.uid, now.monotonic, started=False)
-        elif isinstance(changed, PodSeen):
-            history = self._store.histories.get(changed.uid)
-            self._follow(changed, history.explanation if history is not None else None, now)
+    def changed(self, subject: str, before: object, after: object, now: Now) -> None:
+        """Take that the store has another value of a fact, None for none; what decides on no start has no effect."""
+        if isinstance(before, PodSeen):
+            self._forget(subject, before)
+        if isinstance(after, PodSeen):
+            self._follow(subject, after, now)
+        elif isinstance(before, PodSeen):
+            self._estimates.end(before.uid, now.monotonic, started=False)
+        elif decisive(before) != decisive(after):
+            for of_pod in self._pods_of.get(subject, ()):
+                self._follow(of_pod, self._store.pods[of_pod], now)
 
     def decided(self, explanation: Explanation, now: Now) -> None:
-        """Take a decision."""
-        if (pod := self._store.pods.get(fact("pod", explanation.uid))) is not None:
-            self._follow(pod, explanation, now)
+        """Take a decision that the store has."""
+        subject = fact("pod", explanation.uid)
+        if (pod := self._store.pods.get(subject)) is not None:
+            self._follow(subject, pod, now)
 
-    def _follow(self, pod: PodSeen, explanation: Explanation | None, now: Now) -> None:
+    def _follow(self, subject: str, pod: PodSeen, now: Now) -> None:
+        history = self._store.histories.get(pod.uid)
+        explanation = history.explanation if history is not None else None
         if pod.node or pod.ended or pod.terminating or pod.gates or is_refused(self._store, pod):
             self._estimates.end(pod.uid, now.monotonic, started=bool(pod.node))
-        elif pod.uid not in self._estimates and explanation is not None and explanation.decision == PENDING:
-            group = self._store.groups.get(fact("podgroup", pod.group))
-            of_group = (group.queue, group.priority_class, group.min_member) if group is not None else ()
-            kind = (bytes(pod.ask), pod.queue, pod.priority, of_group)
+        elif explanation is not None and explanation.decision == PENDING:
+            for source in sources_of(pod):
+                self._pods_of.setdefault(source, {})[subject] = None
             since = now.monotonic - max(0.0, now.wall - pod.created) if pod.created else now.monotonic
-            self._estimates.wait(pod.uid, pod.namespace, kind, since)
+            self._estimates.wait(pod.uid, pod.namespace, kind_of(self._store, pod), now.monotonic, since)
+
+    def _forget(self, subject: str, pod: PodSeen) -> None:
+        for source in sources_of(pod):
+            if (of_source := self._pods_of.get(source)) is not None:
+                of_source.pop(subject, None)
+                if not of_source:
+                    del self._pods_of[source]
 
     def probe(self, now: Now) -> None:
         """Probe waiting pods, if it is time."""

@@ -10,15 +10,12 @@ from typing import NamedTuple
 
 import msgspec
 from deviceshare.families import FAMILIES, CardCount, CardCounter, Family, device_resources
-from deviceshare.model import Card, ContainerGrant, DeviceGrant, PodRequest, with_made
+from deviceshare.model import Card, ContainerGrant, DeviceGrant, with_made
 from deviceshare.state import CardShare, pod_resources, shares_by_card
-from deviceshare_bus.messages.validation import UNDECODABLE
 
 from deviceshare_metrics import api
-from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.facts import PodSeen, decoded_request
 from deviceshare_metrics.core.state_store import StateStore
-
-_decode_request = msgspec.msgpack.Decoder(PodRequest).decode
 
 
 class Holding(NamedTuple):
@@ -79,10 +76,8 @@ def holdings(store: StateStore) -> Iterator[Holding]:
 
 def _requested(pod: PodSeen, devices: frozenset[str]) -> tuple[tuple[str, int], ...]:
     """Return the resources of a pod without a claim, none if its request cannot be decoded."""
-    try:
-        return pod_resources(_decode_request(pod.ask), devices)
-    except UNDECODABLE:
-        return ()
+    request = decoded_request(pod)
+    return pod_resources(request, devices) if request is not None else ()
 
 
 class Cards:
