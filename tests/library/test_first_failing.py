@@ -3,7 +3,7 @@
 from random import Random
 
 import hypothesis.strategies as st
-from deviceshare.allocation import Allocator, Unplaceable
+from deviceshare.allocation import Allocator, Unplaceable, is_lasting
 from deviceshare.model import ContainerGrant, DeviceGrant, NodeFact, PodRequest, Taint, Toleration, unavailable
 from hypothesis import given, settings
 from msgspec.structs import replace
@@ -180,6 +180,30 @@ def test_the_numbers_of_2000_random_explanations_equal_those_of_one_card_at_a_ti
 
     search()
     assert explained >= 2000
+
+
+def test_a_node_with_a_lasting_first_failing_check_takes_the_pod_neither_with_nor_without_others() -> None:
+    lasting = ended = 0
+    for seed in range(1500):
+        chance = Random(seed)
+        nodes = [random_node(chance, "a")]
+        full, empty = Allocator(replace(conf(), devices=DOCS)), Allocator(replace(conf(), devices=DOCS))
+        for fact in nodes:
+            full.set_node(fact)
+            empty.set_node(fact)
+        for each in random_holdings(chance, nodes):
+            full.hold(each.node, each.uid, each.grants, each.resources)
+        what = random_request(chance)
+        if full.place(what) is not None:
+            continue
+        (first,) = full.why_not(what).first_failing
+        if is_lasting(first.code):
+            assert empty.place(what) is None, (seed, first)
+            lasting += 1
+        else:
+            ended += empty.place(what) is not None
+    assert lasting > 100
+    assert ended > 100
 
 
 def message(allocator: Allocator, what: PodRequest) -> str:

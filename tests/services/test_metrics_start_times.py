@@ -205,9 +205,14 @@ def no_estimate(why, **more):
 def test_no_estimate_for_a_pod_that_is_refused_or_that_no_node_fits():
     assert no_estimate({"refused": True}) == "its request is refused"
     selector = Refusal(code="NodeAffinityMismatch", text="node(s) didn't match", nodes=1)
+    sick = Refusal(code="CardNotHealth", text="node(s) had unhealthy cards", nodes=1)
     full = Refusal(code="CardInsufficientMemory", text="with too little free memory", nodes=1)
-    assert no_estimate({"first_failing": (selector,)}) == "it fits no node, whichever pods end"
-    assert no_estimate({"first_failing": (selector, full)}) == ""
+    shared = Refusal(code="ModeNotFit", text="node(s) had chips that hami-core shares", nodes=1)
+    disabled = Refusal(code="FamilyDisabled", text="set deviceshare.GPUSharingEnable: true", nodes=0)
+    for no_node in ({"first_failing": (selector,)}, {"first_failing": (selector, sick)}, {"refusals": (disabled,)}):
+        assert no_estimate(no_node) == "it fits no node, whichever pods end"
+    for taken in (full, shared):
+        assert no_estimate({"first_failing": (selector, taken)}) == "", "pods on a chip decide on its mode, too"
 
 
 def test_no_estimate_while_nodes_are_kept_free_or_pods_go_for_it():

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from deviceshare.allocation import Allocator
+from deviceshare.allocation import Allocator, is_lasting
 from deviceshare.conf import default_conf
 from deviceshare.model import NodeFact, PodFact, PodRequest
 from deviceshare.objects import decode_storage_class, decode_volume, decode_volume_claim, decode_volume_limits
@@ -15,7 +15,6 @@ RESTRICTIONS, LIMITS, BINDING, ZONES = "VolumeRestrictions", "NodeVolumeLimits",
 PLUGINS = (RESTRICTIONS, LIMITS, BINDING, ZONES)
 """In kube-scheduler's order."""
 RESOLVABLE, UNRESOLVABLE, ERROR = "Unschedulable", "UnschedulableAndUnresolvable", "Error"
-_RESOLVABLE_CODES = frozenset({"DiskConflict", "VolumeInUse", "VolumeLimitExceeded"})
 
 
 class Volumes:
@@ -83,9 +82,9 @@ class Volumes:
         for row, node in enumerate(self._nodes):
             reasons = [reason for reason, nodes in excluded if nodes[row]]
             if reasons:
-                resolvable = all(reason.code in _RESOLVABLE_CODES for reason in reasons)
+                lasting = any(is_lasting(reason.code) for reason in reasons)
                 texts = tuple(reason.text for reason in reasons)
-                found[node.name] = PluginAnswer(RESOLVABLE if resolvable else UNRESOLVABLE, texts)
+                found[node.name] = PluginAnswer(UNRESOLVABLE if lasting else RESOLVABLE, texts)
         return found
 
 

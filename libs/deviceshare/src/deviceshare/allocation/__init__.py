@@ -20,6 +20,7 @@ from deviceshare.allocation.defragmentation import (
     measure as measure,
     plan as plan,
 )
+from deviceshare.allocation.first_failing import is_lasting as is_lasting
 from deviceshare.allocation.inter_pod import InterPod as InterPod
 from deviceshare.allocation.node_scores import counted as counted
 from deviceshare.allocation.pod_class import PodClass as PodClass

@@ -15,54 +15,62 @@ from deviceshare.families import Check, FirstFailing
 from deviceshare.model import Refusal
 from deviceshare.state import Bools, CardView, Ints
 
-_ORDER = (
-    "NodeNotReady",
-    "NodePaused",
-    "NodeUnschedulable",
-    "TaintNotTolerated",
-    "NodeAffinityMismatch",
-    "NodeTypeMismatch",
-    "HostPortInUse",
-    "NodeKeptFree",
-    "TooManyPods",
-    "ResourceUnknown",
-    "InsufficientResource",
-    "ProportionNotKept",
-    "DiskConflict",
-    "VolumeInUse",
-    "VolumeLimitExceeded",
-    "VolumeNodeConflict",
-    "NoVolumeToBind",
-    "VolumeNotFound",
-    "VolumeZoneConflict",
-    "TopologyKeyMissing",
-    "TopologySpreadNotMet",
-    "PodAffinityNotMet",
-    "PodAntiAffinityNotMet",
-    "ExcludedByOtherPods",
-    "DevicesElsewhere",
-    "DeviceAllocationFailed",
-    "DeviceSearchTooLong",
-    "DevicePoolIncomplete",
-    "NoMatchingDevice",
-    "DeviceTooSmall",
-    "DeviceTainted",
-    "DevicesInUse",
-    "DevicesDoNotFit",
-    "CardsRegisteredTwice",
-    "CardNotFound",
-    "ModeNotFit",
-    "CardNotHealth",
-    "CardCordoned",
-    "CardTypeMismatch",
-    "CardUuidMismatch",
-    "CardPodGroupConflict",
-    "CardExclusiveRuleConflict",
-    "CardMigGeometryNotFound",
-    "NodeInsufficientDevice",
-)
-_STAGES = {code: number for number, code in enumerate(_ORDER)}
-_CAPACITY = len(_ORDER)
+_LASTING = {
+    # Of the pod, whatever the nodes.
+    "NotEvaluated": True,
+    "FamilyDisabled": True,
+    "DeviceFamilyFailed": True,
+    "VolumeNotUsable": True,
+    # Of nodes.
+    "NodeNotReady": True,
+    "NodePaused": True,
+    "NodeUnschedulable": True,
+    "TaintNotTolerated": True,
+    "NodeAffinityMismatch": True,
+    "NodeTypeMismatch": True,
+    "HostPortInUse": False,
+    "NodeKeptFree": False,
+    "TooManyPods": False,
+    "ResourceUnknown": True,
+    "InsufficientResource": False,
+    "ProportionNotKept": False,
+    "DiskConflict": False,
+    "VolumeInUse": False,
+    "VolumeLimitExceeded": False,
+    "VolumeNodeConflict": True,
+    "NoVolumeToBind": True,
+    "VolumeNotFound": True,
+    "VolumeZoneConflict": True,
+    "TopologyKeyMissing": True,
+    "TopologySpreadNotMet": False,
+    "PodAffinityNotMet": False,
+    "PodAntiAffinityNotMet": False,
+    "ExcludedByOtherPods": False,
+    "DevicesElsewhere": False,
+    "DeviceAllocationFailed": False,
+    "DeviceSearchTooLong": False,
+    "DevicePoolIncomplete": True,
+    "NoMatchingDevice": True,
+    "DeviceTooSmall": True,
+    "DeviceTainted": True,
+    "DevicesInUse": False,
+    "DevicesDoNotFit": False,
+    "CardsRegisteredTwice": True,
+    "CardNotFound": True,
+    "ModeNotFit": False,
+    "CardNotHealth": True,
+    "CardCordoned": True,
+    "CardTypeMismatch": True,
+    "CardUuidMismatch": True,
+    "CardPodGroupConflict": False,
+    "CardExclusiveRuleConflict": False,
+    "CardMigGeometryNotFound": False,
+    "NodeInsufficientDevice": False,
+}
+"""The codes of checks, in their order, and whether the check fails whichever pods start and end, as those that
+kube-scheduler calls ``UnschedulableAndUnresolvable``. ``ModeNotFit`` may be due to the pods on a card."""
+_STAGES = {code: number for number, code in enumerate(_LASTING)}
+_CAPACITY = len(_LASTING)
 """The stage of all other checks: the capacity of cards."""
 
 
@@ -90,6 +98,11 @@ class Models(NamedTuple):
 def stage(code: str) -> int:
     """Return how far a node got that fails a check with this code; more is nearer to feasible."""
     return _STAGES.get(code, _CAPACITY)
+
+
+def is_lasting(code: str) -> bool:
+    """Return whether a check with this code fails whichever pods start and end."""
+    return _LASTING.get(code, False)
 
 
 def stages(checks: Iterable[Check], total: int) -> Ints:

@@ -2,6 +2,7 @@
 
 from math import inf
 
+from deviceshare.allocation import is_lasting
 from deviceshare.model import PENDING, Explanation
 from deviceshare_bus.cores.core import Now
 from deviceshare_bus.messages.subjects import fact
@@ -15,13 +16,6 @@ from deviceshare_metrics.core.state_store import StateStore
 
 INTERVAL = 10.0
 """Seconds between two searches for kinds of pods to probe."""
-_OF_NO_POD = frozenset(
-    (
-        *("NodeAffinityMismatch", "NodeTypeMismatch", "TaintNotTolerated", "NodeUnschedulable", "ResourceUnknown"),
-        *("NoMatchingDevice", "DeviceTooSmall", "CardNotFound", "ModeNotFit", "CardTypeMismatch", "CardUuidMismatch"),
-    )
-)
-"""Codes of refusals that hold whichever pods end."""
 
 
 class StartTimes:
@@ -112,7 +106,8 @@ def unknown(answer: api.PodExplanation) -> str:
         return "it starts when the pods that go for it have ended"
     if explanation is None or position is None:
         return "it is not decided yet"
-    if explanation.first_failing and all(each.code in _OF_NO_POD for each in explanation.first_failing):
+    of_pod = [each for each in explanation.refusals if not each.nodes and is_lasting(each.code)]
+    if of_pod or (explanation.first_failing and all(is_lasting(each.code) for each in explanation.first_failing)):
         return "it fits no node, whichever pods end"
     if explanation.kept_for:
         return "nodes are kept free for another job"
