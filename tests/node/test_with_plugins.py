@@ -10,13 +10,14 @@ import pytest
 from support.node import Object
 from support.node_plugins import Card, Inside, Plugins
 from support.node_scenes import (
+    GTX,
     T4,
-    Compare,
     Differences,
     asked,
     devices,
     differs,
     example,
+    has_gpus_of,
     has_software_vgpus,
     limits,
     mixed,
@@ -28,7 +29,6 @@ pytestmark = pytest.mark.timeout(900)
 
 MPS = [Card(f"GPU-6d70500{number}-aaaa-4bbb-8ccc-000000000000", 15360, "Tesla T4") for number in range(2)]
 A100 = [Card("GPU-a1000000-aaaa-4bbb-8ccc-000000000000", 40960, "NVIDIA A100-SXM4-40GB")]
-PLAIN = [Card(f"GPU-9a00000{number}-aaaa-4bbb-8ccc-000000000000", 11178, "GeForce GTX 1080 Ti") for number in range(4)]
 CHIPS = [f"0000310{number}-0000000A-0000000B-0000000C-0000000D" for number in range(4)]
 LARGE_CHIPS = [f"0000910{number}-0000000A-0000000B-0000000C-0000000D" for number in range(4)]
 
@@ -89,32 +89,14 @@ def profiles(plugins: Plugins, model: str, group: str) -> dict[str, int]:
     raise AssertionError(model)
 
 
-def has_gpus_of(resource: str) -> Compare:
-    """Volcano's GPU plugin: the cards of the pod's annotation, and how much of the resource."""
-
-    def compare(each: Object, position: int, seen: Inside) -> Differences:
-        amount = asked(each, position).get(resource)
-        expected = {
-            "NVIDIA_VISIBLE_DEVICES": each["metadata"]["annotations"]["volcano.sh/gpu-index"],
-            "VOLCANO_GPU_ALLOCATED": amount,
-            "VOLCANO_GPU_MEMORY_TOTAL": str(PLAIN[0].mib),
-        }
-        return [
-            *differs("variables", seen.given(("NVIDIA", "VOLCANO")), expected if amount else {}),
-            *differs("assigned", each["metadata"]["annotations"].get("volcano.sh/gpu-assigned"), "true"),
-        ]
-
-    return compare
-
-
 def test_gpu_number(plugins: Plugins) -> None:
-    plugins.run_gpu("number", PLAIN)
+    plugins.run_gpu("number", GTX)
     waves = [example("gpu-number-pod"), pod("two", limits(gpu_number=2))], mixed(4, limits(gpu_number=1))
     run_scene(plugins, "gpu-number", has_gpus_of("volcano.sh/gpu-number"), *waves)
 
 
 def test_gpu_memory(plugins: Plugins) -> None:
-    plugins.run_gpu("share", PLAIN)
+    plugins.run_gpu("share", GTX)
     requests = (limits(gpu_memory=600), limits(gpu_memory=4096), limits(gpu_memory=900))
     pods = [example("gpu-pod1"), example("gpu-pod2"), *mixed(16, *requests)]
     run_scene(plugins, "gpu-memory", has_gpus_of("volcano.sh/gpu-memory"), pods)

@@ -36,6 +36,8 @@ _API_SERVER = ("--allow-privileged=true", "--kubelet-preferred-address-types=Int
 _MADE_OURS = ("/run", "/config", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
 """Directories with fixed names that kubelet, containerd, plugins of CNI and device plugins write."""
 _DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins/kubelet.sock")
+_PROCESSORS = 8
+"""What kubelet takes the machine for: pods of Volcano's guides request four beside the services."""
 _SYSCTLS = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -346,6 +348,13 @@ conf_dir = "{home}/net.d"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{value}\n")
             _do("mount", "--bind", str(file), f"/proc/sys/{name}")
+        processors, numa = self.directory / "processors", self.directory / "numa"
+        numa.mkdir()
+        for number in range(_PROCESSORS):
+            (processors / f"cpu{number}").mkdir(parents=True)
+        # kubelet counts these where there are no NUMA nodes. Without a topology it gives no cpuset to its groups.
+        _do("mount", "--bind", str(processors), "/sys/devices/system/cpu")
+        _do("mount", "--bind", str(numa), "/sys/devices/system/node")
         _do("ip", "link", "add", "node", "type", "veth", "peer", "name", "other-end")
         _do("ip", "address", "add", f"{_ADDRESS}/24", "dev", "node")
         for end in ("node", "other-end"):

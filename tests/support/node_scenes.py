@@ -14,6 +14,7 @@ Compare = Callable[[Object, int, Inside], Differences]
 """Compares the container at a position of a pod with what it has inside."""
 
 T4 = [Card(f"GPU-7400000{number}-aaaa-4bbb-8ccc-000000000000", 15360, "Tesla T4") for number in range(3)]
+GTX = [Card(f"GPU-9a00000{number}-aaaa-4bbb-8ccc-000000000000", 11178, "GeForce GTX 1080 Ti") for number in range(4)]
 _CONFIGURATION = """actions: "enqueue, allocate, backfill"
 tiers:
 - plugins:
@@ -174,6 +175,24 @@ def has_software_vgpus(each: Object, position: int, seen: Inside) -> Differences
     if not seen.mounts.get("/tmp/vgpu", "").endswith(place):
         found.append(f"/tmp/vgpu is {seen.mounts.get('/tmp/vgpu')}, not {place}")
     return found
+
+
+def has_gpus_of(resource: str) -> Compare:
+    """Volcano's GPU plugin: the cards of the pod's annotation, and how much of the resource."""
+
+    def compare(each: Object, position: int, seen: Inside) -> Differences:
+        amount = asked(each, position).get(resource)
+        expected = {
+            "NVIDIA_VISIBLE_DEVICES": each["metadata"]["annotations"]["volcano.sh/gpu-index"],
+            "VOLCANO_GPU_ALLOCATED": amount,
+            "VOLCANO_GPU_MEMORY_TOTAL": str(GTX[0].mib),
+        }
+        return [
+            *differs("variables", seen.given(("NVIDIA", "VOLCANO")), expected if amount else {}),
+            *differs("assigned", each["metadata"]["annotations"].get("volcano.sh/gpu-assigned"), "true"),
+        ]
+
+    return compare
 
 
 def run_scene(plugins: Plugins, namespace: str, compare: Compare, *waves: list[Object]) -> None:
