@@ -251,12 +251,12 @@ conf_dir = "{home}/net.d"
         self.run("kube-proxy", f"--config={self.directory / 'proxy.json'}")
 
     def run_dns(self) -> None:
-        """Start CoreDNS on the address of the cluster's DNS, as a process of the node, unless it runs."""
+        """Start CoreDNS on the address of the cluster's DNS alone, as a process of the node, unless it runs."""
         if "coredns" in self._processes:
             return
         _do("ip", "address", "add", f"{_DNS}/32", "dev", "lo")
         zone = f"kubernetes cluster.local {{\n kubeconfig {self.kubeconfig}\n }}"
-        (self.directory / "Corefile").write_text(f".:53 {{\n errors\n {zone}\n}}\n")
+        (self.directory / "Corefile").write_text(f".:53 {{\n bind {_DNS}\n errors\n {zone}\n}}\n")
         self.run("coredns", "-conf", str(self.directory / "Corefile"))
 
     @staticmethod
