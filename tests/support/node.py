@@ -206,10 +206,9 @@ conf_dir = "{home}/net.d"
             with suppress(OSError, ProcessLookupError):
                 if (path / "comm").read_text().startswith("containerd-shim"):
                     os.kill(int(path.name), signal.SIGKILL)
-        for mount in Path("/proc/mounts").read_text().splitlines():
-            place = mount.split()[1]
-            if place.startswith(("/run/netns/", "/run/containerd/", "/run/user/")):
-                _do("umount", "--lazy", place)
+        # With one mount those go that were propagated from it.
+        while places := _mounted_under("/run/netns/", "/run/containerd/", "/run/user/"):
+            _do("umount", "--lazy", places[0])
         for directory in ("/run/netns", "/run/containerd", "/var/lib/cni"):
             for path in Path(directory).glob("*"):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -370,6 +369,11 @@ conf_dir = "{home}/net.d"
 def _do(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+
+
+def _mounted_under(*directories: str) -> list[str]:
+    places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    return [place for place in places if place.startswith(directories)]
 
 
 def mount_overlay(directory: str, changes: Path) -> None:
