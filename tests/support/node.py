@@ -110,9 +110,10 @@ class RealNode:
 
     def kill_containers(self) -> None:
         """Kill the processes of all containers."""
-        for root in _controllers():
-            for group in (root / self._cgroup).rglob("cgroup.procs"):
-                for pid in group.read_text().split():
+        for group in self._groups():
+            # What containerd still runs removes groups meanwhile.
+            with suppress(OSError):
+                for pid in (group / "cgroup.procs").read_text().split():
                     with suppress(ProcessLookupError):
                         os.kill(int(pid), signal.SIGKILL)
 
@@ -218,9 +219,13 @@ conf_dir = "{home}/net.d"
         self.run_kubelet()
         self.wait("kubelet takes device plugins", self._takes_device_plugins, 60)
 
+    def _groups(self) -> list[Path]:
+        """Return the groups of the node in all hierarchies, each before those in it."""
+        return [Path(path) for root in _controllers() for path, _, _ in os.walk(root / self._cgroup)]
+
     def _without_groups(self) -> bool:
         """Remove the groups of containers that have ended, and return whether none is left."""
-        groups = [group for root in _controllers() for group in (root / self._cgroup).rglob("*/")]
+        groups = [group for group in self._groups() if group.name != self._cgroup]
         for group in reversed(groups):
             with suppress(OSError):
                 group.rmdir()
