@@ -201,6 +201,19 @@ def test_what_a_removed_plugin_left_behind_yields_to_the_plugin_that_offers_card
     assert ([card.mode for card in fact.cards], fact.contested) == (modes, ())
 
 
+def test_a_plugin_of_whole_cards_that_is_gone_yields_before_kubelet_forgets_its_resource():
+    # Recorded from kubelet 1.34.4, seconds after Volcano's GPU plugin with the strategy number.
+    capacity = {"volcano.sh/gpu-number": "4"} | REGISTERED
+    fact = node(
+        {},
+        {"capacity": capacity, "allocatable": capacity | {"volcano.sh/gpu-number": "0"}},
+        annotations={REGISTER: CARDS},
+    )
+    assert ([card.mode for card in fact.cards], fact.contested) == (["hami-core"] * 2, ())
+    both = node({}, {"capacity": capacity}, annotations={REGISTER: CARDS})
+    assert (both.cards, both.contested) == ((), ("NVIDIA GPUs",))
+
+
 def test_the_cards_of_hami_stay_known_while_its_plugin_is_gone_and_no_other_one_registers_them():
     capacity = {"cpu": "2", "nvidia.com/gpu": "0"}
     fact = node({}, {"capacity": capacity}, annotations={"hami.io/node-nvidia-register": JSON})

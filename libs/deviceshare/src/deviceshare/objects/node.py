@@ -175,9 +175,11 @@ def _drop_left_behind(found: _Registered, node: NodeView, problems: Problems) ->
     one that was changed from memory to whole cards offers 0 of the memory and does not yield to a plugin that is gone.
     """
     registered = [family for family in found if family.hardware.whole and not family.whole_modes]
-    for family in sorted(registered, key=lambda family: _offers_cards_of(family, node)):
+    for family in sorted(registered, key=lambda family: any(_offered_of(family, node))):
         taken_over = len(found) > 1 or node.allocatable.get(family.hardware.whole)
-        if taken_over and 0 in map(node.allocatable.get, family.resources(_DEFAULT_CONF)):
+        amounts = _offered_of(family, node)
+        nothing = bool(amounts) and not any(amounts)
+        if taken_over and (nothing or 0 in map(node.allocatable.get, family.resources(_DEFAULT_CONF))):
             del found[family]
     sharing = [family for family in found if family.whole_modes and family.hardware.whole]
     for family in sharing if len(found) > 1 else ():
@@ -189,10 +191,11 @@ def _drop_left_behind(found: _Registered, node: NodeView, problems: Problems) ->
             problems.add(f"metadata.annotations[{key}]", node.annotations.get(key, ""), expected)
 
 
-def _offers_cards_of(family: Family, node: NodeView) -> bool:
-    """Return whether the node offers resources of a family or of another one that allocates the same cards."""
+def _offered_of(family: Family, node: NodeView) -> list[int]:
+    """Return how much the node offers of each resource of a family or of another one that allocates the same cards."""
     alike = [other for other in FAMILIES if other.modes & family.modes]
-    return any(node.allocatable.get(name) for other in alike for name in other.resources(_DEFAULT_CONF))
+    names = {name for other in alike for name in other.resources(_DEFAULT_CONF)}
+    return [node.allocatable[name] for name in names & node.allocatable.keys()]
 
 
 def _is_contested(hardware: Hardware, found: _Registered, node: NodeView, problems: Problems) -> bool:
