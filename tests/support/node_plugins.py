@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import yaml
 from support.node import CACHE, NAME, Object, RealNode, mount_overlay
+from support.node_chart import CARDS
 
 PLUGINS = CACHE / "plugins"
 HOOKS = Path("/run/vgpu")
@@ -74,6 +75,8 @@ class Plugins:
         for name in ("vgpu-plugin", "gpu-plugin", "ascend-plugin"):
             if name in self.cluster.running:
                 self.cluster.end(name)
+        # The GPU plugin writes it into the node's status itself where it shares memory, and leaves it there.
+        self.cluster.offer({CARDS: 0})
 
     def run_vgpu(self, mode: str, cards: Sequence[Card]) -> None:
         """Start the vGPU plugin in a mode on these cards, and wait until the node has them."""
@@ -102,7 +105,7 @@ class Plugins:
         self._write_cards(cards, mig=False)
         self._start("gpu-plugin", PLUGIN_ACCOUNT, f"--gpu-strategy={strategy}")
         by_memory = "volcano.sh/gpu-memory", sum(card.mib for card in cards)
-        self._wait_for(*(by_memory if strategy == "share" else ("volcano.sh/gpu-number", len(cards))))
+        self._wait_for(*(by_memory if strategy == "share" else (CARDS, len(cards))))
 
     def run_ascend(self, chip: str, ids: Sequence[str], *, shared: bool) -> None:
         """Start the Ascend plugin on chips of a type, which HAMi-core shares, or templates partition."""

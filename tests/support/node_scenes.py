@@ -105,12 +105,16 @@ class Scene:
             names = {made["metadata"]["name"] for made in pods}
             self.cluster.wait_for_pods(self.namespace, "Running", names, _RUNNING)
         except TimeoutError:
-            statuses = [(each["metadata"]["name"], each["status"]) for each in self.pods()]
-            raise AssertionError([one for one in statuses if one[1].get("phase") != "Running"]) from None
+            raise AssertionError(self.not_running()) from None
 
     def pods(self) -> list[Object]:
         found: list[Object] = self.cluster.get("pods", "--namespace", self.namespace)["items"]
         return found
+
+    def not_running(self) -> list[tuple[str, Object]]:
+        """Return the pods that do not run, with their statuses."""
+        statuses = [(each["metadata"]["name"], each["status"]) for each in self.pods()]
+        return [one for one in statuses if one[1].get("phase") != "Running"]
 
     def check(self, compare: Compare, count: int) -> None:
         """Compare each container of so many pods with its pod's annotations."""

@@ -39,7 +39,10 @@ def run_job(plugins: Plugins, name: str, count: int) -> Scene:
     """Run a Job of examples/ and wait until its pods run."""
     scene = Scene(plugins, f"job-{name}")
     scene.apply(example(name))
-    scene.cluster.wait(f"{count} pods of the Job run", lambda: len(running(scene)) == count, 120)
+    try:
+        scene.cluster.wait(f"{count} pods of the Job run", lambda: len(running(scene)) == count, 120)
+    except TimeoutError:
+        raise AssertionError(scene.not_running()) from None
     assert {owner["kind"] for pod in scene.pods() for owner in pod["metadata"]["ownerReferences"]} == {"Job"}
     return scene
 
