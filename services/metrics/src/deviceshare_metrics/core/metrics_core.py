@@ -130,9 +130,8 @@ class MetricsCore:
                 self._touch_node_of(subject)
                 self.store.invalid.pop(subject, None)
             case FactReceived(subject=subject):
-                before = self._fact(subject)
-                self._set_fact(subject, event.fact)
-                self.start_times.changed(subject, before, self._fact(subject), now)
+                before, after = self._set_fact(subject, event.fact)
+                self.start_times.changed(subject, before, after, now)
             case LedgerReceived(subject=subject, ledger=ledger):
                 self._set_ledger(subject, ledger)
             case OutcomesReceived(subject=subject, outcomes=outcomes):
@@ -165,25 +164,27 @@ class MetricsCore:
         if (where := address(subject)) is not None and where.kind in ("node", "ledger", "outcome"):
             self.changed_nodes.touch(where.key)
 
-    def _fact(self, subject: str) -> object:
-        return next((facts[subject] for facts in self._facts.values() if subject in facts), None)
-
-    def _set_fact(self, subject: str, changed: Fact) -> None:
+    def _set_fact(self, subject: str, changed: Fact) -> tuple[object, object]:
+        """Return what the store had of a fact, and has now, None for none."""
         self.changed_nodes.fact(subject, self.store, changed)
+        before: object = None
+        after: object = None
         if isinstance(changed, Gone):
             for facts in self._facts.values():
-                facts.pop(subject, None)
+                before = facts.pop(subject, before)
             self._configuration.drop(subject.removeprefix(_CONFIG))
         elif isinstance(changed, ConfigFact):
             self._configuration.take(changed)
         elif isinstance(changed, Synced):
             self.store.synced = True
-        elif type(changed) in self._facts:
-            self._facts[type(changed)][subject] = kept(changed)
+        elif (facts_of := self._facts.get(type(changed))) is not None:
+            before, after = facts_of.get(subject), kept(changed)
+            facts_of[subject] = after
         if self.store.conf != self._configuration.conf:
             self.store.conf = self._configuration.conf
             self.changed_nodes.touch_all()
         self.store.configuration_problems = dict(self._configuration.problems)
+        return before, after
 
     def _set_ledger(self, subject: str, ledger: NodeLedger) -> None:
         self.changed_nodes.touch(ledger.node)
