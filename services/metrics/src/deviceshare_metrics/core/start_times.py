@@ -49,14 +49,17 @@ class StartTimes:
         """Take a decision that the store has."""
         subject = fact("pod", explanation.uid)
         if (pod := self._store.pods.get(subject)) is not None:
-            self._follow(subject, pod, now)
+            self._follow(subject, pod, now, changed=False)
 
-    def _follow(self, subject: str, pod: PodSeen, now: Now) -> None:
+    def _follow(self, subject: str, pod: PodSeen, now: Now, *, changed: bool = True) -> None:
+        """Follow a pod while it waits; ``changed``: what decides on its kind, which takes time to compute, may have."""
         history = self._store.histories.get(pod.uid)
         explanation = history.explanation if history is not None else None
         if pod.node or pod.ended or pod.terminating or pod.gates or is_refused(self._store, pod):
             self._estimates.end(pod.uid, now.monotonic, started=bool(pod.node))
-        elif explanation is not None and explanation.decision == PENDING:
+        elif (
+            explanation is not None and explanation.decision == PENDING and (changed or pod.uid not in self._estimates)
+        ):
             for source in sources_of(pod):
                 self._pods_of.setdefault(source, {})[subject] = None
             since = now.monotonic - max(0.0, now.wall - pod.created) if pod.created else now.monotonic
