@@ -12,6 +12,7 @@ from deviceshare_cluster.interface import BindState, Change, ChangeType, Cluster
 from deviceshare_localcluster import LocalCluster
 from support.controlled import controlled
 from support.manifest import manifest
+from support.waiting import until
 
 
 class Server(Protocol):
@@ -170,11 +171,8 @@ async def test_the_controller_survives_its_server(nats_server: Server) -> None:
         await cluster.setup()
         async with controlled(cluster):
             await cluster.create(job)
-            await asyncio.sleep(0.15)
+            await until(lambda: cluster.list("Pod"))
             await nats_server.restart()
-            for _ in range(600):
-                if len(await patiently(lambda: cluster.list("Pod"))) == 2000:
-                    break
-                await asyncio.sleep(0.1)
+            await until(lambda: patiently(lambda: cluster.list("Pod")), lambda pods: len(pods) == 2000)
             uids = {one["metadata"]["uid"] for one in await cluster.list("Pod")}
             assert len(uids) == 2000
