@@ -22,6 +22,7 @@ from support.apiserver import ApiServer
 from support.dry_run import DryRun
 from support.history import asked
 from support.kube_cluster import CleanCluster
+from support.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -144,8 +145,7 @@ async def test_each_pod_that_volcano_binds_is_compared(name: str, server: ApiSer
                     pass
                 await scene.run_one_by_one()
                 # The metrics service hears of a comparison after the log.
-                while sum((results := await system.results()).values()) < len(scene.created):
-                    await asyncio.sleep(0.1)
+                results = await until(system.results, lambda found: sum(found.values()) >= len(scene.created), SECONDS)
                 compared = scene.compared()
                 unequal, at_once = scene.unequal(), scene.counts(BATCH)
                 left = [pod["metadata"]["name"] for pod in await cluster.list("Pod") if not pod["spec"].get("nodeName")]
@@ -166,8 +166,7 @@ async def add_nodes(cluster: CleanCluster, case: Case) -> None:
     """Create the nodes once Volcano schedules: it ignores the cards of nodes that are there before its first cycle."""
     await cluster.create(objects.node(FIRST, {}))
     await cluster.create(objects.pod(FIRST, {"cpu": "1"}, scheduler="volcano", **objects.TOLERANT))
-    while not all(pod["spec"].get("nodeName") for pod in await cluster.list("Pod")):
-        await asyncio.sleep(0.1)
+    await until(lambda: cluster.list("Pod"), lambda pods: all(pod["spec"].get("nodeName") for pod in pods), SECONDS)
     await cluster.delete("Pod", "default", FIRST)
     await cluster.delete("Node", "", FIRST)
     for number, (cards, _) in enumerate(case.nodes):
@@ -256,8 +255,7 @@ class Scene:
         return self._case.requests[number % len(self._case.requests)]
 
     async def _all_compared(self) -> None:
-        while self.created - self.compared().keys():
-            await asyncio.sleep(0.1)
+        await until(self.compared, self.created.issubset, SECONDS)
 
     async def _create_with_room(self, number: int) -> None:
         name = f"pod-{number}"
