@@ -35,7 +35,14 @@ SOME = [
     (Stream.CLUSTER, "deleted"),
     (Stream.OUTCOME, "deleted"),
 ]
-INVENTORY = {"cluster": "kube", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0, "dry_run": False}
+INVENTORY = {
+    "cluster": "kube",
+    "conf": None,
+    "scheduler_name": ["volcano"],
+    "watch_silence": 120.0,
+    "watch_window": 0.02,
+    "dry_run": False,
+}
 BINDER = {"plugin_patience": 60.0, "reports_per_second": 200.0, "dry_run": False}
 
 

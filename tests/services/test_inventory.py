@@ -34,6 +34,7 @@ def running(url):
         "conf": None,
         "scheduler_name": ["volcano"],
         "watch_silence": 120.0,
+        "watch_window": 0.02,
         "dry_run": False,
     }
     return at_work("inventory", main, url, **options)

@@ -195,10 +195,10 @@ class Lossy(LocalCluster):
 
     watches = 0
 
-    async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+    async def watch(self, kinds: Sequence[str], window: float = 0.0) -> AsyncIterator[list[Change | Listed]]:
         type(self).watches += 1
         first, listed = type(self).watches == 1, False
-        async for batch in super().watch(kinds):
+        async for batch in super().watch(kinds, window):
             if not (first and listed):
                 yield batch
             listed = listed or any(isinstance(item, Listed) for item in batch)
@@ -219,6 +219,7 @@ async def test_a_watch_that_loses_changes_is_begun_anew(nats_url, monkeypatch):
             "conf": None,
             "scheduler_name": ["volcano"],
             "watch_silence": 120.0,
+            "watch_window": 0.02,
             "dry_run": False,
         }
         async with at_work("inventory", service.main, nats_url, **options) as context:
@@ -268,6 +269,7 @@ async def test_the_service_ends_though_an_answer_comes_with_its_cancellation(nat
             "conf": None,
             "scheduler_name": ["volcano"],
             "watch_silence": 120.0,
+            "watch_window": 0.02,
             "dry_run": False,
         }
         async with asyncio.timeout(60), at_work("inventory", service.main, nats_url, **options):

@@ -112,7 +112,14 @@ async def following(
     server: ApiServer, url: str, monkeypatch: pytest.MonkeyPatch, way: str = ""
 ) -> AsyncIterator[Context]:
     """Inventory and placement at work; gives inventory's context. ``way`` is another kubeconfig for inventory."""
-    options = {"cluster": "kube", "conf": None, "scheduler_name": ["volcano"], "watch_silence": 120.0, "dry_run": False}
+    options = {
+        "cluster": "kube",
+        "conf": None,
+        "scheduler_name": ["volcano"],
+        "watch_silence": 120.0,
+        "watch_window": 0.02,
+        "dry_run": False,
+    }
     monkeypatch.setattr(
         inventory, "open_cluster", lambda _, silence: KubeCluster(kubeconfig=way or str(server.kubeconfig()))
     )

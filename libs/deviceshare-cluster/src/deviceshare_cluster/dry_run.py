@@ -41,9 +41,9 @@ class DryRunCluster(Cluster):
     async def __aexit__(self, *error: object) -> None:
         await self._cluster.__aexit__(*error)
 
-    def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+    def watch(self, kinds: Sequence[str], window: float = 0.0) -> AsyncIterator[list[Change | Listed]]:
         """Watch the cluster."""
-        return self._cluster.watch(kinds)
+        return self._cluster.watch(kinds, window)
 
     async def list(self, kind: str) -> list[Object]:
         """Return all objects of a kind."""

@@ -187,12 +187,13 @@ class Cluster(Protocol):
         """Disconnect."""
         ...
 
-    def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+    def watch(self, kinds: Sequence[str], window: float = 0.0) -> AsyncIterator[list[Change | Listed]]:
         """List all objects of these kinds, yield :class:`Listed`, then follow changes without end, in batches.
 
         Objects that vanished while the watch was interrupted are delivered as deleted before the next
         :class:`Listed`. Changes of one kind, and therefore of one object, arrive in order; intermediate states may be
-        omitted.
+        omitted: of each kind changes are collected for ``window`` seconds after the last ones, if these are less than
+        that ago, and come at once after a pause.
 
         The watch retries with a back-off and a log message after lost connections, refused requests (permissions can
         be granted later) and a revision that the server no longer knows (which starts with a new list). A kind that the

@@ -54,12 +54,12 @@ class LocalCluster(Patching, Writer, LocalObjects):
         await self._store.setup()
         await self.ensure_queue(DEFAULT_QUEUE)
 
-    def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+    def watch(self, kinds: Sequence[str], window: float = 0.0) -> AsyncIterator[list[Change | Listed]]:
         """List and follow, see :meth:`deviceshare_cluster.interface.Cluster.watch`.
 
         After a lost connection it continues without a new list, unless the cluster was wiped.
         """
-        return self._store.watch(kinds)
+        return self._store.watch(kinds, window)
 
     async def ensure(self, obj: Object) -> None:
         """Create an object, unless there is one of its kind and name. Raises ClusterError."""

@@ -176,7 +176,7 @@ class Store:
         last = {message.subject: message for message in messages if is_key(message.subject)}
         return info.state.last_seq, [message for message in last.values() if message.data]
 
-    async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+    async def watch(self, kinds: Sequence[str], window: float = 0.0) -> AsyncIterator[list[Change | Listed]]:
         """List and follow kinds without end.
 
         If the store was wiped, everything is listed again, and objects that no longer exist are delivered as deleted.
@@ -186,7 +186,7 @@ class Store:
             stale, alive = alive, set()
             sources = [self._updates(kind) for kind in set(kinds)]
             try:
-                async with aclosing(merge(sources, min, BATCHES)) as batches:
+                async with aclosing(merge(sources, min, BATCHES, window)) as batches:
                     async for batch in batches:
                         out: list[Change | Listed] = []
                         for change in batch:

@@ -1,9 +1,11 @@
 """``python -m deviceshare_inventory``."""
 
+import os
 import sys
+from argparse import ArgumentTypeError
 
 from deviceshare.model import ConfigError
-from deviceshare_bus.runtime.options import positive
+from deviceshare_bus.runtime.options import positive, seconds
 from deviceshare_bus.runtime.plugins import load_families
 from deviceshare_bus.runtime.service import parser, run
 from deviceshare_cluster import UnknownCluster, check_cluster, reviewer_of
@@ -11,9 +13,16 @@ from deviceshare_cluster.dry_run import DRY_RUN
 from deviceshare_cluster.kube import SILENCE
 from deviceshare_cluster.signing import signing_keys
 
-from deviceshare_inventory.service import main, read_conf
+from deviceshare_inventory.service import WATCH_WINDOW, main, read_conf
 
 SCHEDULERS = ("deviceshare", "volcano")
+
+
+def window(text: str) -> float:
+    """Return for how many seconds changes are collected. Raises ArgumentTypeError."""
+    if (found := seconds(text)) <= 1.0:
+        return found
+    raise ArgumentTypeError(f"{text!r} is not valid: expected a number of seconds, 0 to 1")
 
 
 def start() -> None:
@@ -33,6 +42,14 @@ def start() -> None:
         default=SILENCE,
         metavar="SECONDS",
         help=f"restart a watch that has been silent for this time (default: {SILENCE:g})",
+    )
+    options.add_argument(
+        "--watch-window",
+        type=window,
+        default=os.environ.get("DEVICESHARE_WATCH_WINDOW") or WATCH_WINDOW,
+        metavar="SECONDS",
+        help="collect changes of a kind for this time, 0 to 1; those after a pause are handled at once "
+        f"(default: {WATCH_WINDOW:g})",
     )
     options.add_argument("--dry-run", action="store_true", help=DRY_RUN)
     parsed = options.parse_args()

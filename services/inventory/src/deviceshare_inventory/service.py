@@ -44,6 +44,9 @@ from deviceshare_inventory.core import (
 
 log = logging.getLogger("deviceshare.inventory")
 
+WATCH_WINDOW = 0.02
+"""Seconds for which changes of a kind are collected: a pod that comes alone costs a round of each service."""
+
 
 def read_conf(path: str) -> tuple[ConfigFact, tuple[str, ...]]:
     """Return the configuration that a file holds, and its warnings. Raises OSError, UnicodeDecodeError, ConfigError."""
@@ -60,11 +63,16 @@ async def main(context: Context) -> None:
     arguments = core_arguments(options.scheduler_name, file, random.random())  # noqa: S311 - jitter
     opened = open_cluster(options.cluster, silence=options.watch_silence)
     async with DryRunCluster(opened) if options.dry_run else opened as cluster:
-        await run(context, cluster, arguments, () if options.dry_run else signing_keys())
+        await run(context, cluster, arguments, () if options.dry_run else signing_keys(), options.watch_window)
 
 
-async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], keys: Sequence[bytes]) -> None:
-    """Run inventory on a cluster until cancelled; ``arguments`` are those of :func:`core_arguments`."""
+async def run(
+    context: Context, cluster: Cluster, arguments: dict[str, Any], keys: Sequence[bytes], window: float = WATCH_WINDOW
+) -> None:
+    """Run inventory on a cluster until cancelled; ``arguments`` are those of :func:`core_arguments`.
+
+    ``window``: for how many seconds changes are collected, as in :meth:`.Cluster.watch`.
+    """
     member = f"{context.instance}-{secrets.token_hex(8)}"
     arguments = {**arguments, "instance": context.instance, "member": member}
     core = build_core(arguments, keys)
@@ -74,7 +82,7 @@ async def run(context: Context, cluster: Cluster, arguments: dict[str, Any], key
     context.revision = lambda: core.revision
     context.detail = lambda: core.detail
     context.hindrance = lambda: core.obstacle
-    service = ClusterSide(cluster)
+    service = ClusterSide(cluster, window)
     source = Source(Stream.CLUSTER, decode_message, known=core.knows)
     service.shell = Shell(context, core, [source], service.perform, arguments=arguments)
     await service.shell.run(service.watch())
@@ -97,8 +105,9 @@ class ClusterSide:
 
     shell: Shell
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, window: float) -> None:
         self._cluster = cluster
+        self._window = window
         self._restart = asyncio.Event()
         self._kinds = tuple(KINDS)
 
@@ -140,7 +149,7 @@ class ClusterSide:
     async def _watch_once(self) -> None:
         self.shell.handle(WatchStarted())
         try:
-            async with aclosing(_closable(self._cluster.watch(self._kinds))) as batches:
+            async with aclosing(_closable(self._cluster.watch(self._kinds, self._window))) as batches:
                 async for batch in batches:
                     for event in split(batch):
                         self.shell.handle(event)

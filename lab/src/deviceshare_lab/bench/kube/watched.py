@@ -60,7 +60,7 @@ class Watched:
 
     async def _watch(self, cluster: KubeCluster) -> None:
         listed = False
-        async for batch in cluster.watch(["Pod"]):
+        async for batch in cluster.watch(["Pod"], window=0.02):
             for change in batch:
                 if isinstance(change, Listed):
                     listed = True

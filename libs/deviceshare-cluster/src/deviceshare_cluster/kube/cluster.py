@@ -82,14 +82,14 @@ class KubeCluster(Patching):
         """Disconnect."""
         await self._api.stop()
 
-    async def watch(self, kinds: Sequence[str]) -> AsyncIterator[list[Change | Listed]]:
+    async def watch(self, kinds: Sequence[str], window: float = 0.0) -> AsyncIterator[list[Change | Listed]]:
         """List and follow kinds without end; of ConfigMaps the readable ones of our namespace and
         :data:`CONFIG_NAMESPACES`.
 
         An exception is a defect of :class:`.follow.ObjectWatch`, which handles every answer of a server.
         """
         sources = [watch.updates() for kind in dict.fromkeys(kinds) for watch in self._watches(kind)]
-        async with aclosing(merge(sources, max, UPDATES)) as batches:
+        async with aclosing(merge(sources, max, UPDATES, window)) as batches:
             async for batch in batches:
                 yield newest(batch)
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import aiohttp
 import msgspec
 from deviceshare.model import Backoff
-from deviceshare_bus.wire.tasks import Pace
 
 from deviceshare_cluster.interface import Change, ChangeType, ClusterError
 from deviceshare_cluster.kube.client import ApiRefusal, KubeClient, Query, decoding
@@ -24,8 +23,6 @@ from deviceshare_cluster.merging import Update
 
 log = logging.getLogger("deviceshare.kube")
 
-FOLD = 0.02
-"""Seconds in which changes are collected for a batch."""
 PAGE = 500
 WATCH_SECONDS = 290
 """How long the server keeps a watch open; random seconds are added, so that watches do not end together."""
@@ -299,9 +296,7 @@ def _ends_initial_events(bookmark: bytes) -> bool:
 async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
     """Yield complete lines in batches as they arrive. A line may be longer than any buffer."""
     rest = b""
-    pace = Pace(FOLD)
     while chunk := await stream.readany():
         *lines, rest = (rest + chunk).split(b"\n")
         if lines:
             yield [line for line in lines if line]
-        await pace.turn()
