@@ -101,7 +101,7 @@ GROUPS = (
             "library/test_ordering.py library/test_ordering_[bs]*.py library/test_borrowing.py "
             "library/test_enqueue.py library/test_policies.py library/test_proportion.py library/test_queue_*.py "
             "library/test_re*.py "
-            "placement/test_placement_queues.py placement/test_placement_core.py library/test_ordering_properties.py"
+            "placement/test_placement_queue*.py placement/test_placement_core.py library/test_ordering_properties.py"
         ),
     ),
     Group("preemption", (f"{_LIBRARY}/preemption",), "library/test_preemption*.py cli/test_conformance_preemption.py"),

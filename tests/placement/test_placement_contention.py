@@ -10,8 +10,8 @@ from deviceshare_bus.messages.leases import PERIOD
 from deviceshare_lab.bench.bus.workload import CONF, SIZES
 from deviceshare_placement.core import contention
 from msgspec.structs import replace
-from placement.test_placement_division import Replica, System
 from support.builders import MEMORY, card, node, pod, vgpu
+from support.placement_replicas import Replica, System
 
 NODES = 24
 CARDS = 8

@@ -9,8 +9,8 @@ from deviceshare_bus.messages.leases import PERIOD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from placement.test_placement_division import System
 from support.builders import pod, vgpu
+from support.placement_replicas import System
 
 
 def test_one_replica_lets_explanations_expire_after_a_start_and_after_a_death() -> None:

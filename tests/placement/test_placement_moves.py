@@ -2,8 +2,8 @@
 
 from deviceshare_bus.cores.core import PutLatest
 from deviceshare_bus.messages.leases import PERIOD
-from placement.test_placement_division import System
 from support.builders import MEMORY
+from support.placement_replicas import System
 
 
 def explanations(system: System) -> int:
