@@ -37,3 +37,23 @@ def test_claims_are_refused_by_name_where_it_cannot_be_loaded(
     scheduler = scheduler_with(node("a"), gpu_class(), gpus("a", 1), claim("one"), using("p", "one"))
     assert not scheduler.round(NOW).placed
     assert "need the optional package deviceshare[dra]" in scheduler.explain("uid-p", NOW).message
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("1.2.3-rc.1+b", True),
+        ("1.2.1\u0663", False),
+        ("1.2.3-\u0663", False),
+        ("18446744073709551615.0.0-18446744073709551615", True),
+        ("18446744073709551616.0.0", False),
+        ("1.0.0-18446744073709551616", False),
+        (f"1.0.{'1' * 5000}", False),
+    ],
+)
+def test_versions_have_ascii_digits_and_numbers_of_64_bits(text: str, valid: bool) -> None:
+    # Source: Parse of github.com/blang/semver, with which Kubernetes reads versions.
+    library = evaluator()
+    assert library.evaluate(library.compile(f"isSemver('{text}')"), {}) is valid
+    found = library.evaluate(library.compile(f"semver('{text}') == semver('{text}')"), {})
+    assert (found is True) is valid

@@ -30,8 +30,10 @@ _EXTENSIONS = ("bindings", "strings", "optional", "lists", "sets", "two-var-comp
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?"
-    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?",
+    re.ASCII,
 )
+_DIGITS = len(str(2**64))
 _LARGEST = 2**63 - 1
 
 Small = dict[str, str]
@@ -188,7 +190,7 @@ def _as_integer(value: Small) -> int:
 
 
 def _semver(text: str) -> Small:
-    if not _SEMVER.fullmatch(text):
+    if not _is_semver(text):
         raise ValueError(f"invalid version {text!r}")
     return version(text)
 
@@ -213,7 +215,12 @@ def _normalized(text: str, normalize: bool) -> Small:
 
 
 def _is_semver(text: str) -> bool:
-    return _SEMVER.fullmatch(text) is not None
+    """Return whether a text is a version as of blang/semver, whose numbers have 64 bits."""
+    match = _SEMVER.fullmatch(text)
+    if match is None:
+        return False
+    numbers = (*match.groups()[:3], *filter(str.isdigit, (match[4] or "").split(".")))
+    return all(len(each) <= _DIGITS and int(each) < 2**64 for each in numbers)
 
 
 def _is_normalizable(text: str, normalize: bool) -> bool:
