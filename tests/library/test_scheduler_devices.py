@@ -217,6 +217,16 @@ def test_a_claim_that_another_pod_owns_is_not_used() -> None:
     assert "is not owned by the pod" in scheduler.explain("uid-p", NOW).message
 
 
+def test_a_claim_made_anew_has_none_of_what_was_decided_for_its_predecessor() -> None:
+    scheduler = scheduler_with(node("a"), gpu_class(), gpus("a", 2), claim("one"), using("old", "one"))
+    assert names(decided(scheduler)["old"][1]) == [["gpu-0"]]
+    scheduler.apply(key_of(using("old")), Gone(), NOW)  # its claim is in the ledger until the next write
+    again, pod = replace(claim("one"), uid="uid-again"), using("new", "one")
+    for fact in (again, pod):
+        scheduler.apply(key_of(fact), fact, NOW)
+    assert names(decided(scheduler)["new"][1]) == [["gpu-1"]]
+
+
 def test_a_pod_follows_the_devices_that_its_claim_has() -> None:
     has = allocated(claim("one"), [("b", "gpu-0")], "other")
     scheduler = scheduler_with(node("a"), node("b"), gpu_class(), gpus("a", 1), gpus("b", 1), has, using("p", "one"))

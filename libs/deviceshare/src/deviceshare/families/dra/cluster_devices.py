@@ -217,11 +217,14 @@ class ClusterDevices:
                 self._charge(each.key)
 
     def allocation(self, key: str) -> AllocationStatus | DeviceClaim | None:
-        """Return the devices that a claim has, or that were decided for it; None: it has none."""
+        """Return the devices that a claim has, or that were decided for it; None: it has none.
+
+        What was decided for a claim that had the name before is none of it.
+        """
         fact = self.claims.get(key)
         if fact is not None and fact.allocation is not None:
             return fact.allocation
-        return next(iter(self._decided.get(key, ())), None)
+        return next((each for each in self._decided.get(key, ()) if fact is None or each.uid == fact.uid), None)
 
     def usable(self, allocation: AllocationStatus | DeviceClaim, row: int) -> bool:
         """Return whether pods on a node can use the devices of a claim."""
