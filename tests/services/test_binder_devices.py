@@ -123,6 +123,17 @@ def test_a_claim_waits_for_the_pod_that_allocates_it() -> None:
     assert isinstance(request, AllocateClaims)
 
 
+def test_a_claim_whose_devices_no_pod_allocates_any_more_is_refused_after_the_grace() -> None:
+    core = Scene(made=replace(CLAIM, devices=(replace(ONE, results=()),)))
+    core.node("n2", NodeView(name="n2"))
+    core.ledger("n2", [replace(CLAIM, id="c2", uid="u2", name="b", devices=(ONE,))])
+    for at in (0.0, 10.0, 20.0, 30.0):
+        assert not [each for each in core.take(at) if getattr(each, "claim", "") == "c1"]
+    core.ledger("n2", [])
+    core.take(40.0)
+    assert "has no devices" in core.refusal(51.0)
+
+
 @pytest.mark.parametrize(
     ("fact", "reason"),
     [

@@ -210,8 +210,8 @@ class BindSteps:
         if not found.open:
             if task.devices_until is None:
                 task.devices_until = now.monotonic + self.facts.volume_timeout
-            if now.monotonic < task.devices_until:
-                return self._wait_until(task.devices_until, task, now)
+            if now.monotonic < task.devices_until:  # until then the other pod may go, which no fact of the claim shows
+                return self._wait_until(min(task.devices_until, now.monotonic + GRACE), task, now)
             reason = f"{found.waits} was not allocated within {self.facts.volume_timeout:g} s"
             return self.fence(task, Verdict(REFUSED, reason, sure=False))
         if objection := self.facts.objection(task) or devices.objection(claim, node):

@@ -140,8 +140,10 @@ class Devices:
             elif fact.allocation is None:
                 if each.results:
                     found.append(each)
-                else:
+                elif any(other.results and other.uid == each.uid for other in self._users.get(each.key, {}).values()):
                     waits = waits or name
+                else:  # the other pod is gone, or its ledger is not known yet
+                    return DeviceProgress(f"{name} has no devices, and no pod gets some for it", doubtful=True)
             elif each.results and _ids(fact.allocation) != sorted(result.id for result in each.results):
                 return DeviceProgress(f"{name} was allocated elsewhere")
             elif object_uid(claim.uid) not in fact.reserved_for:
