@@ -43,7 +43,11 @@ fi
 busybox=$(command -v busybox)
 container=$(builder from scratch)
 builder copy --quiet "$container" "$busybox" /bin/busybox > /dev/null
-for program in sh sleep wget env cat; do builder run --isolation chroot "$container" /bin/busybox ln -s busybox "/bin/$program"; done
+for program in sh sleep tail wget env cat; do builder run --isolation chroot "$container" /bin/busybox ln -s busybox "/bin/$program"; done
+# What Volcano's guides start.
+printf '#!/bin/sh\nexec sh "$@"\n' > "$work/bash"
+printf '#!/bin/sh\nexec sleep 2147483647\n' > "$work/python"
+builder copy --quiet --chmod 755 "$container" "$work/bash" "$work/python" /bin/ > /dev/null
 builder config --cmd '["/bin/sleep", "2147483647"]' "$container"
 builder commit --quiet "$container" docker.io/local/pause:1 > /dev/null
 saved pause docker.io/local/pause:1

@@ -5,6 +5,7 @@ It lives in the namespaces that ``tests/node/run.sh`` makes, and ends with them.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -36,8 +37,8 @@ _API_SERVER = ("--allow-privileged=true", "--kubelet-preferred-address-types=Int
 _MADE_OURS = ("/run", "/config", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
 """Directories with fixed names that kubelet, containerd, plugins of CNI and device plugins write."""
 _DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins/kubelet.sock")
-_PROCESSORS = 8
-"""What kubelet takes the machine for: pods of Volcano's guides request four beside the services."""
+_PROCESSORS, _MEMORY = 48, 256 << 20
+"""What kubelet takes the machine for, memory in kB: a Job of Volcano's guides requests 32 cores and 128 Gi."""
 _SYSCTLS = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -352,7 +353,9 @@ conf_dir = "{home}/net.d"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{value}\n")
             _do("mount", "--bind", str(file), f"/proc/sys/{name}")
-        processors, numa = self.directory / "processors", self.directory / "numa"
+        memory, processors, numa = (self.directory / name for name in ("memory", "processors", "numa"))
+        memory.write_text(re.sub(r"(?m)^MemTotal:.*", f"MemTotal: {_MEMORY} kB", Path("/proc/meminfo").read_text()))
+        _do("mount", "--bind", str(memory), "/proc/meminfo")
         numa.mkdir()
         for number in range(_PROCESSORS):
             (processors / f"cpu{number}").mkdir(parents=True)

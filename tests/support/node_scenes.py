@@ -28,8 +28,14 @@ tiers:
       deviceshare.GPUNumberEnable: true
       deviceshare.VGPUEnable: true
       deviceshare.AscendHAMiVNPUEnable: true
+      deviceshare.AscendMindClusterVNPUEnable: true
       deviceshare.SchedulePolicy: binpack
+configurations:
+- name: init-params
+  arguments: {"grace-over-time":"900","presetVirtualDevice":"false"}
 """
+MINDCLUSTER = "mindx-dl"
+"""The namespace in which MindCluster reports the health of chips."""
 _LABEL = "deviceshare.io/scene"
 _RUNNING = 300.0
 """Seconds in which the pods of a wave run; without other load it takes 40."""
@@ -37,6 +43,7 @@ _OPTIONS = (
     "trusted.volcanoDevicePlugin=true",
     "trusted.hamiAscend=true",
     "trusted.volcano=true",
+    f"configurationNamespaces={{{MINDCLUSTER}}}",
     # Two cores, for the containers of the scenes as well.
     *(f"{name}.replicas=1" for name in ("inventory", "placement", "binder")),
 )
@@ -44,6 +51,7 @@ _OPTIONS = (
 
 def deploy(cluster: RealNode) -> None:
     """Install the chart for all families, with the accounts of the plugins trusted."""
+    cluster.create_namespace(MINDCLUSTER)
     node_chart.install(cluster, charts.CHART, 0, *_OPTIONS, configuration=_CONFIGURATION)
 
 
