@@ -1,0 +1,177 @@
+"""The pods of queues, and what each counts in the account of its queue and of its group."""
+
+from collections.abc import Iterable, Mapping
+
+from deviceshare.model import ContainerGrant, GroupKey, PodFact, QueueFact, ResourceAmounts
+from deviceshare.queueing.amounts import Counting
+from deviceshare.queueing.foreign_pods import ForeignPods
+from deviceshare.queueing.group_accounts import GroupAccounts
+from deviceshare.queueing.hdrf import Hierarchy
+from deviceshare.queueing.hierarchy import Links
+from deviceshare.queueing.pod_account import PodAccount, amounts_by_resource
+from deviceshare.queueing.queue_account import QueueAccount, add
+from deviceshare.state import UndoLog
+
+
+class PodAccounts:
+    """Waiting and placed pods by queue."""
+
+    def __init__(self, counting: Counting) -> None:
+        self._accounts: dict[str, QueueAccount] = {}
+        self._pods: dict[str, PodAccount] = {}
+        self._by_cards: dict[str, PodAccount] = {}
+        """Those whose amounts depend on cards."""
+        self.groups = GroupAccounts()
+        """What groups have, and what queues promised them."""
+        self._facts: dict[str, QueueFact] = {}
+        """The existing queues."""
+        self._links: Links | None = None
+        """The hierarchy; None: not computed since the last change."""
+        self._dirty = True
+        self._tree: Hierarchy | None = None
+        self.undo_log = UndoLog()
+        """What undoes the charges of pods in open trials."""
+        self.counting = counting
+        self._foreign = ForeignPods(counting)
+
+    def _forget_if_gone(self, account: QueueAccount) -> None:
+        """Drop the account of a queue that does not exist and has neither pods nor admitted groups."""
+        name = account.fact.name
+        if name not in self._facts and not account.pods and not any(account.committed.values()):
+            self._accounts.pop(name, None)
+            self._links = None
+            self._dirty = True
+
+    def account(self, name: str) -> QueueAccount:
+        """Return the account of a queue; creates an empty one for an unknown queue."""
+        account = self._accounts.get(name)
+        if account is None:
+            account = self._accounts[name] = QueueAccount(name)
+            self._links = None
+        return account
+
+    def put(self, pod: PodFact, queue: str, group: GroupKey, claimed: Iterable[ContainerGrant] | None = None) -> None:
+        """Add or update a waiting or placed pod; a charged pod stays charged.
+
+        ``claimed`` is what its claim gives a pod that is not bound yet, None without a claim.
+        """
+        self._put_pod(pod, queue, group, None if claimed is None else tuple(claimed))
+
+    def _put_pod(
+        self, pod: PodFact, queue: str, group: GroupKey, claimed: tuple[ContainerGrant, ...] | None
+    ) -> PodAccount:
+        grants = pod.held if pod.node else claimed
+        amounts = self.counting.asked(pod.ask) if grants is None else self.counting.held(pod.ask, grants)
+        entry = self._put(pod.uid, queue, group, amounts)
+        entry.pod, entry.claimed = pod, claimed
+        if self.counting.depends_on_cards(pod.ask):
+            self._by_cards[pod.uid] = entry
+        else:
+            self._by_cards.pop(pod.uid, None)
+        return entry
+
+    def put_claimed(
+        self, uid: str, queue: str, group: GroupKey, resources: ResourceAmounts, grants: Iterable[ContainerGrant]
+    ) -> None:
+        """Add or update a pod that is not known yet by what its claim says; :meth:`put` and :meth:`drop` replace it."""
+        self._put(uid, queue, group, self.counting.claimed(resources, grants)).pod = None
+        self._by_cards.pop(uid, None)
+
+    def _put(self, uid: str, queue: str, group: GroupKey, amounts: ResourceAmounts) -> PodAccount:
+        entry = self._pods.get(uid)
+        if entry is None or entry.account.fact.name != queue or entry.group != group or entry.amounts != amounts:
+            held = entry is not None and entry.held
+            self.drop(uid)
+            entry = self._pods[uid] = PodAccount(None, self.account(queue), group, amounts, group == f"pod/{uid}")
+            entry.account.pods += 1
+            add(entry.account.requested, amounts, 1)
+            if self._tree is not None:
+                self._tree.add_request(group, queue, amounts, 1)
+            self._dirty = True
+            if held:
+                self._charge(entry, held=True)
+        return entry
+
+    def put_other(self, pod: PodFact) -> None:
+        """Add or update a bound pod of another scheduler."""
+        self.drop(pod.uid)
+        self._foreign.put(pod)
+
+    def drop(self, uid: str) -> None:
+        """Remove a pod."""
+        self._by_cards.pop(uid, None)
+        self._foreign.drop(uid)
+        entry = self._pods.pop(uid, None)
+        if entry is not None:
+            if entry.held:
+                self._charge(entry, held=False)
+            entry.account.pods -= 1
+            add(entry.account.requested, entry.amounts, -1)
+            if self._tree is not None:
+                self._tree.add_request(entry.group, entry.account.fact.name, entry.amounts, -1)
+            self._dirty = True
+            self._forget_if_gone(entry.account)
+
+    def commit(self, group: GroupKey, queue: str, needs: Mapping[str, int]) -> None:
+        """Admit a group to its queue: its minimum resources count there, whether allocated or not."""
+        if self.groups.promise(group) != (queue, needs):
+            self.release_commitment(group)
+            if any(needs.values()):
+                self.groups.put_promise(group, self.account(queue), needs)
+
+    def release_commitment(self, group: GroupKey) -> None:
+        """Release the minimum resources that an admitted group was promised, if any."""
+        account = self.groups.drop_promise(group)
+        if account is not None:
+            self._forget_if_gone(account)
+
+    def depends_on_cards(self, uid: str) -> bool:
+        """Return whether what a pod counts depends on the cards that it gets."""
+        return uid in self._by_cards
+
+    def hold(self, uid: str, grants: Iterable[ContainerGrant] | None = None) -> None:
+        """Charge a placed pod to its queue: by what it is granted, None if that is known from its claim or its fact."""
+        self._log(uid)
+        if grants is not None and uid in self._by_cards:
+            self._count_again(self._pods[uid], tuple(grants))
+        entry = self._pods.get(uid)
+        if entry is not None and not entry.held:
+            self._charge(entry, held=True)
+
+    def release(self, uid: str) -> None:
+        """Undo the charge of a pod."""
+        self._log(uid)
+        entry = self._pods.get(uid)
+        if entry is not None and entry.held:
+            self._charge(entry, held=False)
+            if uid in self._by_cards:
+                self._count_again(entry, None)
+
+    def _log(self, uid: str) -> None:
+        if (undo := self.undo_log.entries) is not None and (entry := self._pods.get(uid)) is not None:
+            undo.append((self._restore, uid, entry.claimed, entry.held))
+
+    def _restore(self, uid: str, claimed: tuple[ContainerGrant, ...] | None, held: bool) -> None:
+        entry = self._pods[uid]
+        if entry.claimed != claimed:
+            entry = self._count_again(entry, claimed)
+        if entry.held != held:
+            self._charge(entry, held=held)
+
+    def _count_again(self, entry: PodAccount, claimed: tuple[ContainerGrant, ...] | None) -> PodAccount:
+        """Count a pod whose amounts depend on cards with these grants."""
+        assert entry.pod is not None
+        return self._put_pod(entry.pod, entry.account.fact.name, entry.group, claimed)
+
+    def _charge(self, entry: PodAccount, *, held: bool) -> None:
+        sign = 1 if held else -1
+        entry.held = held
+        entry.account.charge(entry.amounts, sign)
+        if entry.alone:
+            if held:
+                self.commit(entry.group, entry.account.fact.name, amounts_by_resource(entry.amounts))
+            else:
+                self.release_commitment(entry.group)
+        if self._tree is not None:
+            self._tree.charge(entry.group, entry.amounts, sign)
+        self.groups.charge(entry.group, entry.amounts, sign)
