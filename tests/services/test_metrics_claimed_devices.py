@@ -1,9 +1,10 @@
 """What the metrics service shows of the devices of ResourceSlices and ResourceClaims."""
 
-from deviceshare.model import DeviceClaim, DeviceResult, Gone, PodDeviceClaim
+from deviceshare.model import DeviceClaim, DeviceResult, Gone, PodDeviceClaim, QueueFact
 from deviceshare_bus.messages.subjects import fact, subject_of
 from deviceshare_metrics import api
 from deviceshare_metrics.core import MetricsCore
+from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.visibility import Visibility, visible
 from deviceshare_metrics.queries import Queries
 from msgspec.structs import replace
@@ -61,6 +62,17 @@ def test_alternatives_count_for_their_own_class():
     result = replace(has.allocation.devices.results[0], request="r/gpu")
     has = replace(has, allocation=replace(has.allocation, devices=replace(has.allocation.devices, results=(result,))))
     assert snapshot_of(core_with(has)).drivers[0].classes == {"gpu": 1}
+
+
+def test_queues_that_name_devices_count_claims_as_placement_does():
+    queue = QueueFact(name="default", capability={"deviceclass/gpu": 4})
+    has = devices.allocated(devices.claim("one", 2), [("n1", "gpu-0"), ("n1", "gpu-1")], "uid-a", "uid-b")
+    known = {"queue": "default", "scheduler": "s"}
+    pods = [*(using(name, "one", node="n1", **known) for name in "ab"), using("w", "waits", **known)]
+    account = queue_accounts(core_with(queue, has, devices.claim("waits", 3), more=pods).store).account("default")
+    assert account.used["deviceclass/gpu"] == 2
+    assert account.requested["deviceclass/gpu"] == 5
+    assert account.bound == {"deviceclass/gpu": 4}
 
 
 def test_only_the_newest_generation_of_a_pool_is_published():

@@ -25,6 +25,7 @@ from deviceshare.families import (
     device_resources,
     types_accepted,
 )
+from deviceshare.families.dra import is_of_class
 from deviceshare.families.vgpu.wire import MIG
 from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest, ResourceAmounts
 from deviceshare.state import PODS, pod_resources
@@ -78,10 +79,11 @@ class Counting:
     def limit(self, name: str) -> int | None:
         """Return the cluster's amount of a resource; None if it is not counted.
 
-        No node has some of the resources by which devices are requested (``volcano.sh/vgpu-memory-percentage``).
+        No node has some of the resources by which devices are requested (``volcano.sh/vgpu-memory-percentage``), and
+        the devices of a class are not counted.
         """
         amount = self.total.get(name, 0)
-        return None if name in self._devices and not amount else amount
+        return None if not amount and (name in self._devices or is_of_class(name)) else amount
 
     def set_node(self, node: NodeFact) -> bool:
         """Add or update a node; returns whether the total may have changed."""

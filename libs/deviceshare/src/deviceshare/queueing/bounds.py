@@ -6,6 +6,7 @@ Source: Volcano pkg/scheduler/plugins/{proportion,capacity}, which have the same
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from deviceshare.families.dra import is_of_class
 from deviceshare.model import QueueFact
 from deviceshare.queueing.queue_account import QueueAccount
 from deviceshare.state import PODS
@@ -35,8 +36,12 @@ def set_bounds(accounts: Collection[QueueAccount], most: Mapping[str, int]) -> N
 
 
 def with_guarantees(accounts: Collection[QueueAccount], total: Mapping[str, int]) -> dict[str, int]:
-    """Return what queues share: the cluster's total, and 0 of guaranteed resources that no node has."""
-    return {name: 0 for account in accounts for name in account.fact.guarantee} | dict(total)
+    """Return what queues share: the cluster's total, and 0 of guaranteed resources that no node has.
+
+    How many devices of a class there are is not counted: what is guaranteed of them bounds no other queue.
+    """
+    guaranteed = {name for account in accounts for name in account.fact.guarantee if not is_of_class(name)}
+    return dict.fromkeys(guaranteed, 0) | dict(total)
 
 
 def capability(fact: QueueFact) -> dict[str, int]:

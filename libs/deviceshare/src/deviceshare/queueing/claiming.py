@@ -18,8 +18,8 @@ class Claiming:
         self._by_resource: defaultdict[str, defaultdict[str, dict[Hashable, JobClass]]]
         self._by_resource = defaultdict(lambda: defaultdict(dict))
         """Those by resource and queue."""
-        self._profiles: object = None
-        """The cards of nodes for which the resources were read: pods may count other resources with others."""
+        self._read_with: object = None
+        """The cards of nodes, and the devices that queues name: pods may count other resources with others."""
 
     def put(self, job_class: JobClass) -> None:
         """Add a job class."""
@@ -38,9 +38,10 @@ class Claiming:
                     del self._by_resource[resource]
 
     def update(self, queues: Queues) -> None:
-        """Read the resources of job classes that were added since the last call; of all if the cards have changed."""
-        if self._profiles is not queues.counting.profiles:
-            self._profiles = queues.counting.profiles
+        """Read the resources of job classes that were added since the last call; of all if they may be others."""
+        now = queues.counting.profiles, queues.claims.names
+        if self._read_with != now:
+            self._read_with = now
             for job_class, _ in list(self._read.values()):
                 self.discard(job_class)
                 self.put(job_class)

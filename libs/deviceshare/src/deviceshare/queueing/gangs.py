@@ -98,18 +98,17 @@ def _find_place(
 ) -> tuple[Placement | None, Shortage | None]:
     """Return the place of a pod, or the limit of its queue that it would exceed; neither if no node fits.
 
-    A request for whole cards, or for a percentage of them, counts as the largest cards that the pod may get. Only its
-    place shows what it gets, which may be within the limits.
+    A request for whole cards, or for a percentage of them, counts as the largest cards that the pod may get, and one of
+    which only the place shows what it gets of alternatives as the first. What it gets there may be within the limits.
     """
     shortage = queues.shortage(pod.uid, borrowing=borrowing) if queues is not None else None
-    if shortage is None:
-        return (None if pod.ask in no_room else allocator.place(pod.ask)), None
-    if queues is None or not queues.depends_on_cards(pod.uid):
+    depends = queues is not None and queues.depends_on_place(pod.uid)
+    if shortage is not None and not depends:
         return None, shortage
     placement = None if pod.ask in no_room else allocator.place(pod.ask)
-    if placement is None:
-        return None, None
-    shortage = queues.shortage(pod.uid, placement.grants, borrowing=borrowing)
+    if queues is None or placement is None or not depends:
+        return placement, None
+    shortage = queues.shortage(pod.uid, placement.grants, placement.devices, borrowing=borrowing)
     return (placement if shortage is None else None), shortage
 
 
@@ -130,7 +129,7 @@ class _Single(NamedTuple):
             return Decision(group=self.group, placed=(), waiting=((pod, why),), fitted=0)
         self.allocator.take(pod.uid, placement, pod.tenant)
         if self.queues is not None:
-            self.queues.hold(pod.uid, placement.grants)
+            self.queues.hold(pod.uid, placement.grants, placement.devices)
         return Decision(group=self.group, placed=((pod, placement),), waiting=(), fitted=1)
 
     def _why_not(self, request: PodRequest, *, reasons: bool) -> Unplaceable:
@@ -210,7 +209,7 @@ class _Attempt(msgspec.Struct, eq=False):
             return
         self.allocator.take(pod.uid, placement, pod.tenant)
         if self.queues is not None:
-            self.queues.hold(pod.uid, placement.grants)
+            self.queues.hold(pod.uid, placement.grants, placement.devices)
         self.placed.append((pod, placement))
         self.tasks[pod.task] += 1
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from deviceshare.model import ContainerGrant, GroupKey, PodFact, QueueFact, ResourceAmounts
+from deviceshare.model import Claim, ContainerGrant, DeviceClaim, GroupKey, PodFact, QueueFact, ResourceAmounts
 from deviceshare.queueing.amounts import Counting
+from deviceshare.queueing.device_claims import DeviceClaims
 from deviceshare.queueing.foreign_pods import ForeignPods
 from deviceshare.queueing.group_accounts import GroupAccounts
 from deviceshare.queueing.hdrf import Hierarchy
@@ -21,6 +22,8 @@ class PodAccounts:
         self._pods: dict[str, PodAccount] = {}
         self._by_cards: dict[str, PodAccount] = {}
         """Those whose amounts depend on cards."""
+        self.claims = DeviceClaims()
+        """What the ResourceClaims of pods count."""
         self.groups = GroupAccounts()
         """What groups have, and what queues promised them."""
         self._facts: dict[str, QueueFact] = {}
@@ -50,19 +53,32 @@ class PodAccounts:
             self._links = None
         return account
 
-    def put(self, pod: PodFact, queue: str, group: GroupKey, claimed: Iterable[ContainerGrant] | None = None) -> None:
+    def put(
+        self,
+        pod: PodFact,
+        queue: str,
+        group: GroupKey,
+        claimed: Iterable[ContainerGrant] | None = None,
+        devices: tuple[DeviceClaim, ...] = (),
+    ) -> None:
         """Add or update a waiting or placed pod; a charged pod stays charged.
 
-        ``claimed`` is what its claim gives a pod that is not bound yet, None without a claim.
+        ``claimed`` and ``devices`` are what its claim gives a pod that is not bound yet, None and () without a claim.
         """
-        self._put_pod(pod, queue, group, None if claimed is None else tuple(claimed))
+        self._put_pod(pod, queue, group, None if claimed is None else tuple(claimed), devices)
 
     def _put_pod(
-        self, pod: PodFact, queue: str, group: GroupKey, claimed: tuple[ContainerGrant, ...] | None
+        self,
+        pod: PodFact,
+        queue: str,
+        group: GroupKey,
+        claimed: tuple[ContainerGrant, ...] | None,
+        devices: tuple[DeviceClaim, ...],
     ) -> PodAccount:
         grants = pod.held if pod.node else claimed
         amounts = self.counting.asked(pod.ask) if grants is None else self.counting.held(pod.ask, grants)
-        entry = self._put(pod.uid, queue, group, amounts)
+        uses = tuple(each.claim for each in pod.device_claims) if pod.device_claims else ()
+        entry = self._put(pod.uid, queue, group, amounts, pod.created, uses, devices)
         entry.pod, entry.claimed = pod, claimed
         if self.counting.depends_on_cards(pod.ask):
             self._by_cards[pod.uid] = entry
@@ -70,26 +86,41 @@ class PodAccounts:
             self._by_cards.pop(pod.uid, None)
         return entry
 
-    def put_claimed(
-        self, uid: str, queue: str, group: GroupKey, resources: ResourceAmounts, grants: Iterable[ContainerGrant]
-    ) -> None:
+    def put_claimed(self, claim: Claim) -> None:
         """Add or update a pod that is not known yet by what its claim says; :meth:`put` and :meth:`drop` replace it."""
-        self._put(uid, queue, group, self.counting.claimed(resources, grants)).pod = None
-        self._by_cards.pop(uid, None)
+        own, uses = self.counting.claimed(claim.resources, claim.grants), tuple(each.key for each in claim.devices)
+        self._put(claim.uid, claim.queue, GroupKey(claim.group), own, 0.0, uses, claim.devices).pod = None
+        self._by_cards.pop(claim.uid, None)
 
-    def _put(self, uid: str, queue: str, group: GroupKey, amounts: ResourceAmounts) -> PodAccount:
+    def _put(
+        self,
+        uid: str,
+        queue: str,
+        group: GroupKey,
+        own: ResourceAmounts,
+        created: float,
+        uses: tuple[str, ...],
+        devices: tuple[DeviceClaim, ...],
+    ) -> PodAccount:
         entry = self._pods.get(uid)
-        if entry is None or entry.account.fact.name != queue or entry.group != group or entry.amounts != amounts:
+        if (
+            entry is None
+            or entry.account.fact.name != queue
+            or entry.group != group
+            or entry.own != own
+            or entry.uses != uses
+        ):
             held = entry is not None and entry.held
             self.drop(uid)
-            entry = self._pods[uid] = PodAccount(None, self.account(queue), group, amounts, group == f"pod/{uid}")
+            alone = group == f"pod/{uid}"
+            entry = self._pods[uid] = PodAccount(None, self.account(queue), group, own, own, alone, uses=uses)
             entry.account.pods += 1
-            add(entry.account.requested, amounts, 1)
-            if self._tree is not None:
-                self._tree.add_request(group, queue, amounts, 1)
-            self._dirty = True
+            self._request(entry, 1)
             if held:
                 self._charge(entry, held=True)
+        if uses:
+            entry.created, entry.devices = created, devices
+            self._settle(uid, entry)
         return entry
 
     def put_other(self, pod: PodFact) -> None:
@@ -106,11 +137,48 @@ class PodAccounts:
             if entry.held:
                 self._charge(entry, held=False)
             entry.account.pods -= 1
-            add(entry.account.requested, entry.amounts, -1)
-            if self._tree is not None:
-                self._tree.add_request(entry.group, entry.account.fact.name, entry.amounts, -1)
-            self._dirty = True
+            self._request(entry, -1)
+            if entry.uses and self.claims.names:
+                self.claims.drop(uid, entry)
+                self._settle_claims(entry)
             self._forget_if_gone(entry.account)
+
+    def set_claim(self, key: str) -> None:
+        """Apply that a ResourceClaim has other devices, or asks for others."""
+        self._count_claims(self.claims.settle(key))
+
+    def _settle(self, uid: str, entry: PodAccount) -> None:
+        """Count the claims of a pod that has changed with it or with another one."""
+        if self.claims.names:
+            self.claims.put(uid, entry)
+            self._settle_claims(entry)
+
+    def _settle_claims(self, entry: PodAccount) -> None:
+        for key in set(entry.uses):
+            self._count_claims(self.claims.settle(key))
+
+    def _count_claims(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            if (entry := self._pods.get(uid)) is not None:
+                self._set_amounts(entry, self.claims.amounts(uid, entry))
+
+    def _set_amounts(self, entry: PodAccount, amounts: ResourceAmounts) -> None:
+        if entry.amounts == amounts:
+            return
+        held = entry.held
+        if held:
+            self._charge(entry, held=False)
+        self._request(entry, -1)
+        entry.amounts = amounts
+        self._request(entry, 1)
+        if held:
+            self._charge(entry, held=True)
+
+    def _request(self, entry: PodAccount, sign: int) -> None:
+        add(entry.account.requested, entry.amounts, sign)
+        if self._tree is not None:
+            self._tree.add_request(entry.group, entry.account.fact.name, entry.amounts, sign)
+        self._dirty = True
 
     def commit(self, group: GroupKey, queue: str, needs: Mapping[str, int]) -> None:
         """Admit a group to its queue: its minimum resources count there, whether allocated or not."""
@@ -125,18 +193,24 @@ class PodAccounts:
         if account is not None:
             self._forget_if_gone(account)
 
-    def depends_on_cards(self, uid: str) -> bool:
-        """Return whether what a pod counts depends on the cards that it gets."""
-        return uid in self._by_cards
+    def depends_on_place(self, uid: str) -> bool:
+        """Return whether what a pod counts depends on the cards and devices that it gets."""
+        entry = self._pods.get(uid)
+        return uid in self._by_cards or (entry is not None and self.claims.depends_on_place(entry))
 
-    def hold(self, uid: str, grants: Iterable[ContainerGrant] | None = None) -> None:
+    def hold(
+        self, uid: str, grants: Iterable[ContainerGrant] | None = None, devices: tuple[DeviceClaim, ...] = ()
+    ) -> None:
         """Charge a placed pod to its queue: by what it is granted, None if that is known from its claim or its fact."""
         self._log(uid)
         if grants is not None and uid in self._by_cards:
             self._count_again(self._pods[uid], tuple(grants))
         entry = self._pods.get(uid)
         if entry is not None and not entry.held:
+            entry.devices = devices or entry.devices
             self._charge(entry, held=True)
+            if entry.uses:
+                self._settle(uid, entry)
 
     def release(self, uid: str) -> None:
         """Undo the charge of a pod."""
@@ -144,24 +218,30 @@ class PodAccounts:
         entry = self._pods.get(uid)
         if entry is not None and entry.held:
             self._charge(entry, held=False)
+            entry.devices = ()
+            self._settle(uid, entry)
             if uid in self._by_cards:
                 self._count_again(entry, None)
 
     def _log(self, uid: str) -> None:
         if (undo := self.undo_log.entries) is not None and (entry := self._pods.get(uid)) is not None:
-            undo.append((self._restore, uid, entry.claimed, entry.held))
+            undo.append((self._restore, uid, entry.claimed, entry.devices, entry.held))
 
-    def _restore(self, uid: str, claimed: tuple[ContainerGrant, ...] | None, held: bool) -> None:
+    def _restore(
+        self, uid: str, claimed: tuple[ContainerGrant, ...] | None, devices: tuple[DeviceClaim, ...], held: bool
+    ) -> None:
         entry = self._pods[uid]
         if entry.claimed != claimed:
             entry = self._count_again(entry, claimed)
+        entry.devices = devices
         if entry.held != held:
             self._charge(entry, held=held)
+        self._settle(uid, entry)
 
     def _count_again(self, entry: PodAccount, claimed: tuple[ContainerGrant, ...] | None) -> PodAccount:
         """Count a pod whose amounts depend on cards with these grants."""
         assert entry.pod is not None
-        return self._put_pod(entry.pod, entry.account.fact.name, entry.group, claimed)
+        return self._put_pod(entry.pod, entry.account.fact.name, entry.group, claimed, entry.devices)
 
     def _charge(self, entry: PodAccount, *, held: bool) -> None:
         sign = 1 if held else -1

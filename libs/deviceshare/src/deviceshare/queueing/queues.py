@@ -7,7 +7,16 @@ from functools import partial
 import msgspec
 
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import DEFAULT_QUEUE, ContainerGrant, GroupKey, NodeFact, PodFact, QueueFact, ResourceAmounts
+from deviceshare.model import (
+    DEFAULT_QUEUE,
+    ContainerGrant,
+    DeviceClaim,
+    GroupKey,
+    NodeFact,
+    PodFact,
+    QueueFact,
+    ResourceAmounts,
+)
 from deviceshare.queueing.amounts import Counting
 from deviceshare.queueing.bounds import set_bounds, with_guarantees
 from deviceshare.queueing.hierarchy import NO_LINKS, ROOT, Links, find_links
@@ -90,16 +99,23 @@ class Queues(PodAccounts):
 
     def set_queue(self, fact: QueueFact) -> None:
         """Add or update a queue."""
+        self._set_claims(self._facts.get(fact.name), fact)
         self._facts[fact.name] = self.account(fact.name).fact = fact
         self._links = None
 
     def remove_queue(self, name: str) -> None:
         """Remove a queue; its account stays as long as it has pods or admitted groups."""
-        self._facts.pop(name, None)
+        self._set_claims(self._facts.pop(name, None), None)
         account = self.account(name)
         account.fact = QueueFact(name=name)
         self._links = None
         self._forget_if_gone(account)
+
+    def _set_claims(self, before: QueueFact | None, after: QueueFact | None) -> None:
+        if self.claims.set_queue(before, after):
+            entries = {uid: entry for uid, entry in self._pods.items() if entry.uses}
+            self.claims.set_pods(entries)
+            self._count_claims(entries)
 
     def _find_links(self) -> Links:
         """Return the hierarchy; after a change, recompute it and the sums of parent queues."""
@@ -159,19 +175,25 @@ class Queues(PodAccounts):
         return links.obstacle(min(concerned)) if concerned else ""
 
     def shortage(
-        self, uid: str, grants: Iterable[ContainerGrant] | None = None, *, borrowing: bool = False
+        self,
+        uid: str,
+        grants: Iterable[ContainerGrant] | None = None,
+        devices: tuple[DeviceClaim, ...] = (),
+        *,
+        borrowing: bool = False,
     ) -> Shortage | None:
         """Return the first limit of its queue that a pod would exceed, or None.
 
-        ``grants``: what it would get, None while this is not known. ``borrowing``: the queue may exceed its deserved
-        amount.
+        ``grants`` and ``devices``: what it would get, None and () while this is not known. ``borrowing``: the queue may
+        exceed its deserved amount.
         """
         entry = self._pods.get(uid)
         if entry is None:
             return None
         if grants is None or entry.pod is None:
-            return self.limits.shortage(entry.account, entry.amounts, borrowing=borrowing)
-        amounts = self.counting.held(entry.pod.ask, grants)
+            amounts = self.claims.asked(uid, entry, entry.own)
+            return self.limits.shortage(entry.account, amounts, borrowing=borrowing)
+        amounts = self.claims.asked(uid, entry, self.counting.held(entry.pod.ask, grants), devices)
         shortage = self.limits.shortage(entry.account, amounts, borrowing=borrowing)
         return None if shortage is None else msgspec.structs.replace(shortage, of_place=True)
 
@@ -203,6 +225,15 @@ class Queues(PodAccounts):
         """Return what a known pod counts in its queue, () for an unknown one."""
         entry = self._pods.get(uid)
         return () if entry is None else entry.amounts
+
+    def of_claims(self, uids: Iterable[str]) -> Counter[str]:
+        """Return what pods count with their ResourceClaims."""
+        entries = [entry for uid in uids if (entry := self._pods.get(uid)) is not None]
+        total = Counter[str]()
+        for entry in entries:
+            add(total, entry.amounts, 1)
+            add(total, entry.own, -1)
+        return +total
 
     def share(self, amounts: Mapping[str, int]) -> float:
         """Return the dominant share that amounts are of the cluster."""

@@ -51,6 +51,7 @@ class ClusterState(WaitingGroups):
         super().__init__(default_conf())
         self.queues: dict[str, QueueFact] = {}
         self.namespaces: dict[str, NamespaceFact] = {}
+        self.accounts.claims.known = self.allocator.devices
         self.priority_classes = PriorityClasses()
         self.budgets: dict[str, PodDisruptionBudgetFact] = {}
         """The PodDisruptionBudgets by key."""
@@ -203,8 +204,7 @@ class ClusterState(WaitingGroups):
     def _account_claim(self, claim: Claim) -> None:
         """Count the claim of a pod that is not known in the queue in which it was placed."""
         if self._counts_claims and claim.queue:
-            group = GroupKey(claim.group)
-            self.accounts.put_claimed(claim.uid, claim.queue, group, claim.resources, claim.grants)
+            self.accounts.put_claimed(claim)
 
     def account(self, pod: PodRecord) -> None:
         """Add a pod to the account of its queue, or to the pods of other schedulers."""
@@ -222,7 +222,8 @@ class ClusterState(WaitingGroups):
                 self.accounts.drop(fact.uid)
             return
         claims = [self.ledgers[node].claims[claim] for claim, node in pod.claims.items()]
-        self.accounts.put(fact, self.queue_of(fact), fact.group, claims[0].grants if claims else None)
+        given = (claims[0].grants, claims[0].devices) if claims else (None, ())
+        self.accounts.put(fact, self.queue_of(fact), fact.group, *given)
         if fact.node or pod.claims:
             self._count(fact.uid)
 
@@ -337,7 +338,10 @@ class ClusterState(WaitingGroups):
             freed = devices.put(after)
         elif before is not None:
             freed = devices.drop(before)
-        for uid in self.device_users.of({each.key for each in (before, after) if isinstance(each, DeviceClaimFact)}):
+        claims = {each.key for each in (before, after) if isinstance(each, DeviceClaimFact)}
+        for key in claims:
+            self.accounts.set_claim(key)
+        for uid in self.device_users.of(claims):
             pod = self.pods[uid]
             pod.fact, pod.pod_class = self.classify(pod.fact)
             self.changed(pod)

@@ -171,7 +171,7 @@ class Deciding:
             if closed:
                 self._reject(record, closed, None, now.wall)
             else:
-                needs = fact.min_resources
+                needs = self._needs(record, fact)
                 reserved = self._without_gated(record, needs) if needs else needs
                 cluster.enqueue.put(Applicant(_applying(cluster, record, fact), needs, reserved))
             return
@@ -197,7 +197,7 @@ class Deciding:
 
         Source: Volcano pkg/scheduler/plugins/{proportion,capacity} (OnSessionOpen: inqueue, elastic).
         """
-        wanted, has = fact.min_resources or {}, self._cluster.accounts.groups.allocated(record.key)
+        wanted, has = self._needs(record, fact) or {}, self._cluster.accounts.groups.allocated(record.key)
         reserved = {name: min(amount, has.get(name, 0)) for name, amount in wanted.items()}
         if wanted and self._starts(record, fact):
             lacks = {name: amount - reserved[name] for name, amount in wanted.items()}
@@ -232,6 +232,17 @@ class Deciding:
     def _on_nodes(self, record: GroupRecord) -> int:
         members = [self._cluster.pods[uid] for uid in record.members]
         return sum(member.placed and not member.fact.ended for member in members)
+
+    def _needs(self, record: GroupRecord, fact: PodGroupFact) -> Resources | None:
+        """Return the minimum resources of a group, with what the ResourceClaims of its first pods count, None for none.
+
+        Volcano's controllers, which write ``minResources``, leave claims out.
+        """
+        needs, accounts = fact.min_resources, self._cluster.accounts
+        if needs is None or not accounts.claims.names:
+            return needs
+        devices = accounts.of_claims(sorted(record.members)[: max(1, fact.min_member)])
+        return {**devices, **needs} if devices else needs
 
     def _without_gated(self, record: GroupRecord, amounts: Resources) -> Resources:
         """Return amounts less the requests of the group's pods that have scheduling gates."""

@@ -30,11 +30,10 @@ def on_node(cluster: ClusterState, node: str) -> Iterator[HolderOnNode]:
 
 def in_queue(cluster: ClusterState, queue: str) -> Iterator[tuple[PodFact, Mapping[str, int]]]:
     """Yield the placed pods of a queue and of its descendants, with what they count there."""
-    counting = cluster.accounts.counting
     for record in cluster.pods.values():
         fact = record.fact
         if not (record.claims or fact.node) or fact.ended:
             continue
         path = cluster.accounts.account(cluster.queue_of(fact)).path
         if any(account.fact.name == queue for account in path):
-            yield fact, dict(counting.held(fact.ask, fact.held) if fact.node else counting.asked(fact.ask))
+            yield fact, dict(cluster.accounts.amounts(fact.uid))

@@ -3,6 +3,7 @@
 from deviceshare.model import PodFact, PodRequest
 from deviceshare.queueing import Queues
 
+from deviceshare_metrics.core.claimed_devices import ClaimCounts
 from deviceshare_metrics.core.facts import decoded_request
 from deviceshare_metrics.core.state_store import StateStore
 
@@ -10,6 +11,7 @@ from deviceshare_metrics.core.state_store import StateStore
 def queue_accounts(store: StateStore) -> Queues:
     """Return the accounts of all queues: what their pods hold and request, and what they deserve."""
     accounts = Queues(store.conf)
+    accounts.claims.known = ClaimCounts(store)
     for node in store.nodes.values():
         accounts.set_node(node)
     for queue in store.queues.values():
@@ -27,7 +29,10 @@ def queue_accounts(store: StateStore) -> Queues:
             requests[encoded] = decoded_request(pod)
         if (request := requests[encoded]) is None:
             continue
-        fact = PodFact(uid=pod.uid, namespace=pod.namespace, name=pod.name, node=pod.node, group=pod.group, ask=request)
+        fact = PodFact(
+            uid=pod.uid, namespace=pod.namespace, name=pod.name, created=pod.created, node=pod.node, group=pod.group,
+            ask=request, device_claims=pod.device_claims,
+        )  # fmt: skip
         if fact.podgroup or pod.uid in claimed or pod.scheduler in schedulers:
             accounts.put(fact, queues.get(pod.group, "") or pod.queue, pod.group)
             if pod.node or pod.uid in claimed:

@@ -1,12 +1,13 @@
 """The devices that drivers publish in ResourceSlices, and those that ResourceClaims have. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import msgspec
-from deviceshare.model import DeviceClaim, DeviceClaimFact, Fact
+from deviceshare.families.dra import device_result, given_devices, requested_devices
+from deviceshare.model import DeviceClaim, DeviceClaimFact, DeviceResult, Fact, ResourceAmounts
 from deviceshare_bus.messages.subjects import fact
 from msgspec.structs import replace
 
@@ -76,6 +77,24 @@ class ResourceClaimSeen(msgspec.Struct, frozen=True, gc=False):
     """The uids of the pods for which it is reserved."""
     request: bytes = b""
     """A digest of what it asks for, b'' once it has devices."""
+    counts: ResourceAmounts = ()
+    """What it counts in queues that name amounts of devices."""
+
+
+class ClaimCounts:
+    """What the ResourceClaims of a store count in queues."""
+
+    def __init__(self, store: "StateStore") -> None:
+        self._claims = store.device_claims
+
+    def counted(self, key: str, decided: Sequence[DeviceResult]) -> ResourceAmounts:
+        """Return what a claim counts, of those that facts show."""
+        seen = self._claims.get(fact("deviceclaim", key)) if key else None
+        return () if seen is None else seen.counts
+
+    def depends_on_devices(self, key: str) -> bool:
+        """Return False: nothing is placed here."""
+        return False
 
 
 def kept(changed: Fact) -> "Fact | PublishedSlice | ResourceClaimSeen":
@@ -91,7 +110,8 @@ def kept(changed: Fact) -> "Fact | PublishedSlice | ResourceClaimSeen":
 def _claim(claim: DeviceClaimFact) -> ResourceClaimSeen:
     if claim.allocation is None:
         asked = msgspec.msgpack.encode((claim.devices.requests, claim.devices.constraints), order="deterministic")
-        return ResourceClaimSeen("pending", (), (), blake2b(asked, digest_size=16).digest())
+        counts = requested_devices(claim.devices)
+        return ResourceClaimSeen("pending", (), (), blake2b(asked, digest_size=16).digest(), counts)
     classes: dict[str, str] = {}
     for request in claim.devices.requests:
         if request.exactly is not None:
@@ -102,7 +122,9 @@ def _claim(claim: DeviceClaimFact) -> ResourceClaimSeen:
         for each in claim.allocation.devices.results
         if not each.admin_access
     )
-    return ResourceClaimSeen("reserved" if claim.reserved_for else "allocated", devices, claim.reserved_for)
+    counts = given_devices(claim.devices, map(device_result, claim.allocation.devices.results))
+    state: api.ResourceClaimState = "reserved" if claim.reserved_for else "allocated"
+    return ResourceClaimSeen(state, devices, claim.reserved_for, counts=counts)
 
 
 def devices_of_claims(

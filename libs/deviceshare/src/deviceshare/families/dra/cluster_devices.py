@@ -11,6 +11,7 @@ from deviceshare.families.dra.cluster_slices import ClusterSlices, NodeLayout, P
 from deviceshare.families.dra.in_use import PoolUse
 from deviceshare.families.dra.layout import Taken
 from deviceshare.families.dra.pools import Features, Place, selects
+from deviceshare.families.dra.quota import given_devices, has_choice, requested_devices
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.kernels import Changes
 from deviceshare.model import (
@@ -23,6 +24,7 @@ from deviceshare.model import (
     DeviceSliceFact,
     NodeFact,
     PodFact,
+    ResourceAmounts,
     object_uid,
 )
 from deviceshare.model.device_objects import (
@@ -203,6 +205,20 @@ class ClusterDevices:
             fact = self.claims.get(each.key)
             found.append(replace(choice, key=each.key, uid=fact.uid if fact is not None else ""))
         return tuple(found)
+
+    def counted(self, key: str, decided: Sequence[DeviceResult]) -> ResourceAmounts:
+        """Return what a claim counts in queues; ``decided``: the devices that it will get, (): not known."""
+        fact = self.claims.get(key)
+        if fact is None:
+            return ()
+        if fact.allocation is not None:
+            decided = [device_result(each) for each in fact.allocation.devices.results]
+        return given_devices(fact.devices, decided) if decided else requested_devices(fact.devices)
+
+    def depends_on_devices(self, key: str) -> bool:
+        """Return whether a claim may count something else once it has devices."""
+        fact = self.claims.get(key)
+        return fact is not None and fact.allocation is None and has_choice(fact.devices)
 
     def charge(self, claims: Iterable[DeviceClaim], sign: int) -> None:
         """Add (``sign`` 1) or subtract (-1) the claims of a pod with the devices that were decided for them."""

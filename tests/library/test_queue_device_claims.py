@@ -1,0 +1,343 @@
+"""What ResourceClaims count in queues that name amounts of devices: each once, with the devices that it has."""
+
+import json
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from deviceshare.conf import default_conf, tiers
+from deviceshare.conf.model import Plugin
+from deviceshare.families.dra import ClusterDevices
+from deviceshare.kernels import Changes
+from deviceshare.model import (
+    DeviceClaim,
+    DeviceClaimFact,
+    DeviceResult,
+    Gone,
+    Now,
+    PodDeviceClaim,
+    PodGroupFact,
+    QueueFact,
+)
+from deviceshare.objects import decode_queue
+from deviceshare.objects.devices import decode_device_claim
+from deviceshare.preemption import shares
+from deviceshare.queueing import Queues
+from deviceshare.scheduler import Scheduler
+from deviceshare.state import Trial
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from support.builders import node, pod
+from support.devices import CPU, DRIVER, NOW, allocated, claim, gpu_class, gpus, key_of, scheduler_with, using
+
+BIG, SMALL, MEMORY = "deviceclass/big", "deviceclass/small", "memory.deviceclass/small"
+CAPACITY = replace(default_conf(), dra=True, tiers=(*tiers("priority gang"), (Plugin("drf"), Plugin("capacity"))))
+
+
+def choosing(name: str, **devices: Any) -> DeviceClaimFact:
+    """Return a claim of which only a place shows what it counts: one big device, or else two small ones."""
+    alternatives = [
+        {"name": "one", "deviceClassName": "big"},
+        {"name": "two", "deviceClassName": "small", "count": 2},
+    ]
+    requests = [{"name": "r", "firstAvailable": alternatives}]
+    obj = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"devices": {"requests": requests, **devices}}}
+    return decode_device_claim(json.dumps(obj).encode())
+
+
+def exactly(**request: Any) -> DeviceClaimFact:
+    requests = [{"name": "r", "exactly": {"deviceClassName": "small", **request}}]
+    obj = {"metadata": {"name": "c", "namespace": "ns"}, "spec": {"devices": {"requests": requests}}}
+    return decode_device_claim(json.dumps(obj).encode())
+
+
+def small(*devices: str, **more: Any) -> tuple[DeviceResult, ...]:
+    return tuple(DeviceResult("r", DRIVER, "pool", device, **more) for device in devices)
+
+
+def cluster_devices() -> ClusterDevices:
+    return ClusterDevices(Changes(), [], {})
+
+
+# Against a model
+
+KEYS = ("ns/a", "ns/b", "ns/c")
+FACTS = {
+    "a": [claim("a", 3, class_name="small"), allocated(claim("a", 3, class_name="small"), [("p", "x")])],
+    "b": [choosing("b")],
+    "c": [claim("c", 1, class_name="big"), replace(exactly(adminAccess=True), key="ns/c")],
+}
+ONE = tuple(replace(each, request="r/one") for each in small("s"))
+TWO = tuple(replace(each, request="r/two") for each in small("s", "t"))
+QUEUES = (QueueFact(name="q", capability={BIG: 1}), QueueFact(name="q"), QueueFact(name="r", deserved={SMALL: 2}))
+
+actions = st.one_of(
+    st.tuples(
+        st.just("put"),
+        st.integers(0, 2),
+        st.sampled_from("qr"),
+        st.lists(st.sampled_from(KEYS), max_size=3),
+        st.floats(0, 3),
+    ),
+    st.tuples(
+        st.sampled_from(["drop", "release", "hold", "hold", "fail"]), st.integers(0, 2), st.sampled_from([ONE, TWO])
+    ),
+    st.tuples(st.just("claim"), st.sampled_from([each for facts in FACTS.values() for each in facts])),
+    st.tuples(st.just("no claim"), st.sampled_from(KEYS)),
+    st.tuples(st.just("queue"), st.sampled_from(QUEUES)),
+    st.tuples(st.just("no queue"), st.sampled_from("qr")),
+)
+
+
+class Model:
+    """Plain lists of what is there, from which everything is counted anew."""
+
+    def __init__(self) -> None:
+        self.pods: dict[int, tuple[str, tuple[str, ...], float]] = {}
+        self.held: dict[int, tuple[DeviceResult, ...]] = {}
+        self.claims: dict[str, DeviceClaimFact] = {}
+        self.queues: dict[str, QueueFact] = {}
+
+    def counted(self, key: str) -> dict[str, int]:
+        fact = self.claims.get(key)
+        if fact is None:
+            return {}
+        if key == "ns/a":
+            return {SMALL: 3 if fact.allocation is None else 1}
+        if key == "ns/b":
+            users = [at for at, (_, uses, _) in self.pods.items() if key in uses and at in self.held]
+            return {SMALL: 2} if users and all(self.held[at] == TWO for at in users) else {BIG: 1}
+        return {BIG: 1} if fact.devices.requests[0].exactly.device_class_name == "big" else {}
+
+    def totals(self, *, requested: bool) -> dict[str, Counter[str]]:
+        named = {name for queue in self.queues.values() for name in (*queue.capability, *queue.deserved)}
+        found = {"q": Counter[str](), "r": Counter[str]()}
+        for key in KEYS:
+            users = [at for at, (_, uses, _) in self.pods.items() if key in uses]
+            placed = [at for at in users if at in self.held]
+            among = placed or users if requested else placed
+            if among:
+                first = min(among, key=lambda at: (self.pods[at][2], f"uid-p{at}"))
+                found[self.pods[first][0]].update({n: x for n, x in self.counted(key).items() if n in named})
+        return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(actions, min_size=5, max_size=25))
+def test_each_claim_counts_once_with_its_oldest_placed_pod(history) -> None:
+    queues, model = Queues(default_conf()), Model()
+    queues.claims.known = known = cluster_devices()
+    known_first = [("queue", each) for each in QUEUES[::2]] + [("claim", each) for each, *_ in FACTS.values()]
+    known_first += [("put", 0, "q", KEYS[:2], 1.0), ("put", 1, "r", KEYS, 2.0), ("put", 2, "q", KEYS[1:], 0.0)]
+    for what, *args in (*known_first, *history):
+        if what == "put":
+            at, queue, keys, created = args
+            if at in model.held and model.pods[at][:2] != (queue, tuple(keys)):
+                continue  # a placed pod has the claims that it has
+            model.pods[at] = (queue, tuple(keys), created)
+            claims = tuple(PodDeviceClaim(f"c{n}", key) for n, key in enumerate(keys))
+            fact = pod(f"p{at}", CPU, device_claims=claims, created=created)
+            queues.put(fact, queue, fact.group, () if at in model.held else None, given_to(model, at))
+        elif what == "drop":
+            model.pods.pop(args[0], None)
+            model.held.pop(args[0], None)
+            queues.drop(f"uid-p{args[0]}")
+        elif what == "release":
+            model.held.pop(args[0], None)
+            queues.release(f"uid-p{args[0]}")
+        elif what in ("hold", "fail") and args[0] in model.pods and args[0] not in model.held:
+            at, results = args
+            others = {model.held[n] for n in model.held if "ns/b" in model.pods[n][1]}
+            results = next(iter(others), results)  # the pods of a claim have the same devices
+            before = dict(model.held)
+            model.held[at] = results
+            if what == "hold":
+                queues.hold(f"uid-p{at}", (), given_to(model, at))
+            else:
+                with Trial(queues.undo_log):
+                    queues.hold(f"uid-p{at}", (), given_to(model, at))
+                    check(queues, model)
+                model.held = before
+        elif what == "claim":
+            model.claims[args[0].key] = args[0]
+            known.put(args[0])
+            queues.set_claim(args[0].key)
+        elif what == "no claim":
+            if (gone := model.claims.pop(args[0], None)) is not None:
+                known.drop(gone)
+            queues.set_claim(args[0])
+        elif what == "queue":
+            model.queues[args[0].name] = args[0]
+            queues.set_queue(args[0])
+        elif what == "no queue":
+            model.queues.pop(args[0], None)
+            queues.remove_queue(args[0])
+        check(queues, model)
+
+
+def given_to(model: Model, at: int) -> tuple[DeviceClaim, ...]:
+    if at not in model.held:
+        return ()
+    return tuple(DeviceClaim(key, "", model.held[at] if key == "ns/b" else ()) for key in model.pods[at][1])
+
+
+def check(queues: Queues, model: Model) -> None:
+    for name, used in model.totals(requested=False).items():
+        assert devices(queues.account(name).used) == used
+    for name, requested in model.totals(requested=True).items():
+        assert devices(queues.account(name).requested) == requested
+
+
+def devices(amounts: Counter[str]) -> Counter[str]:
+    return +Counter({name: amount for name, amount in amounts.items() if "deviceclass/" in name})
+
+
+# In a cluster
+
+
+def placed(scheduler: Scheduler, at: float = 10.0) -> list[str]:
+    """Decide a round, let its decisions stand, and return the pods."""
+    found = []
+    now = Now(at, 1e9 + at)
+    for fact, placement, decision in scheduler.round(now).placed:
+        made = scheduler.new_claim(f"claim-{fact.uid}", fact, placement, decision, now)
+        scheduler.claim(placement.node, [*scheduler.cluster.ledger(placement.node).claims.values(), made])
+        found.append(fact.name)
+    return sorted(found)
+
+
+def cluster(*facts: Any, queues: tuple[QueueFact, ...], conf=CAPACITY) -> Scheduler:
+    scheduler = scheduler_with(node("n"), gpu_class("small"), *facts)
+    scheduler.configure(conf)
+    for queue in queues:
+        scheduler.apply(key_of(queue), queue, NOW)
+    return scheduler
+
+
+def used(scheduler: Scheduler, queue: str = "default") -> Counter[str]:
+    return devices(scheduler.cluster.accounts.account(queue).used)
+
+
+LIMITED = QueueFact(name="default", capability={SMALL: 2})
+
+
+@pytest.mark.parametrize("conf", [CAPACITY, replace(default_conf(), dra=True)], ids=["capacity", "proportion"])
+def test_a_queue_has_no_more_devices_of_a_class_than_its_capability(conf) -> None:
+    pods = [using(f"p{at}", f"c{at}") for at in range(3)]
+    claims = [claim(f"c{at}", class_name="small") for at in range(3)]
+    scheduler = cluster(gpus("n", 8), *claims, *pods, queues=(LIMITED,), conf=conf)
+    assert placed(scheduler) == ["p0", "p1"]
+    assert used(scheduler) == {SMALL: 2}
+    message = scheduler.explain("uid-p2", NOW).message
+    assert "queue 'default' has a capability of 2 of deviceclass/small, 2 used, 1 asked" in message
+    scheduler.apply(key_of(pods[0]), Gone(), NOW)
+    scheduler.claim("n", [each for each in scheduler.cluster.ledger("n").claims.values() if each.name != "p0"])
+    assert placed(scheduler, 20.0) == ["p2"]
+    assert used(scheduler) == {SMALL: 2}
+
+
+def test_without_such_amounts_in_a_queue_claims_do_not_count() -> None:
+    scheduler = cluster(
+        gpus("n", 8), claim("c", 8, class_name="small"), using("p", "c"), queues=(QueueFact(name="default"),)
+    )
+    assert placed(scheduler) == ["p"]
+    assert used(scheduler) == {}
+    scheduler.apply(key_of(LIMITED), LIMITED, NOW)
+    assert used(scheduler) == {SMALL: 8}, "from now on"
+    scheduler.apply(key_of(LIMITED), QueueFact(name="default"), NOW)
+    assert used(scheduler) == {}
+
+
+def test_a_claim_of_several_pods_counts_once() -> None:
+    pods = [using(name, "shared") for name in ("x", "y", "z")]
+    scheduler = cluster(gpus("n", 8), claim("shared", 2, class_name="small"), *pods, queues=(LIMITED,))
+    assert placed(scheduler) == ["x", "y", "z"]
+    assert used(scheduler) == {SMALL: 2}
+    for at, fact in enumerate(pods):
+        assert used(scheduler) == {SMALL: 2}
+        scheduler.apply(key_of(fact), Gone(), NOW)
+        left = [each for each in scheduler.cluster.ledger("n").claims.values() if each.name > fact.name]
+        scheduler.claim("n", left)
+        assert len(left) == 2 - at
+    assert used(scheduler) == {}
+
+
+def test_the_alternative_counts_that_a_claim_gets() -> None:
+    """There is no big device: the place shows that the claim takes two small ones, which are too many."""
+    wants = choosing("c")
+    facts = [gpu_class("big", "false"), gpus("n", 8), wants, using("p", "c")]
+    none = QueueFact(name="default", capability={BIG: 5, SMALL: 1})
+    scheduler = cluster(*facts, queues=(none,))
+    assert placed(scheduler) == []
+    assert "has a capability of 1 of deviceclass/small, 0 used, 2 asked" in scheduler.explain("uid-p", NOW).message
+    scheduler.apply(key_of(none), QueueFact(name="default", capability={BIG: 0, SMALL: 2}), NOW)
+    assert placed(scheduler, 20.0) == ["p"], "it may have no big device, and gets none"
+    assert used(scheduler) == {SMALL: 2}
+
+
+def test_mode_all_counts_as_many_as_there_are() -> None:
+    every = replace(exactly(allocationMode="All"), key="ns/c")
+    scheduler = cluster(gpus("n", 3), every, using("p", "c"), queues=(LIMITED,))
+    assert placed(scheduler) == []
+    assert "has a capability of 2 of deviceclass/small, 0 used, 3 asked" in scheduler.explain("uid-p", NOW).message
+    wide = QueueFact(name="default", capability={SMALL: 3})
+    scheduler.apply(key_of(wide), wide, NOW)
+    assert placed(scheduler, 20.0) == ["p"]
+    assert used(scheduler) == {SMALL: 3}
+
+
+def test_a_pod_group_is_admitted_with_the_claims_of_its_pods() -> None:
+    groups = [PodGroupFact(key=f"ns/{name}", min_member=1, min_resources={"cpu": 100}) for name in "ab"]
+    pods = [using(name, name, gang=name) for name in "ab"]
+    claims = [claim(name, 2, class_name="small") for name in "ab"]
+    conf = replace(CAPACITY, actions=("enqueue", "allocate"))
+    scheduler = cluster(gpus("n", 8), *groups, *claims, *pods, queues=(LIMITED,), conf=conf)
+    scheduler.round(NOW)
+    assert scheduler.cluster.groups["ns/a"].admitted
+    assert not scheduler.cluster.groups["ns/b"].admitted
+    assert "2 promised, 2 asked" in scheduler.cluster.groups["ns/b"].reported
+
+
+def test_reclaim_takes_devices_of_which_a_queue_has_more_than_it_deserves() -> None:
+    queues = [QueueFact(name=name, deserved={SMALL: 1}) for name in ("rich", "poor")]
+    pods = [replace(using(f"p{at}", f"c{at}"), queue="rich") for at in range(2)]
+    waits = replace(using("w", "cw"), queue="poor")
+    claims = [claim(name, class_name="small") for name in ("c0", "c1", "cw")]
+    scheduler = cluster(gpus("n", 2), *claims, *pods, queues=tuple(queues))
+    assert placed(scheduler) == ["p0", "p1"]
+    scheduler.apply(key_of(waits), waits, NOW)
+    assert placed(scheduler, 20.0) == []
+    accounts, taker = scheduler.cluster.accounts, SimpleNamespace(queue="poor", pods=[waits])
+    assert shares.within_deserved(accounts, taker, 0)
+    allows = shares.above_deserved(accounts, taker, 0)
+    one, other = (SimpleNamespace(uid=each.uid, queue="rich") for each in pods)
+    assert allows([one])
+    assert not allows([one, other]), "it keeps what it deserves"
+
+
+def test_shares_count_what_they_consume() -> None:
+    wants = exactly(capacity={"requests": {"memory": "1500m"}}, count=2)
+    queues = Queues(CAPACITY)
+    queues.claims.known = known = cluster_devices()
+    known.put(replace(wants, key="ns/c"))
+    queues.set_queue(QueueFact(name="q", capability={MEMORY: 10}))
+    fact = using("p", "c")
+    queues.put(fact, "q", fact.group)
+    assert devices(queues.account("q").requested) == {MEMORY: 3}
+    given = small("x", shared=True, consumed=(("memory", "2"),)) + small(
+        "y", shared=True, consumed=(("memory", "2500m"),)
+    )
+    queues.hold(fact.uid, (), (DeviceClaim("", "", given),))
+    assert devices(queues.account("q").used) == {MEMORY: 5}
+    queues.release(fact.uid)
+    assert devices(queues.account("q").used) == {}
+    assert devices(queues.account("q").requested) == {MEMORY: 3}
+
+
+def test_the_names_are_those_of_volcano() -> None:
+    spec = {"capability": {BIG: "2", MEMORY: "4Gi"}, "guarantee": {"resource": {BIG: "1"}}, "deserved": {SMALL: 1}}
+    fact = decode_queue(json.dumps({"metadata": {"name": "q"}, "spec": spec}).encode())
+    assert (fact.capability, fact.guarantee, fact.deserved) == ({BIG: 2, MEMORY: 2**32}, {BIG: 1}, {SMALL: 1})
+    assert not fact.problems
