@@ -9,7 +9,7 @@ from deviceshare_bus.cores.core import Now, Tick
 from deviceshare_bus.messages import subjects
 from deviceshare_bus.messages.codec import encode
 from deviceshare_cli.explaining import explanation_text
-from deviceshare_metrics.core.start_estimates import INTERVAL
+from deviceshare_metrics.core.start_estimates import INTERVAL, MAX_OF_OWNER
 from deviceshare_metrics.queries import Queries
 from msgspec.structs import replace
 from support.builders import vgpu
@@ -213,6 +213,17 @@ def test_no_estimate_for_a_pod_that_is_refused_or_that_no_node_fits():
         assert no_estimate(no_node) == "it fits no node, whichever pods end"
     for taken in (full, shared):
         assert no_estimate({"first_failing": (selector, taken)}) == "", "pods on a chip decide on its mode, too"
+
+
+def test_pods_that_no_node_fits_take_no_place_of_other_kinds():
+    core = past_pods()
+    selector = Refusal(code="NodeAffinityMismatch", text="node(s) didn't match", nodes=1)
+    for number in range(MAX_OF_OWNER):
+        read_at(core, 0.0, *seen_waiting(f"s{number}", priority=-1 - number, why={"first_failing": (selector,)}))
+    assert waits(core, "w").start.no_estimate == ""
+    for no_node_fits in (True, False):
+        waits(core, why={"first_failing": (selector,)} if no_node_fits else {})
+        assert ("uid-w" in core.start_times._estimates) != no_node_fits
 
 
 def test_no_estimate_while_nodes_are_kept_free_or_pods_go_for_it():

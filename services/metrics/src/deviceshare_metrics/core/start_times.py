@@ -57,9 +57,12 @@ class StartTimes:
         explanation = history.explanation if history is not None else None
         if pod.node or pod.ended or pod.terminating or pod.gates or is_refused(self._store, pod):
             self._estimates.end(pod.uid, now.monotonic, started=bool(pod.node))
-        elif (
-            explanation is not None and explanation.decision == PENDING and (changed or pod.uid not in self._estimates)
-        ):
+        elif explanation is None or explanation.decision != PENDING:
+            return
+        elif _fits_no_node(explanation):
+            # It waits for a change of the cluster, not for pods to end: it would take the place of another kind.
+            self._estimates.end(pod.uid, now.monotonic, started=False)
+        elif changed or pod.uid not in self._estimates:
             for source in sources_of(pod):
                 self._pods_of.setdefault(source, {})[subject] = None
             since = now.monotonic - max(0.0, now.wall - pod.created) if pod.created else now.monotonic
@@ -109,9 +112,15 @@ def unknown(answer: api.PodExplanation) -> str:
         return "it starts when the pods that go for it have ended"
     if explanation is None or position is None:
         return "it is not decided yet"
-    of_pod = [each for each in explanation.refusals if not each.nodes and is_lasting(each.code)]
-    if of_pod or (explanation.first_failing and all(is_lasting(each.code) for each in explanation.first_failing)):
+    if _fits_no_node(explanation):
         return "it fits no node, whichever pods end"
     if explanation.kept_for:
         return "nodes are kept free for another job"
     return "jobs of a higher priority are before it" if position.higher_before else ""
+
+
+def _fits_no_node(explanation: Explanation) -> bool:
+    """Return whether a pending pod fits no node, whichever pods end."""
+    of_pod = any(not each.nodes and is_lasting(each.code) for each in explanation.refusals)
+    first = explanation.first_failing
+    return of_pod or (bool(first) and all(is_lasting(each.code) for each in first))
