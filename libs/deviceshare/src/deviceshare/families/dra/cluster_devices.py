@@ -38,20 +38,9 @@ from deviceshare.model.device_objects import (
     SliceSpec,
 )
 
-FEATURES = Features(
-    frozenset(
-        [
-            "AdminAccess",
-            "PrioritizedList",
-            "PartitionableDevices",
-            "DeviceTaints",
-            "ConsumableCapacity",
-            "FractionalCapacityRange",
-            "ListTypeAttributes",
-            "CompatibilityGroups",
-        ]
-    )
-)
+_SERVED = """AdminAccess PrioritizedList PartitionableDevices DeviceTaints ConsumableCapacity FractionalCapacityRange
+ListTypeAttributes CompatibilityGroups"""
+FEATURES = Features(frozenset(_SERVED.split()))
 """All that are served: an API server drops what belongs to features that are off. Without ``DeviceBindingAndStatus``
 devices with binding conditions match no request: the binder does not wait for conditions."""
 MAX_RESERVED = 256
