@@ -11,6 +11,7 @@ from deviceshare_bus.wire import client as client_module
 from deviceshare_bus.wire.connection import Connection, connect
 from deviceshare_bus.wire.tasks import end
 from nats.aio.client import Client
+from support.waiting import until
 
 
 async def test_who_waits_while_a_loss_is_not_announced_yet_leaves_others_their_turn(nats_url):
@@ -88,23 +89,40 @@ async def test_a_dns_server_that_does_not_answer_is_named_and_nothing_is_connect
         await end(connecting)
 
 
+class Refusal:
+    """A server that refuses a connection, also in the turn of the loop in which the connecting is cancelled."""
+
+    tries = 0
+
+    async def __call__(self, *_address):
+        self.tries += 1
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        raise ConnectionRefusedError
+
+
 async def test_a_cancellation_that_nats_py_loses_ends_the_connecting(monkeypatch):
-    async def losing(self, *_args, error_cb, **_options):
-        while True:
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(0.01)
-            await error_cb(OSError("refused"))
+    refusal = Refusal()
+    monkeypatch.setattr(client_module.Client, "_resolve", refusal)
+    connecting = asyncio.create_task(connect("nats://127.0.0.1:1", "test"))
+    await until(lambda: refusal.tries)
+    connecting.cancel()
+    await asyncio.wait({connecting}, timeout=60)
+    assert connecting.cancelled()
+    assert refusal.tries == 1
 
-    async def closing(_self):
-        pass
 
-    monkeypatch.setattr("deviceshare_bus.wire.connection.Client.connect", losing)
-    monkeypatch.setattr("deviceshare_bus.wire.connection.Client.close", closing)
-    task = asyncio.create_task(connect("nats://127.0.0.1:1", "test"))
-    await asyncio.sleep(0.05)
-    task.cancel()
-    await asyncio.wait({task}, timeout=5)
-    assert task.cancelled()
+async def test_a_cancellation_that_nats_py_loses_ends_the_reconnecting(nats_server, monkeypatch):
+    connection = await connect(nats_server.url, "test")
+    refusal = Refusal()
+    monkeypatch.setattr(connection.client, "_resolve", refusal)
+    nats_server.kill()
+    await until(lambda: refusal.tries)
+    (reconnecting,) = (task for task in asyncio.all_tasks() if "_attempt_reconnect" in repr(task.get_coro()))
+    await connection.close()
+    await asyncio.wait({reconnecting}, timeout=60)
+    assert reconnecting.done()
+    assert refusal.tries == 1
 
 
 MIB = 1 << 20

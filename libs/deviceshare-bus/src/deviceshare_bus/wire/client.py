@@ -229,6 +229,8 @@ class Client(NatsClient):
         return super()._connect_command()
 
     async def _connect_to_server(self, s: Srv) -> None:
+        if (task := asyncio.current_task()) is not None and task.cancelling():  # nats-py lost the cancellation
+            raise asyncio.CancelledError
         if self._transport:  # nats-py leaves it open when the server denies a reconnect
             self._transport.close()
         await self._resolve(s.uri)

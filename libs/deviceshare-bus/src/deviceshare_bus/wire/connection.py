@@ -269,9 +269,6 @@ class Connection:
     async def _failed(self, error: Exception) -> None:
         """Hear of an error of nats-py. To raise one here ends its ``connect``; its reconnecting ends by closing."""
         log.debug("nats: %r", error)
-        task = asyncio.current_task()
-        if self._opening and task is not None and task.cancelling():  # nats-py lost the cancellation and tries on
-            raise asyncio.CancelledError
         if not _is_denial(error):
             if not self.connected:
                 self._warn_unreachable(error)
