@@ -7,10 +7,7 @@ import pytest
 import yaml
 from deviceshare.conf import (
     BUILT_IN,
-    ConfField,
     DevicesConf,
-    DeviceSection,
-    add_device_section,
     default_conf,
     parse_devices,
 )
@@ -22,7 +19,6 @@ from deviceshare.model import ConfigError
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from support.families import restored_families
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "device-configs"
 SOURCE = "ConfigMap kube-system/devices"
@@ -356,44 +352,6 @@ def test_any_text_is_either_a_configuration_or_a_config_error(text):
             assert parse_devices(whole, "x").section(VgpuConf).memory_factor == 1
         except ConfigError as error:
             assert error.problem.expected  # noqa: PT017
-
-
-class Acme(DeviceSection, frozen=True, kw_only=True):
-    key, product = "acme", "Acme"
-    resource: str = "acme.example/npu"
-
-    @classmethod
-    def read(cls, field: ConfField) -> "Acme":
-        entry = field.section(("resourceName",))["resourceName"]
-        if not entry.value:
-            raise entry.error("the resource of Acme cards")
-        return cls(resource=entry.value)
-
-    def resources(self) -> tuple[tuple[str, str], ...]:
-        return ((self.resource, self.key),)
-
-
-def test_a_device_family_declares_a_section_of_its_own() -> None:
-    with restored_families():
-        add_device_section(Acme)
-        assert parse(acme={"resourceName": "a.example/n"}).section(Acme) == Acme(resource="a.example/n")
-        assert parse().section(Acme) == BUILT_IN.section(Acme) == Acme()
-        with pytest.raises(ConfigError, match=r"acme\.resourceName.*the resource of Acme cards"):
-            parse(acme={"resourceName": ""})
-        with pytest.raises(ConfigError, match="each resource once, not in nvidia and acme"):
-            parse(acme={"resourceName": VgpuConf().number}, nvidia={})
-    (warning,) = parse(acme={}).warnings
-    assert "acme" in warning
-
-
-def test_no_section_takes_the_place_of_one_of_another_family() -> None:
-    class Taken(Acme):
-        key = "nvidia"
-
-    with restored_families():
-        with pytest.raises(ValueError, match=r"the section nvidia of .*Taken is that of .*VgpuConf already"):
-            add_device_section(Taken)
-        assert BUILT_IN.section(VgpuConf) == VgpuConf()
 
 
 def test_hami_gives_way_to_any_section_that_names_its_resources() -> None:
