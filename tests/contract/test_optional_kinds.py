@@ -1,4 +1,4 @@
-"""A kind that the API server may not have: its objects go with it, and come back with it."""
+"""A kind that the API server may not have goes and comes back with its objects; an error of a watch loses no change."""
 
 import asyncio
 import json
@@ -88,3 +88,17 @@ async def test_a_kind_that_every_server_has_is_not_taken_for_gone(kind) -> None:
     everything = [line("ADDED", "a", 5), line("BOOKMARK", "", 7, **END)]
     updates = await seen(Server(Answer(*everything), GONE), kind)
     assert updates == [["+a", "listed"]]
+
+
+EXPIRED = json.dumps({"type": "ERROR", "object": {"code": 410, "message": "too old"}}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("error", [EXPIRED, b'{"type": "ADDED", "object": 1}\n'], ids=["expired", "malformed"])
+async def test_changes_that_arrive_together_with_an_error_are_delivered(error) -> None:
+    """A new list says nothing of them: it has the revisions that the watch has delivered already."""
+    everything = [line("ADDED", "a", 5), line("ADDED", "b", 6), line("BOOKMARK", "", 7, **END)]
+    together = line("MODIFIED", "a", 8) + line("DELETED", "b", 9) + error
+    again = [line("ADDED", "a", 8), line("BOOKMARK", "", 10, **END)] if error is EXPIRED else []
+    server = Server(Answer(*everything), Answer(together), Answer(*again))
+    assert (await seen(server))[:2] == [["+a", "+b", "listed"], ["+a", "-b"]]
+    assert server.queries[2].get("resourceVersion") == (None if error is EXPIRED else "9")

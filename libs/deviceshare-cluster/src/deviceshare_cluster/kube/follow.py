@@ -244,7 +244,8 @@ class ObjectWatch:
         async with self._api.stream(self._path, query, self._patience.silence) as stream:
             async for lines in _lines(stream):
                 changes = []
-                for event, change in map(self._read, lines):
+                read, error = self._read_all(lines)
+                for event, change in read:
                     key = change.namespace, change.name
                     if found is None:
                         self._revision = change.revision
@@ -263,6 +264,8 @@ class ObjectWatch:
                         found[key] = change
                 if changes:
                     yield Update(changes, self._revision or 0)
+                if error is not None:
+                    raise error
 
     def _note(self, change: Change) -> None:
         if change.type is ChangeType.DELETED:
@@ -270,8 +273,17 @@ class ObjectWatch:
         else:
             self._known[change.namespace, change.name] = change.revision
 
+    def _read_all(self, lines: list[bytes]) -> tuple[list[tuple[str, Change]], Exception | None]:
+        """Return the events before the first that is an error, and that error: those before it are delivered."""
+        read: list[tuple[str, Change]] = []
+        try:
+            read.extend(map(self._read, lines))
+        except (ApiRefusal, ClusterError) as error:
+            return read, error
+        return read, None
+
     def _read(self, raw: bytes) -> tuple[str, Change]:
-        """Return the type of a watch event, and its object."""
+        """Return the type of a watch event, and its object. Raises ApiRefusal, ClusterError: it is an error."""
         with decoding(self._path):
             line = _decode_line(raw)
             if line.type != "ERROR":
