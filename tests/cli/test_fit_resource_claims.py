@@ -232,6 +232,15 @@ def test_an_object_that_cannot_be_read_is_named(ask: Ask, capsys: pytest.Capture
     assert "Warning: ResourceClaim default/bad" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("uses", [{"resourceClaimName": "bad"}, {"resourceClaimTemplateName": "bad"}])
+def test_a_claim_that_cannot_be_read_is_the_reason(ask: Ask, uses: dict[str, str]) -> None:
+    bad = {"spec": {"devices": {"requests": [{"name": "gpus", "exactly": {"deviceClassName": 7}}]}}}
+    there = cluster({**claim("bad", 1), **bad}, {**template("bad", 1), "spec": bad})
+    (found,) = ask(pod("a", **uses), there=there).asked
+    assert not found.fits
+    assert "spec.devices.requests[0].exactly.deviceClassName: '7' is not valid: expected" in found.message
+
+
 async def test_objects_are_read_only_for_pods_with_claims(tmp_path: Path) -> None:
     read: list[str] = []
 

@@ -8,6 +8,8 @@ from deviceshare.model import FormatError
 from deviceshare.objects.devices import decode_device_claim, decode_device_slice
 from deviceshare_bus.messages.codec import decode_fact, encode
 from fuzz import corpus
+from support.builders import node
+from support.devices import NOW, gpu_class, gpus, scheduler_with, using
 
 RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "gpu-0"}
 ALLOCATED = {
@@ -53,9 +55,25 @@ def test_a_claim_with_an_invalid_request_still_uses_its_devices() -> None:
     assert [each.device for each in fact.allocation.devices.results] == ["gpu-0"]
     assert fact.devices.requests == ()
     assert len(fact.problems) == 1
-    del invalid["status"]
-    with pytest.raises(FormatError, match="count"):
-        decode_device_claim(json.dumps(invalid).encode())
+
+
+def test_a_pod_waits_with_the_problem_of_its_claim() -> None:
+    invalid: dict[str, Any] = json.loads(json.dumps(ALLOCATED))
+    invalid["metadata"] = {"name": "c", "namespace": "ns"}
+    invalid["spec"]["devices"]["requests"][0]["exactly"]["count"] = "many"
+    for status in (None, {"allocation": 1}):
+        fact = decode_device_claim(json.dumps({**invalid, "status": status}).encode())
+        assert fact.allocation is None
+        scheduler = scheduler_with(node("n"), gpu_class(), gpus("n", 1), fact, using("p", "c"))
+        scheduler.round(NOW)
+        message = scheduler.explain("uid-p", NOW).message
+        field = "spec.devices.requests[0].exactly.count"
+        assert f"ResourceClaim ns/c: {field}: 'many' is not valid: expected" in message
+
+
+def test_a_claim_whose_name_cannot_be_read_is_no_fact() -> None:
+    with pytest.raises(FormatError, match=r"metadata\.name"):
+        decode_device_claim(b'{"metadata": {"name": 7}, "spec": {}}')
 
 
 def test_every_field_of_a_slice_arrives() -> None:

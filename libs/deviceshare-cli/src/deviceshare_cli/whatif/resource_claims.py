@@ -49,6 +49,8 @@ def with_resource_claims(
             except FormatError as error:
                 to_stderr(f"Warning: {error}")
                 continue
+            for problem in getattr(fact, "problems", ()):
+                to_stderr(f"Warning: {problem}")
             scheduler.apply(subject_of(fact), fact, Now(now, now))
     every = (*objects[TEMPLATE], *(each for each in files.objects if each["kind"] == TEMPLATE))
     templates = {_key(each["metadata"]): each for each in every}

@@ -10,14 +10,15 @@ from deviceshare.model import DeviceClaimFact, DeviceClassFact, DeviceSliceFact,
 from deviceshare.model.device_objects import ClaimSpec, ClaimStatus, Metadata, ResourceClaim
 
 
-class _Allocated(msgspec.Struct):
-    """A ResourceClaim as far as it uses devices."""
+class _Named(msgspec.Struct):
+    """A ResourceClaim as far as pods name it."""
 
     metadata: Metadata
-    status: ClaimStatus
+    status: msgspec.Raw = msgspec.Raw()
 
 
-_ALLOCATED = msgspec.json.Decoder(_Allocated)
+_NAMED = msgspec.json.Decoder(_Named)
+_STATUS = msgspec.json.Decoder(ClaimStatus)
 
 
 def decode_device_class(raw: bytes) -> DeviceClassFact:
@@ -35,22 +36,28 @@ def decode_device_slice(raw: bytes) -> DeviceSliceFact:
 def decode_device_claim(raw: bytes) -> DeviceClaimFact:
     """Decode a ResourceClaim in JSON.
 
-    One with an invalid part still uses the devices that it has: its fact has no requests, and a problem.
+    One with an invalid part has no requests, and a problem, which pods that use it wait with; it still uses the devices
+    that it has.
 
     Raises:
-        FormatError: a part of it is invalid, and it has no devices that can be read.
+        FormatError: a part of it is invalid, and it has no name that can be read.
     """
     try:
         return _claim_fact(decode_claim(raw))
     except FormatError as error:
         try:
-            found = _ALLOCATED.decode(raw)
+            found = _NAMED.decode(raw)
         except msgspec.MsgspecError:
             raise error from None
-        if found.status.allocation is None:
-            raise
-        claim = ResourceClaim(metadata=found.metadata, spec=ClaimSpec(), status=found.status)
+        claim = ResourceClaim(metadata=found.metadata, spec=ClaimSpec(), status=_status(found.status))
         return msgspec.structs.replace(_claim_fact(claim), problems=(error.problem,))
+
+
+def _status(raw: msgspec.Raw) -> ClaimStatus:
+    try:
+        return _STATUS.decode(raw)
+    except msgspec.MsgspecError:
+        return ClaimStatus()
 
 
 def _claim_fact(claim: ResourceClaim) -> DeviceClaimFact:
