@@ -14,6 +14,7 @@ from deviceshare.model import (
     DeviceClaim,
     DeviceClaimFact,
     DeviceResult,
+    DeviceSliceFact,
     Gone,
     Now,
     PodDeviceClaim,
@@ -21,7 +22,7 @@ from deviceshare.model import (
     QueueFact,
 )
 from deviceshare.objects import decode_queue
-from deviceshare.objects.devices import decode_device_claim
+from deviceshare.objects.devices import decode_device_claim, decode_device_slice
 from deviceshare.preemption import shares
 from deviceshare.queueing import Queues
 from deviceshare.scheduler import Scheduler
@@ -286,6 +287,28 @@ def test_mode_all_counts_as_many_as_there_are() -> None:
     scheduler.apply(key_of(wide), wide, NOW)
     assert placed(scheduler, 20.0) == ["p"]
     assert used(scheduler) == {SMALL: 3}
+
+
+def sharable(node: str, count: int, **capacity: str) -> DeviceSliceFact:
+    """Return devices of which claims have shares, with these capacities."""
+    values = {name: {"value": value} for name, value in capacity.items()}
+    devices = [{"name": f"gpu-{at}", "allowMultipleAllocations": True, "capacity": values} for at in range(count)]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
+    return decode_device_slice(json.dumps({"metadata": {"name": f"{node}-gpus"}, "spec": spec}).encode())
+
+
+@pytest.mark.parametrize("capacity", [{}, {"capacity": {"requests": {"cores": "1"}}}], ids=["whole", "other"])
+def test_a_share_counts_the_capacities_that_its_request_does_not_name(capacity) -> None:
+    """It gets all of what is there of them."""
+    wants = [replace(exactly(**capacity), key=f"ns/{name}") for name in "ab"]
+    limited = QueueFact(name="default", capability={MEMORY: 12})
+    facts = [sharable("n", 2, memory="10", cores="4"), *wants, *(using(name, name) for name in "ab")]
+    scheduler = cluster(*facts, queues=(limited,))
+    assert placed(scheduler) == ["a"]
+    assert used(scheduler) == {MEMORY: 10}
+    message = scheduler.explain("uid-b", NOW).message
+    assert "has a capability of 12 of memory.deviceclass/small, 10 used, 10 asked" in message
 
 
 def test_a_pod_group_is_admitted_with_the_claims_of_its_pods() -> None:

@@ -22,8 +22,8 @@ class ClaimAmounts(Protocol):
         """Return what a claim counts; ``decided``: the devices that it will get, (): not known."""
         ...
 
-    def depends_on_devices(self, key: str) -> bool:
-        """Return whether a claim may count something else once it has devices."""
+    def depends_on_devices(self, key: str, names: Iterable[str]) -> bool:
+        """Return whether a claim may count another amount of these resources once it has devices."""
         ...
 
 
@@ -31,7 +31,7 @@ class _Unknown:
     def counted(self, key: str, decided: Sequence[DeviceResult]) -> ResourceAmounts:
         return ()
 
-    def depends_on_devices(self, key: str) -> bool:
+    def depends_on_devices(self, key: str, names: Iterable[str]) -> bool:
         return False
 
 
@@ -110,7 +110,7 @@ class DeviceClaims:
 
     def depends_on_place(self, entry: PodAccount) -> bool:
         """Return whether what a pod counts depends on the devices that its claims get."""
-        return any(map(self.known.depends_on_devices, entry.uses)) if self.names else False
+        return bool(self.names) and any(self.known.depends_on_devices(key, self.names) for key in entry.uses)
 
     def amounts(self, uid: str, entry: PodAccount) -> ResourceAmounts:
         """Return what a pod counts with its claims."""

@@ -1,7 +1,7 @@
 """The devices that drivers publish in ResourceSlices, and those that ResourceClaims have. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -92,7 +92,7 @@ class ClaimCounts:
         seen = self._claims.get(fact("deviceclaim", key)) if key else None
         return () if seen is None else seen.counts
 
-    def depends_on_devices(self, key: str) -> bool:
+    def depends_on_devices(self, key: str, names: Iterable[str]) -> bool:
         """Return False: nothing is placed here."""
         return False
 

@@ -204,10 +204,10 @@ class ClusterDevices:
             decided = [device_result(each) for each in fact.allocation.devices.results]
         return given_devices(fact.devices, decided) if decided else requested_devices(fact.devices)
 
-    def depends_on_devices(self, key: str) -> bool:
-        """Return whether a claim may count something else once it has devices."""
+    def depends_on_devices(self, key: str, names: Iterable[str]) -> bool:
+        """Return whether a claim may count another amount of these resources once it has devices."""
         fact = self.claims.get(key)
-        return fact is not None and fact.allocation is None and has_choice(fact.devices)
+        return fact is not None and fact.allocation is None and has_choice(fact.devices, names)
 
     def charge(self, claims: Iterable[DeviceClaim], sign: int) -> None:
         """Add (``sign`` 1) or subtract (-1) the claims of a pod with the devices that were decided for them."""

@@ -36,11 +36,18 @@ def requested_devices(devices: DevicesSpec) -> ResourceAmounts:
     return _rounded(total)
 
 
-def has_choice(devices: DevicesSpec) -> bool:
-    """Return whether a claim may count something else once it has devices."""
+def has_choice(devices: DevicesSpec, names: Iterable[str]) -> bool:
+    """Return whether a claim may count another amount of these resources once it has devices.
+
+    A share consumes of each capacity of its device, also of those that no request names.
+    """
+    classes = {name.partition(f".{_OF_CLASS}")[2] for name in names}
     return any(
         each.first_available
-        or (each.exactly is not None and (each.exactly.allocation_mode == "All" or each.exactly.capacity is not None))
+        or (
+            each.exactly is not None
+            and (each.exactly.allocation_mode == "All" or each.exactly.device_class_name in classes)
+        )
         for each in devices.requests
     )
 
