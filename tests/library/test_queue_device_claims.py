@@ -251,6 +251,19 @@ def test_without_such_amounts_in_a_queue_claims_do_not_count() -> None:
     assert used(scheduler) == {}
 
 
+def test_a_claim_made_anew_counts_nothing_of_what_was_decided_for_the_former_one() -> None:
+    wide = QueueFact(name="default", capability={SMALL: 8})
+    former = claim("c", 4, class_name="small")
+    scheduler = cluster(gpus("n", 8), former, using("p", "c"), queues=(wide,))
+    assert placed(scheduler) == ["p"]
+    assert used(scheduler) == {SMALL: 4}
+    scheduler.apply(key_of(former), Gone(), NOW)
+    assert used(scheduler) == {}
+    anew = replace(claim("c", 1, class_name="small"), uid="other")
+    scheduler.apply(key_of(anew), anew, NOW)
+    assert used(scheduler) == {SMALL: 1}
+
+
 def test_a_claim_of_several_pods_counts_once() -> None:
     pods = [using(name, "shared") for name in ("x", "y", "z")]
     scheduler = cluster(gpus("n", 8), claim("shared", 2, class_name="small"), *pods, queues=(LIMITED,))

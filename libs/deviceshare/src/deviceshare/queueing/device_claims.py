@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from deviceshare.families.dra import is_of_class
-from deviceshare.model import DeviceClaim, DeviceResult, QueueFact, ResourceAmounts
+from deviceshare.model import DeviceClaim, QueueFact, ResourceAmounts
 from deviceshare.queueing.pod_account import PodAccount
 from deviceshare.queueing.replacing_heap import ReplacingHeap
 
@@ -18,8 +18,8 @@ from deviceshare.queueing.replacing_heap import ReplacingHeap
 class ClaimAmounts(Protocol):
     """What is known of ResourceClaims by key."""
 
-    def counted(self, key: str, decided: Sequence[DeviceResult]) -> ResourceAmounts:
-        """Return what a claim counts; ``decided``: the devices that it will get, (): not known."""
+    def counted(self, key: str, decided: Iterable[DeviceClaim]) -> ResourceAmounts:
+        """Return what a claim counts; ``decided``: the devices that pods of it will get, none if not known."""
         ...
 
     def depends_on_devices(self, key: str, names: Iterable[str]) -> bool:
@@ -28,7 +28,7 @@ class ClaimAmounts(Protocol):
 
 
 class _Unknown:
-    def counted(self, key: str, decided: Sequence[DeviceResult]) -> ResourceAmounts:
+    def counted(self, key: str, decided: Iterable[DeviceClaim]) -> ResourceAmounts:
         return ()
 
     def depends_on_devices(self, key: str, names: Iterable[str]) -> bool:
@@ -42,7 +42,7 @@ class _Pods:
 
     def __init__(self) -> None:
         self.order = ReplacingHeap[tuple[bool, float, str], tuple[str, PodAccount]]()
-        self.decided: dict[str, Sequence[DeviceResult]] = {}
+        self.decided: dict[str, DeviceClaim] = {}
 
 
 class DeviceClaims:
@@ -82,13 +82,13 @@ class DeviceClaims:
 
     def put(self, uid: str, entry: PodAccount) -> None:
         """Add or update a pod; the caller settles its claims."""
-        results = {key: each.results for key, each in zip(entry.uses, entry.devices, strict=False) if each.results}
+        chosen = _chosen(entry, entry.devices)
         for key in filter(None, entry.uses if self.names else ()):
             pods = self._pods[key]
             pods.order.put(uid, (not entry.held, entry.created, uid), (uid, entry))
             pods.decided.pop(uid, None)
-            if key in results:
-                pods.decided[uid] = results[key]
+            if key in chosen:
+                pods.decided[uid] = chosen[key]
 
     def drop(self, uid: str, entry: PodAccount) -> None:
         """Remove a pod; likewise."""
@@ -131,18 +131,20 @@ class DeviceClaims:
             for key in filter(None, entry.uses)
             if (found := self._counts_with.get(key)) is None or found[0] == uid or not found[1].held
         }
-        chosen = {key: each.results for key, each in zip(entry.uses, devices, strict=False) if each.results}
-        return self._with(own, keys, chosen) if keys else own
+        return self._with(own, keys, _chosen(entry, devices)) if keys else own
 
-    def _with(
-        self, own: ResourceAmounts, keys: Iterable[str], chosen: Mapping[str, Sequence[DeviceResult]]
-    ) -> ResourceAmounts:
+    def _with(self, own: ResourceAmounts, keys: Iterable[str], chosen: Mapping[str, DeviceClaim]) -> ResourceAmounts:
         total = Counter(dict(own))
         for key in keys:
             decided = self._pods[key].decided.values() if key in self._pods else ()
-            counted = self.known.counted(key, chosen.get(key) or next(iter(decided), ()))
+            counted = self.known.counted(key, (chosen[key],) if key in chosen else decided)
             total.update({name: amount for name, amount in counted if name in self.names})
         return tuple(sorted(total.items()))
+
+
+def _chosen(entry: PodAccount, devices: Sequence[DeviceClaim]) -> dict[str, DeviceClaim]:
+    """Return by claim of a pod the devices that were chosen for it; ``devices`` are in the order of its claims."""
+    return {key: each for key, each in zip(entry.uses, devices, strict=False) if each.results}
 
 
 def _named(queue: QueueFact | None) -> set[str]:

@@ -1,13 +1,13 @@
 """The devices that drivers publish in ResourceSlices, and those that ResourceClaims have. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import msgspec
 from deviceshare.families.dra import device_result, given_devices, requested_devices
-from deviceshare.model import DeviceClaim, DeviceClaimFact, DeviceResult, Fact, ResourceAmounts
+from deviceshare.model import DeviceClaim, DeviceClaimFact, Fact, ResourceAmounts
 from deviceshare_bus.messages.subjects import fact
 from msgspec.structs import replace
 
@@ -87,7 +87,7 @@ class ClaimCounts:
     def __init__(self, store: "StateStore") -> None:
         self._claims = store.device_claims
 
-    def counted(self, key: str, decided: Sequence[DeviceResult]) -> ResourceAmounts:
+    def counted(self, key: str, decided: Iterable[DeviceClaim]) -> ResourceAmounts:
         """Return what a claim counts, of those that facts show."""
         seen = self._claims.get(fact("deviceclaim", key)) if key else None
         return () if seen is None else seen.counts

@@ -195,14 +195,18 @@ class ClusterDevices:
             found.append(replace(choice, key=each.key, uid=fact.uid if fact is not None else ""))
         return tuple(found)
 
-    def counted(self, key: str, decided: Sequence[DeviceResult]) -> ResourceAmounts:
-        """Return what a claim counts in queues; ``decided``: the devices that it will get, (): not known."""
+    def counted(self, key: str, decided: Iterable[DeviceClaim]) -> ResourceAmounts:
+        """Return what a claim counts in queues; ``decided``: the devices that pods of it will get, none if not known.
+
+        What was decided for a claim that had the name before is none of it; a trial does not say for which one it is.
+        """
         fact = self.claims.get(key)
         if fact is None:
             return ()
         if fact.allocation is not None:
-            decided = [device_result(each) for each in fact.allocation.devices.results]
-        return given_devices(fact.devices, decided) if decided else requested_devices(fact.devices)
+            return given_devices(fact.devices, map(device_result, fact.allocation.devices.results))
+        chosen = next((each for each in decided if each.uid in ("", fact.uid)), None)
+        return requested_devices(fact.devices) if chosen is None else given_devices(fact.devices, chosen.results)
 
     def depends_on_devices(self, key: str, names: Iterable[str]) -> bool:
         """Return whether a claim may count another amount of these resources once it has devices."""
