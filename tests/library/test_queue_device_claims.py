@@ -11,8 +11,10 @@ from deviceshare.conf.model import Plugin
 from deviceshare.families.dra import ClusterDevices
 from deviceshare.kernels import Changes
 from deviceshare.model import (
+    ContainerGrant,
     DeviceClaim,
     DeviceClaimFact,
+    DeviceGrant,
     DeviceResult,
     DeviceSliceFact,
     Gone,
@@ -30,10 +32,11 @@ from deviceshare.state import Trial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from support.builders import node, pod
+from support.builders import card, node, pod, vgpu
 from support.devices import CPU, DRIVER, NOW, allocated, claim, gpu_class, gpus, key_of, scheduler_with, using
 
 BIG, SMALL, MEMORY = "deviceclass/big", "deviceclass/small", "memory.deviceclass/small"
+VGPU_MEMORY = "volcano.sh/vgpu-memory"
 CAPACITY = replace(default_conf(), dra=True, tiers=(*tiers("priority gang"), (Plugin("drf"), Plugin("capacity"))))
 
 
@@ -370,6 +373,25 @@ def test_shares_count_what_they_consume() -> None:
     queues.release(fact.uid)
     assert devices(queues.account("q").used) == {}
     assert devices(queues.account("q").requested) == {MEMORY: 3}
+
+
+def test_the_claims_of_a_pod_that_counts_by_its_cards_are_settled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = Queues(CAPACITY)
+    queues.claims.known = known = cluster_devices()
+    known.put(claim("c", 2, class_name="small"))
+    queues.set_node(node("n", [card(0, memory=4000)]))
+    queues.set_queue(QueueFact(name="q", capability={SMALL: 10}))
+    fact = replace(using("p", "c"), ask=vgpu(1, percentage=50))
+    queues.put(fact, "q", fact.group)
+    settled, settle = list[str](), queues.claims.settle
+    monkeypatch.setattr(queues.claims, "settle", lambda key: settled.append(key) or settle(key))
+    given = ContainerGrant("c0", 0, "hami-core", (DeviceGrant("GPU-0", 0, 500, 0),))
+    with Trial(queues.undo_log):
+        queues.hold(fact.uid, [given], (DeviceClaim("", "", small("x", "y")),))
+        assert settled == ["ns/c"]
+        assert (queues.account("q").used[SMALL], queues.account("q").used[VGPU_MEMORY]) == (2, 500)
+    assert (queues.account("q").used[SMALL], queues.account("q").used[VGPU_MEMORY]) == (0, 0)
+    assert (queues.account("q").requested[SMALL], queues.account("q").requested[VGPU_MEMORY]) == (2, 2000)
 
 
 def test_the_names_are_those_of_volcano() -> None:

@@ -65,26 +65,19 @@ class PodAccounts:
 
         ``claimed`` and ``devices`` are what its claim gives a pod that is not bound yet, None and () without a claim.
         """
-        self._put_pod(pod, queue, group, None if claimed is None else tuple(claimed), devices)
-
-    def _put_pod(
-        self,
-        pod: PodFact,
-        queue: str,
-        group: GroupKey,
-        claimed: tuple[ContainerGrant, ...] | None,
-        devices: tuple[DeviceClaim, ...],
-    ) -> PodAccount:
-        grants = pod.held if pod.node else claimed
-        amounts = self.counting.asked(pod.ask) if grants is None else self.counting.held(pod.ask, grants)
+        claimed = None if claimed is None else tuple(claimed)
         uses = tuple(each.claim for each in pod.device_claims) if pod.device_claims else ()
-        entry = self._put(pod.uid, queue, group, amounts, pod.created, uses, devices)
+        entry = self._put(pod.uid, queue, group, self._own(pod, claimed), pod.created, uses, devices)
         entry.pod, entry.claimed = pod, claimed
         if self.counting.depends_on_cards(pod.ask):
             self._by_cards[pod.uid] = entry
         else:
             self._by_cards.pop(pod.uid, None)
-        return entry
+
+    def _own(self, pod: PodFact, claimed: tuple[ContainerGrant, ...] | None) -> ResourceAmounts:
+        """Return what a pod counts without its ResourceClaims."""
+        grants = pod.held if pod.node else claimed
+        return self.counting.asked(pod.ask) if grants is None else self.counting.held(pod.ask, grants)
 
     def put_claimed(self, claim: Claim) -> None:
         """Add or update a pod that is not known yet by what its claim says; :meth:`put` and :meth:`drop` replace it."""
@@ -232,16 +225,17 @@ class PodAccounts:
     ) -> None:
         entry = self._pods[uid]
         if entry.claimed != claimed:
-            entry = self._count_again(entry, claimed)
+            self._count_again(entry, claimed)
         entry.devices = devices
         if entry.held != held:
             self._charge(entry, held=held)
         self._settle(uid, entry)
 
-    def _count_again(self, entry: PodAccount, claimed: tuple[ContainerGrant, ...] | None) -> PodAccount:
+    def _count_again(self, entry: PodAccount, claimed: tuple[ContainerGrant, ...] | None) -> None:
         """Count a pod whose amounts depend on cards with these grants."""
         assert entry.pod is not None
-        return self._put_pod(entry.pod, entry.account.fact.name, entry.group, claimed, entry.devices)
+        entry.claimed, entry.own = claimed, self._own(entry.pod, claimed)
+        self._set_amounts(entry, self.claims.amounts(entry.pod.uid, entry))
 
     def _charge(self, entry: PodAccount, *, held: bool) -> None:
         sign = 1 if held else -1

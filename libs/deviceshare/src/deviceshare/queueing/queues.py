@@ -92,7 +92,8 @@ class Queues(PodAccounts):
         # A request for a whole card counts as the largest card that the pod may get, which may have changed.
         for entry in list(self._by_cards.values()):
             before = entry.amounts
-            if self._count_again(entry, entry.claimed).amounts != before:
+            self._count_again(entry, entry.claimed)
+            if entry.amounts != before:
                 changed.add(entry.group)
         self._foreign.count_again()
         return changed
