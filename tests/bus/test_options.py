@@ -1,10 +1,13 @@
 """Options of the services: wrong values, also those of environment variables, are usage errors."""
 
+import sys
+
 import pytest
 from deviceshare_bus.runtime.options import positive
 from deviceshare_bus.runtime.service import parser
 from deviceshare_bus.runtime.setup import parser as set_up_options
 from deviceshare_bus.streams.creation import HOLD_SECONDS
+from deviceshare_inventory import __main__ as inventory
 
 
 @pytest.mark.parametrize("text", ["abc", "-1", "65536", "99999", "1.5", "", "٣"])
@@ -37,6 +40,19 @@ def test_a_number_that_is_not_positive_is_refused(text, capsys):
     with pytest.raises(SystemExit):
         options.parse_args([f"--patience={text}"])
     assert f"{text!r} is not valid: expected a number above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["1.5", "-1", "nan", "inf", "x"])
+def test_a_window_that_is_too_long_or_no_number_is_refused(text, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["inventory", f"--watch-window={text}"])
+    with pytest.raises(SystemExit):
+        inventory.start()
+    monkeypatch.setattr(sys, "argv", ["inventory"])
+    monkeypatch.setenv("DEVICESHARE_WATCH_WINDOW", text)
+    with pytest.raises(SystemExit):
+        inventory.start()
+    expected = f"--watch-window: {text!r} is not valid: expected a number of seconds, 0 to 1"
+    assert capsys.readouterr().err.count(f"{expected}\n") == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import ArgumentTypeError
+from contextlib import suppress
 
 from deviceshare.model import ConfigError
 from deviceshare_bus.runtime.options import positive, seconds
@@ -20,8 +21,9 @@ SCHEDULERS = ("deviceshare", "volcano")
 
 def window(text: str) -> float:
     """Return for how many seconds changes are collected. Raises ArgumentTypeError."""
-    if (found := seconds(text)) <= 1.0:
-        return found
+    with suppress(ArgumentTypeError):
+        if (found := seconds(text)) <= 1.0:
+            return found
     raise ArgumentTypeError(f"{text!r} is not valid: expected a number of seconds, 0 to 1")
 
 
