@@ -22,7 +22,7 @@ from support.apiserver import ApiServer
 from support.kube_cluster import CleanCluster
 from support.kube_proxy import KubeProxy
 from support.kube_scene import node, pod
-from support.service import lasting
+from support.service import INVENTORY, lasting
 from support.waiting import until
 
 HOLD = 6.0
@@ -35,14 +35,6 @@ SOME = [
     (Stream.CLUSTER, "deleted"),
     (Stream.OUTCOME, "deleted"),
 ]
-INVENTORY = {
-    "cluster": "kube",
-    "conf": None,
-    "scheduler_name": ["volcano"],
-    "watch_silence": 120.0,
-    "watch_window": 0.02,
-    "dry_run": False,
-}
 BINDER = {"plugin_patience": 60.0, "reports_per_second": 200.0, "dry_run": False}
 
 

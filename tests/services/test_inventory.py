@@ -10,7 +10,7 @@ from deviceshare_cluster.interface import ClusterError
 from deviceshare_inventory.service import main
 from deviceshare_localcluster import LocalCluster
 from support.inventory import settled, stands
-from support.service import at_work, fail_first_write, replayed_elsewhere
+from support.service import INVENTORY, at_work, fail_first_write, replayed_elsewhere
 from support.waiting import until
 
 NODE = {
@@ -29,15 +29,7 @@ POD = {
 
 def running(url):
     """Inventory at work; gives its context."""
-    options = {
-        "cluster": f"local:{url}",
-        "conf": None,
-        "scheduler_name": ["volcano"],
-        "watch_silence": 120.0,
-        "watch_window": 0.02,
-        "dry_run": False,
-    }
-    return at_work("inventory", main, url, **options)
+    return at_work("inventory", main, url, **INVENTORY | {"cluster": f"local:{url}"})
 
 
 async def bind(cluster, uid):

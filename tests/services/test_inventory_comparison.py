@@ -14,7 +14,7 @@ from deviceshare_inventory.core.seen_revisions import SeenRevisions
 from deviceshare_localcluster import LocalCluster
 from nats.js.errors import NotFoundError
 from support.inventory import node, pod, settled, stands, started
-from support.service import at_work
+from support.service import INVENTORY, at_work
 from support.waiting import until
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
@@ -214,14 +214,7 @@ async def test_a_watch_that_loses_changes_is_begun_anew(nats_url, monkeypatch):
         await cluster.create(NODE)
         await cluster.create(POD)
         gone = (await cluster.get("Pod", "default", "a"))["metadata"]["uid"]
-        options = {
-            "cluster": "lossy",
-            "conf": None,
-            "scheduler_name": ["volcano"],
-            "watch_silence": 120.0,
-            "watch_window": 0.02,
-            "dry_run": False,
-        }
+        options = INVENTORY | {"cluster": "lossy"}
         async with at_work("inventory", service.main, nats_url, **options) as context:
             await until(lambda: context.followers and context.ready and not context.open_work())
             await cluster.delete("Pod", "default", "a")
@@ -264,14 +257,7 @@ async def test_the_service_ends_though_an_answer_comes_with_its_cancellation(nat
     monkeypatch.setattr(service, "open_cluster", lambda _, silence: Compared(nats_url))
     async with LocalCluster(nats_url) as cluster:
         await cluster.setup()
-        options = {
-            "cluster": "local",
-            "conf": None,
-            "scheduler_name": ["volcano"],
-            "watch_silence": 120.0,
-            "watch_window": 0.02,
-            "dry_run": False,
-        }
+        options = INVENTORY | {"cluster": "local"}
         async with asyncio.timeout(60), at_work("inventory", service.main, nats_url, **options):
             await asked.wait()
 

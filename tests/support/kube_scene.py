@@ -17,7 +17,7 @@ from deviceshare_placement import service as placement
 from nats.js.errors import NotFoundError
 from support.apiserver import ApiServer
 from support.kube_cluster import CleanCluster
-from support.service import at_work
+from support.service import INVENTORY, at_work
 from support.waiting import until
 
 REGISTER = "GPU-0,1,32000,V100,true,hami-core:"
@@ -112,19 +112,11 @@ async def following(
     server: ApiServer, url: str, monkeypatch: pytest.MonkeyPatch, way: str = ""
 ) -> AsyncIterator[Context]:
     """Inventory and placement at work; gives inventory's context. ``way`` is another kubeconfig for inventory."""
-    options = {
-        "cluster": "kube",
-        "conf": None,
-        "scheduler_name": ["volcano"],
-        "watch_silence": 120.0,
-        "watch_window": 0.02,
-        "dry_run": False,
-    }
     monkeypatch.setattr(
         inventory, "open_cluster", lambda _, silence: KubeCluster(kubeconfig=way or str(server.kubeconfig()))
     )
     async with (
-        at_work("inventory", inventory.main, url, **options) as context,
+        at_work("inventory", inventory.main, url, **INVENTORY) as context,
         at_work("placement", placement.main, url),
     ):
         yield context

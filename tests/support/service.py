@@ -18,7 +18,18 @@ from deviceshare_bus.streams.publisher import Publisher, Write
 from deviceshare_bus.streams.stream_watch import StreamWatch
 from deviceshare_bus.wire.connection import connect
 from deviceshare_bus.wire.tasks import end
+from deviceshare_cluster.kube import SILENCE
+from deviceshare_inventory.service import WATCH_WINDOW
 
+INVENTORY = {
+    "cluster": "kube",
+    "conf": None,
+    "scheduler_name": ["volcano"],
+    "watch_silence": SILENCE,
+    "watch_window": WATCH_WINDOW,
+    "dry_run": False,
+}
+"""The options of inventory."""
 OPEN: dict[str, Any] = {"http_access": "", "http_secret_file": "", "http_hosts": ""}
 """The options of the HTTP ports without a setting."""
 

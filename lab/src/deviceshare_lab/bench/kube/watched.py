@@ -9,6 +9,7 @@ from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster.interface import Listed, Object
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.kube.client import MERGE
+from deviceshare_inventory.service import WATCH_WINDOW
 from deviceshare_localcluster.plugins import served
 
 from deviceshare_lab.bench.kube.client import Client
@@ -60,7 +61,7 @@ class Watched:
 
     async def _watch(self, cluster: KubeCluster) -> None:
         listed = False
-        async for batch in cluster.watch(["Pod"], window=0.02):
+        async for batch in cluster.watch(["Pod"], window=WATCH_WINDOW):
             for change in batch:
                 if isinstance(change, Listed):
                     listed = True
