@@ -281,6 +281,18 @@ def test_a_claim_of_several_pods_counts_once() -> None:
     assert used(scheduler) == {}
 
 
+@pytest.mark.parametrize(("created", "fits"), [(0.0, False), (2.0, True)], ids=["older", "younger"])
+def test_a_claim_that_would_count_in_the_queue_of_an_older_pod_is_compared_with_its_limits(created, fits) -> None:
+    rich, poor = QueueFact(name="rich", capability={SMALL: 2}), QueueFact(name="poor", capability={SMALL: 1})
+    first = replace(using("p", "c", created=1.0), queue="rich")
+    scheduler = cluster(gpus("n", 2), claim("c", 2, class_name="small"), first, queues=(rich, poor))
+    assert placed(scheduler) == ["p"]
+    other = replace(using("o", "c", created=created), queue="poor")
+    scheduler.apply(key_of(other), other, NOW)
+    assert placed(scheduler, 20.0) == (["o"] if fits else [])
+    assert (used(scheduler, "rich"), used(scheduler, "poor")) == ({SMALL: 2}, {})
+
+
 def test_the_alternative_counts_that_a_claim_gets() -> None:
     """There is no big device: the place shows that the claim takes two small ones, which are too many."""
     wants = choosing("c")

@@ -120,17 +120,13 @@ class DeviceClaims:
     def asked(
         self, uid: str, entry: PodAccount, own: ResourceAmounts, devices: Sequence[DeviceClaim] = ()
     ) -> ResourceAmounts:
-        """Return what a pod would count if it were placed: all its claims that do not count with another placed pod.
+        """Return what a pod would count if it were placed: all its claims but those of placed pods that keep them.
 
         ``own``: what it would count without them. ``devices``: what would be chosen for them, (): not known.
         """
         if not (entry.uses and self.names):
             return own
-        keys = {
-            key
-            for key in filter(None, entry.uses)
-            if (found := self._counts_with.get(key)) is None or found[0] == uid or not found[1].held
-        }
+        keys = {key for key in filter(None, entry.uses) if _would_count(uid, entry, self._counts_with.get(key))}
         return self._with(own, keys, _chosen(entry, devices)) if keys else own
 
     def _with(self, own: ResourceAmounts, keys: Iterable[str], chosen: Mapping[str, DeviceClaim]) -> ResourceAmounts:
@@ -140,6 +136,13 @@ class DeviceClaims:
             counted = self.known.counted(key, (chosen[key],) if key in chosen else decided)
             total.update({name: amount for name, amount in counted if name in self.names})
         return tuple(sorted(total.items()))
+
+
+def _would_count(uid: str, entry: PodAccount, now: tuple[str, PodAccount] | None) -> bool:
+    """Return whether placing a pod makes its queue count a claim that counts with the pod ``now``, if with any."""
+    if now is None or now[0] == uid or not now[1].held:
+        return True
+    return now[1].account is not entry.account and (entry.created, uid) < (now[1].created, now[0])
 
 
 def _chosen(entry: PodAccount, devices: Sequence[DeviceClaim]) -> dict[str, DeviceClaim]:
