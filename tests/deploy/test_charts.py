@@ -181,6 +181,8 @@ def test_the_default_requests_fit_a_node_of_two_cores_during_an_upgrade() -> Non
         ("bus.resources.limits.memory=900000000", "is not below bus.resources.limits.memory=9"),
         ("inventory.schedulerNames={default-scheduler}", "default-scheduler is the name of kube-scheduler"),
         ("inventory.schedulerNames={a b}", '"a b" is not valid: expected lowercase letters'),
+        ("inventory.watchWindow=1.5", "does not match pattern"),
+        ("inventory.watchWindow=2", "maximum: got 2, want 1"),
         ("configurationNamespaces={default}", "one of 'volcano-system', 'mindx-dl'"),
     ],
 )
@@ -200,6 +202,7 @@ def test_a_wrong_value_is_rejected(value: str, reason: str) -> None:
         "bus.resources.limits.memory=null",
         "bus.resources.limits=null",
         "inventory.schedulerNames={volcano,my-scheduler.example}",
+        "inventory.watchWindow=0.1,tracing.samplingRatio=0.5",
     ],
 )
 def test_a_right_value_is_accepted(value: str) -> None:
