@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE =
 export PYTHONPYCACHEPREFIX = $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-system test-node kube promtool charts node manifests site dist fuzz mutate soak chaos lint format bench lock clean
+.PHONY: help setup run test test-system test-node kube promtool charts node gpu-kit manifests site dist fuzz mutate soak chaos lint format bench lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -76,6 +76,9 @@ node: $(READY)  ## build kubelet and its control plane, and images, for test-nod
 		$(BIN)/uv venv --quiet --clear --python $(BIN)/python .cache/node/venv && \
 		$(BIN)/uv pip install --quiet --python .cache/node/venv/bin/python --require-hashes -r requirements/node.txt && \
 		cp requirements/node.txt .cache/node/requirements.txt; }
+
+gpu-kit: $(READY) kube  ## build what lab/gpu/run.sh takes to a machine with a GPU into .cache/gpu; takes minutes
+	@lab/gpu/build.sh .cache/gpu
 
 manifests: $(READY) charts  ## render deploy/kubernetes/base and crds from the Helm chart
 	@PYTHONPATH=tests $(BIN)/python -m support.charts

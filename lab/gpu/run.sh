@@ -9,9 +9,11 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ ! -e "$here/venv" ]; then
-  python3 -m venv "$here/venv"
-  "$here/venv/bin/pip" install --quiet --disable-pip-version-check --no-index --find-links "$here/wheels" \
-    deviceshare-lab || { rm -rf "$here/venv"; exit 1; }
+  "$(cat "$here/python")" -m venv "$here/venv"
+  "$here/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$here"/wheels/*.whl || {
+    rm -rf "$here/venv"
+    exit 1
+  }
 fi
 [ "$(id -u)" = 0 ] || user=--map-root-user
 [ -z "${GPU_DRIVER:-}" ] || export LD_LIBRARY_PATH=$GPU_DRIVER
