@@ -163,7 +163,9 @@ class Kubelet(grpc.GenericRpcHandler):  # type: ignore[misc]
         return variables, [(value[2].decode(), value[1].decode()) for number, value in given if number == 2]
 
 
-def run_inside(share: Share, memory: int, variables: Mapping[str, str], mounts: list[tuple[str, str]], rounds: str) -> Object:
+def run_inside(
+    share: Share, memory: int, variables: Mapping[str, str], mounts: list[tuple[str, str]], rounds: str
+) -> Object:
     """Run check.py as a container's process, with its variables and mounts alone; return what it found."""
     script = """set -e
     while [ "$1" != -- ]; do
@@ -183,7 +185,9 @@ def run_inside(share: Share, memory: int, variables: Mapping[str, str], mounts: 
         env=kept, capture_output=True, text=True, timeout=SECONDS,
     )  # fmt: skip
     if done.returncode:
-        raise Failed(f"{share.name}: its process ended with {done.returncode}: {done.stderr[-2000:]}{done.stdout[-500:]}")
+        raise Failed(
+            f"{share.name}: its process ended with {done.returncode}: {done.stderr[-2000:]}{done.stdout[-500:]}"
+        )
     found: Object = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -191,7 +195,9 @@ def run_inside(share: Share, memory: int, variables: Mapping[str, str], mounts: 
 def share_card(api: Api, kubelet: Kubelet) -> None:
     """Wait for the card, have the pods decided, and check each. Raises Failed."""
     node = f"/api/v1/nodes/{NODE}"
-    register = until("the plugin registers the card", lambda: api.annotations(node).get("volcano.sh/node-vgpu-register"))
+    register = until(
+        "the plugin registers the card", lambda: api.annotations(node).get("volcano.sh/node-vgpu-register")
+    )
     uuid, _, memory, model, *_ = register.split(":")[0].split(",")
     print(f"card {uuid}: {model}, {memory} MiB")
     names = RESOURCE, "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores"
@@ -237,11 +243,15 @@ def share_card(api: Api, kubelet: Kubelet) -> None:
         found = run_inside(share, claim << 20, variables, mounts, rounds)
         full, rounds = full or found["launches_per_second"], str(found["rounds"])
         percent = found["launches_per_second"] * 100 / full
-        print(f"{share.name}: {found['total'] >> 20} of {memory} MiB; {found['launches_per_second']:.1f} launches per second, {percent:.0f} %")
+        print(
+            f"{share.name}: {found['total'] >> 20} of {memory} MiB; {found['launches_per_second']:.1f} launches per second, {percent:.0f} %"
+        )
         if found["total"] != claim << 20:
             raise Failed(f"{share.name}: it sees {found['total']} bytes, and has claimed {claim << 20}")
         if found["allocations"] != [0, 2]:
-            raise Failed(f"{share.name}: allocations within and beyond the claim returned {found['allocations']}, not 0, 2")
+            raise Failed(
+                f"{share.name}: allocations within and beyond the claim returned {found['allocations']}, not 0, 2"
+            )
         if cores and percent > cores + ABOVE:
             raise Failed(f"{share.name}: it has {percent:.0f} % of the card's rate, and has claimed {cores} %")
 
@@ -268,7 +278,9 @@ def main() -> None:
                 api.request("POST", "/api/v1/namespaces/kube-system/configmaps", one)
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         metadata = {"name": NODE, "labels": {"kubernetes.io/hostname": NODE}}
-        api.request("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": metadata, "status": ready})
+        api.request(
+            "POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": metadata, "status": ready}
+        )
         api.request("PATCH", f"/api/v1/nodes/{NODE}", {"spec": {"taints": None}})
 
         SOCKETS.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,10 @@ from pathlib import Path
 OUT_OF_MEMORY = 2
 PROCESSORS = 16
 """The attribute CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT."""
-BLOCKS, THREADS = 512, 64
+BLOCKS, THREADS = 2048, 64
 """Blocks of a launch for each processor, threads of a block: HAMi-core limits launches by their blocks."""
-LAUNCH = 0.004
+LAUNCH = 0.016
+"""Seconds at least: what the processor adds to a launch does not count then."""
 SETTLE, MEASURE = 4.0, 8.0
 """Seconds until HAMi-core has found its rate, and seconds that count."""
 
