@@ -1,8 +1,8 @@
 """One card, shared by three pods: run.sh starts it in a mount namespace of its own.
 
-Kubelet is played, up to the start of containers: the device plugin's registration, its devices in the node's status, its
-answer for each container, and a process with the answer's variables and mounts. Prints what was found; status 1 if
-anything is not as claimed.
+It does kubelet's part: it takes the device plugin's registration, writes its devices into the node's status, requests
+an answer for each container, and starts a process with the answer's variables and mounts. Prints what was found;
+status 1 if anything is not as claimed.
 """
 
 import json
@@ -53,7 +53,7 @@ class Failed(Exception):
     """Something is not as claimed."""
 
 
-def until(what: str, look: Callable[[], _T]) -> _T:
+def until(what: str, look: Callable[[], _T | None]) -> _T:
     """Return what is there as soon as it is."""
     end = time.monotonic() + SECONDS
     while not (found := look()):
@@ -177,7 +177,8 @@ def run_inside(
     shift
     exec "$@" """
     places = [place for mount in mounts for place in mount]
-    command = ["env", *(f"{name}={value}" for name, value in variables.items())]
+    # The first device is NVML's first.
+    command = ["env", "CUDA_DEVICE_ORDER=PCI_BUS_ID", *(f"{name}={value}" for name, value in variables.items())]
     command += [sys.executable, str(KIT / "check.py"), str(memory), *([rounds] if rounds else [])]
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "STANDIN_CARDS") if name in os.environ}
     done = subprocess.run(
@@ -236,16 +237,17 @@ def share_card(api: Api, kubelet: Kubelet) -> None:
         variables, mounts = answers[share.name]
         claim, cores = claims[share.name], share.cores
         expected = {
-            "CUDA_DEVICE_MEMORY_LIMIT_0": f"{claim}m", "CUDA_DEVICE_SM_LIMIT": str(cores), "NVIDIA_VISIBLE_DEVICES": uuid
-        }  # fmt: skip
+            "CUDA_DEVICE_MEMORY_LIMIT_0": f"{claim}m",
+            "CUDA_DEVICE_SM_LIMIT": str(cores),
+            "NVIDIA_VISIBLE_DEVICES": uuid,
+        }
         if given := {name: variables.get(name) for name, value in expected.items() if variables.get(name) != value}:
             raise Failed(f"{share.name}: the plugin's variables have {given}, the claim is {expected}")
         found = run_inside(share, claim << 20, variables, mounts, rounds)
-        full, rounds = full or found["launches_per_second"], str(found["rounds"])
-        percent = found["launches_per_second"] * 100 / full
-        print(
-            f"{share.name}: {found['total'] >> 20} of {memory} MiB; {found['launches_per_second']:.1f} launches per second, {percent:.0f} %"
-        )
+        rate, rounds = found["launches_per_second"], str(found["rounds"])
+        full = full or rate
+        percent = rate * 100 / full
+        print(f"{share.name}: {found['total'] >> 20} of {memory} MiB; {rate:.1f} launches per second, {percent:.0f} %")
         if found["total"] != claim << 20:
             raise Failed(f"{share.name}: it sees {found['total']} bytes, and has claimed {claim << 20}")
         if found["allocations"] != [0, 2]:
@@ -294,7 +296,7 @@ def main() -> None:
         start("deviceshare", str(command), "up", "--cluster", "kube", "--metrics-port", "0")
         try:
             share_card(api, kubelet)
-        except Failed as failure:
+        except (Failed, OSError, grpc.RpcError, subprocess.TimeoutExpired) as failure:
             for name, path in logs.items():
                 print(f"--- {name}\n{path.read_text()[-3000:]}", file=sys.stderr)
             sys.exit(f"FAILED: {failure}")

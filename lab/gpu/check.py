@@ -1,7 +1,7 @@
 """What a container does with its share of a card; it needs the driver alone. Prints a line of JSON.
 
-``check.py BYTES [ROUNDS]``: it allocates twice half of BYTES and then once more, and launches kernels of ROUNDS rounds one
-after the other. Without ROUNDS it finds how many let a launch take some milliseconds.
+``check.py BYTES [ROUNDS]``: it allocates half of what is free, then more than the rest of BYTES, and launches kernels
+of ROUNDS rounds one after the other. Without ROUNDS it finds how many let a launch take some milliseconds.
 """
 
 import ctypes

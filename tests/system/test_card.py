@@ -1,4 +1,4 @@
-"""lab/gpu/run.sh on a stand-in for the driver: all else is real, HAMi-core's library too. ``make gpu-kit`` builds its kit."""
+"""lab/gpu/run.sh on a stand-in for the driver; all else is real, and built by ``make gpu-kit``."""
 
 import shutil
 import subprocess
