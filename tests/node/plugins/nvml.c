@@ -33,11 +33,14 @@ static FILE *open_named(const char *variable) {
 int nvmlInit_v2(void) {
   FILE *file = open_named("STANDIN_CARDS");
   if (!file) return NOT_FOUND;
-  for (count = 0; count < MOST_CARDS; count++) {
-    struct device *one = &cards[count];
-    if (fscanf(file, "%79s %llu %d %79[^\n]", one->uuid, &one->mib, &one->mig, one->name) != 4) break;
-    one->card = count;
+  /* Other threads use the cards meanwhile. */
+  unsigned found = 0;
+  for (; found < MOST_CARDS; found++) {
+    struct device one = {.card = found};
+    if (fscanf(file, "%79s %llu %d %79[^\n]", one.uuid, &one.mib, &one.mig, one.name) != 4) break;
+    cards[found] = one;
   }
+  count = found;
   fclose(file);
   return SUCCESS;
 }
