@@ -5,7 +5,6 @@ be in the comparison. With ``-s`` the counts are printed.
 """
 
 import asyncio
-import json
 import math
 import re
 from collections import Counter, defaultdict
@@ -134,22 +133,19 @@ async def test_each_pod_that_volcano_binds_is_compared(name: str, server: ApiSer
         async with asyncio.timeout(SECONDS), CleanCluster(server) as cluster:
             await add_nodes(cluster, case)
             async with DryRun(tmp_path, server, conf) as system:
-                scene = Scene(cluster, log := await system.logs() / "binder.log", case)
+                scene = Scene(cluster, system, log := await system.logs() / "binder.log", case)
                 await system.follows(log)
                 await scene.create_one_without_room()
                 while "Insufficient" not in await system.shown("explain", "pod", TOO_MUCH):
                     pass
                 await scene.run_at_once()
-                # A decision that still counts a pod that went is one in another state.
-                while scene.gone & {one["name"] for one in await claims(system)}:
-                    pass
                 await scene.run_one_by_one()
                 # The metrics service hears of a comparison after the log.
                 results = await until(system.results, lambda found: sum(found.values()) >= len(scene.created), SECONDS)
                 compared = scene.compared()
                 unequal, at_once = scene.unequal(), scene.counts(BATCH)
                 left = [pod["metadata"]["name"] for pod in await cluster.list("Pod") if not pod["spec"].get("nodeName")]
-                claimed = await claims(system)
+                claimed = await system.claims()
     bindings = [one for one in asked(tmp_path) if one.what.startswith("pods/binding ") and one.code < 300]
     assert {one.user for one in bindings} == {account}
     bound = {one.what.rpartition("/")[2] for one in bindings} - {FIRST}
@@ -173,19 +169,14 @@ async def add_nodes(cluster: CleanCluster, case: Case) -> None:
         await cluster.create(objects.node(f"node-{number}", cards.resources, cards.annotations))
 
 
-async def claims(system: DryRun) -> list[Object]:
-    found: list[Object] = json.loads(await system.shown("get", "claims", "-o", "json"))["items"]
-    return found
-
-
 class Scene:
     """The pods of a case: many at once, some that go, and then one after the other."""
 
-    def __init__(self, cluster: CleanCluster, log: Path, case: Case) -> None:
-        self._cluster, self._log, self._case = cluster, log, case
+    def __init__(self, cluster: CleanCluster, system: DryRun, log: Path, case: Case) -> None:
+        self._cluster, self._system, self._log, self._case = cluster, system, log, case
         self.created: set[str] = set()
         """The names of the pods that have room."""
-        self.gone: set[str] = set()
+        self._gone: set[str] = set()
         """The names of those that were deleted."""
 
     async def create_one_without_room(self) -> None:
@@ -205,14 +196,16 @@ class Scene:
             await self._create_with_room(number)
         await self._all_compared()
         for number in range(0, BATCH, 3):
-            self.gone.add(f"pod-{number}")
+            self._gone.add(f"pod-{number}")
             await self._cluster.delete("Pod", "default", f"pod-{number}")
+        await self._as_volcano_placed()
 
     async def run_one_by_one(self) -> None:
-        """Create pods, each when the one before is in the comparison."""
+        """Create pods, each when the one before is in the comparison and counts where Volcano placed it."""
         for number in range(BATCH, BATCH + SINGLE):
             await self._create_with_room(number)
             await self._all_compared()
+            await self._as_volcano_placed()
 
     def compared(self) -> dict[str, Compared]:
         """Return what the binder's log says of each pod that was bound, in its order."""
@@ -256,6 +249,21 @@ class Scene:
 
     async def _all_compared(self) -> None:
         await until(self.compared, self.created.issubset, SECONDS)
+
+    async def _as_volcano_placed(self) -> None:
+        """Wait until the ledgers have no pod that went, and none elsewhere than Volcano placed it.
+
+        The binder compares a pod before it refuses the claim, which counts until placement removes it.
+        """
+        compared = self.compared()
+
+        def agree(claims: list[Object]) -> bool:
+            cards = {one["name"]: {f"{one['node']}/{device['id']}" for device in one["devices"]} for one in claims}
+            return not self._gone & cards.keys() and all(
+                cards.get(name, set(each.volcano)) == set(each.volcano) for name, each in compared.items()
+            )
+
+        await until(self._system.claims, agree, SECONDS)
 
     async def _create_with_room(self, number: int) -> None:
         name = f"pod-{number}"

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from deviceshare_cluster.interface import Object
 from prometheus_client.parser import text_string_to_metric_families
 from support import apiserver as kube
 from support import deploy
 from support.apiserver import ApiServer
 from support.history import asked, audit_options
-from support.running import COMMAND, RunningOnKube
+from support.running import COMMAND, RunningOnKube, http_get
 
 NAMESPACE, USER = "deviceshare-system", "dry-run"
 
@@ -72,7 +73,7 @@ class DryRun(RunningOnKube):
     async def decided(self, name: str) -> tuple[str, int]:
         """Wait for the claim of a pod; return its node and the index of its card."""
         while True:
-            for claim in json.loads(await self.shown("get", "claims", "-o", "json") or '{"items": []}')["items"]:
+            for claim in await self.claims():
                 if claim["name"] == name:
                     (device,) = claim["devices"]
                     return claim["node"], int(device["id"])
@@ -84,16 +85,20 @@ class DryRun(RunningOnKube):
         (line,) = [each for each in found.splitlines() if "compared" in each]
         return line.partition("bound by another scheduler to ")[2]
 
+    async def claims(self) -> list[Object]:
+        """Return the claims in the ledgers."""
+        items: list[Object] = json.loads(await self._page("/api/v1/claims"))["items"]
+        return items
+
     async def results(self) -> dict[str, int]:
         """Return how many pods were compared with each result."""
-        run = await self._run_file()
-        request = urllib.request.Request(
-            f"{run['metrics']}/metrics", headers={"Authorization": f"Bearer {run['token']}"}
-        )
-        with await asyncio.to_thread(urllib.request.urlopen, request) as answer:
-            families = {each.name: each for each in text_string_to_metric_families(answer.read().decode())}
+        text = (await self._page("/metrics")).decode()
+        families = {each.name: each for each in text_string_to_metric_families(text)}
         samples = families["deviceshare_dry_run_compared_pods"].samples
         return {each.labels["result"]: int(each.value) for each in samples}
+
+    async def _page(self, path: str) -> bytes:
+        return await asyncio.to_thread(http_get, await self._run_file(), path)
 
 
 def _is_ready(log: Path) -> bool:
