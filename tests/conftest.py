@@ -31,6 +31,7 @@ gc.disable()  # until all tests are collected
 
 _OF_THE_SYSTEM = {"dashboard", "kube", "system"}
 _NOT_ON_API_SERVER = ("tests/cli/", "tests/dashboard/", "tests/services/", "tests/system/")
+_NOT_ON_NODE = ("tests/node/test_dry_run_beside_volcano.py",)
 _FIRST = (
     "tests/kube/",
     "tests/system/test_chaos_seeds.py",
@@ -41,16 +42,21 @@ _FIRST = (
 """What takes long and begins first, so that no process is left with it at the end."""
 
 
-class OneApiServer(LoadFileScheduling):
-    """Gives whole files to a process, and all files of the tests on the API server to one, which starts it."""
+class OneServer(LoadFileScheduling):
+    """Gives whole files to a process, and all but those whose names begin so to one, which starts what they share."""
+
+    def __init__(self, config: pytest.Config, log: Any, apart: tuple[str, ...]) -> None:
+        super().__init__(config, log)
+        self._apart = apart
 
     def _split_scope(self, nodeid: str) -> str:
-        return super()._split_scope(nodeid) if nodeid.startswith(_NOT_ON_API_SERVER) else "apiserver"
+        return super()._split_scope(nodeid) if nodeid.startswith(self._apart) else "shared"
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneApiServer | None:
-    """Start one API server in a run of the tests of the system."""
-    return OneApiServer(config, log) if config.getoption("markexpr") == "system" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneServer | None:
+    """Start one API server in a run of the tests of the system, and one node in one of the tests on it."""
+    apart = {"system": _NOT_ON_API_SERVER, "node": _NOT_ON_NODE}.get(config.getoption("markexpr"))
+    return None if apart is None else OneServer(config, log, apart)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

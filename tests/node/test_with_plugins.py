@@ -1,7 +1,7 @@
 """Real device plugins under the chart's services, on kubelet's device manager: containers have what annotations say.
 
-The pods are those of examples/, which are those of Volcano's guides, and more like them. The file runs after the
-others: kubelet offers the plugins' resources for minutes after they have ended.
+The pods are those of examples/, which are those of Volcano's guides, and more like them. Files with ``gpu-memory`` run
+after this one: kubelet names it for five minutes after its plugin has ended, and the node takes no ``gpu-number``.
 """
 
 import json

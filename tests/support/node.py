@@ -77,6 +77,7 @@ class RealNode:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._loaded: set[str] = set()
         self._cgroup = os.environ["DEVICESHARE_NODE_CGROUP"]
         options = (*_API_SERVER, *audit_options(directory))
         self.server = ApiServer(kube.binaries(), directory / "kube", *options, address=_ADDRESS)
@@ -185,9 +186,13 @@ conf_dir = "{home}/net.d"
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "enforceNodeAllocatable": [],
             "evictionHard": {},
+            # Images stay: no registry has them.
+            "imageGCHighThresholdPercent": 100,
             "failCgroupV1": False,
             "failSwapOn": False,
             "localStorageCapacityIsolation": False,
+            # By default the node has the resources of a device plugin after up to 10 s.
+            "nodeStatusUpdateFrequency": "1s",
         }
         (self.directory / "kubelet.json").write_text(json.dumps(configuration))
         self.run(
@@ -277,7 +282,10 @@ conf_dir = "{home}/net.d"
         self.kubectl("patch", "node", NAME, "--subresource=status", "--type=merge", "--patch", patch)
 
     def load(self, image: str) -> None:
-        """Import an image that ``make node`` built."""
+        """Import an image that ``make node`` built, once."""
+        if image in self._loaded:
+            return
+        self._loaded.add(image)
         done = self.ctr("--namespace", "k8s.io", "images", "import", str(IMAGES / f"{image}.tar"))
         assert done.returncode == 0, done.stderr
 

@@ -6,7 +6,9 @@
 import json
 import os
 import re
+import signal
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -191,21 +193,32 @@ class Inside(NamedTuple):
 
 def inside(pods: Iterable[Object]) -> dict[tuple[str, str], Inside]:
     """Return what the first process of each running container sees, by pod and container."""
+    return {place: Inside(_environment(pid), _mounts(pid)) for place, pid in _first_processes(pods).items()}
+
+
+def end_processes(pods: Iterable[Object]) -> None:
+    """Kill the first process of each running container: one that sleeps would outlast its grace period."""
+    for pid in _first_processes(pods).values():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _first_processes(pods: Iterable[Object]) -> dict[tuple[str, str], int]:
     first: dict[str, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            found = re.search(r"/pod[0-9a-f-]{36}/([0-9a-f]{64})$", (path / "cgroup").read_text(), re.MULTILINE)
+            group = re.search(r"/pod[0-9a-f-]{36}/([0-9a-f]{64})$", (path / "cgroup").read_text(), re.MULTILINE)
         except OSError:
             continue
-        if found:
-            first[found[1]] = min(int(path.name), first.get(found[1], int(path.name)))
-    seen = {}
+        if group:
+            first[group[1]] = min(int(path.name), first.get(group[1], int(path.name)))
+    found = {}
     for pod in pods:
         for status in pod["status"].get("containerStatuses", ()):
             pid = first.get(status.get("containerID", "").removeprefix("containerd://"))
             if pid is not None:
-                seen[pod["metadata"]["name"], status["name"]] = Inside(_environment(pid), _mounts(pid))
-    return seen
+                found[pod["metadata"]["name"], status["name"]] = pid
+    return found
 
 
 def _environment(pid: int) -> dict[str, str]:

@@ -51,7 +51,14 @@ def run_job(plugins: Plugins, name: str, count: int, namespace: str = "") -> Sce
 
 
 def end_job(scene: Scene) -> None:
+    """Delete a Job and wait until its pods are gone."""
     scene.cluster.kubectl("delete", "jobs.batch.volcano.sh", "--all", "--namespace", scene.namespace)
+
+    def deleted() -> bool:
+        return all("deletionTimestamp" in pod["metadata"] for pod in scene.pods())
+
+    scene.cluster.wait("the pods of the Job are deleted", deleted, 120)
+    node_plugins.end_processes(scene.pods())
     scene.cluster.wait("the pods of the Job are gone", lambda: not scene.pods(), 120)
 
 
