@@ -56,7 +56,7 @@ test-system: $(READY)  ## run the tests on the services as processes, a kube-api
 # The node has namespaces and a cgroup of its own, which end with it; without root there is none, and the tests are skipped.
 test-node: $(READY)  ## run the tests on a real kubelet and containerd; needs root, and makes `node`
 	@test "$$(id -u)" != 0 || $(MAKE) --no-print-directory node charts || echo "no programs or images of a node: its tests are skipped" >&2
-	@test "$$(id -u)" != 0 || inside=tests/node/run.sh; $$inside $(BIN)/pytest -v -n 2 --dist loadfile -m node tests/node
+	@test "$$(id -u)" != 0 || inside=tests/node/run.sh; $$inside $(BIN)/pytest -n 2 --dist loadfile -rpsfE -m node tests/node
 
 kube:  ## build etcd and a control plane for the tests into .cache/kube, once; takes minutes
 	@tests/apiserver/build.sh .cache/kube

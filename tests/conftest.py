@@ -31,7 +31,7 @@ gc.disable()  # until all tests are collected
 
 _OF_THE_SYSTEM = {"dashboard", "kube", "system"}
 _NOT_ON_API_SERVER = ("tests/cli/", "tests/dashboard/", "tests/services/", "tests/system/")
-_NOT_ON_NODE = ("tests/node/test_dry_run_beside_volcano.py",)
+_NOT_ON_NODE = ("tests/node/test_compose_run.py", "tests/node/test_dry_run_beside_volcano.py")
 _FIRST = (
     "tests/kube/",
     "tests/system/test_chaos_seeds.py",

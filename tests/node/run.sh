@@ -7,9 +7,10 @@ export DEVICESHARE_NODE_CGROUP=deviceshare-node-$$
 exec {lock}> "${TMPDIR:-/tmp}/deviceshare-node.lock"
 flock --shared "$lock"
 temporary=$(mktemp -d)
-# The node mounts directories of its own over these.
+# What kubelet, containerd, podman, plugins of CNI and device plugins write has fixed names: it goes into memory of its own.
+export directories="/run /config /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers"
 made=()
-for directory in /config /var/lib/kubelet /var/lib/cni /var/log/pods /var/log/containers; do
+for directory in $directories; do
   [ -e "$directory" ] || made+=("$directory")
 done
 remove() {
@@ -29,7 +30,14 @@ remove() {
 trap remove EXIT
 # Device plugins write files with fixed names into /tmp.
 unshare --net --mount --pid --fork --kill-child --mount-proc -- \
-  bash -c 'mount --bind "$0" /tmp && ip link set lo up && exec "$@"' "$temporary" "$@" &
+  bash -ec 'mount --bind "$0" /tmp
+    for directory in $directories; do
+      mkdir -p "$directory"
+      mount -t tmpfs tmpfs "$directory"
+      mount --make-shared "$directory"
+    done
+    ip link set lo up
+    exec "$@"' "$temporary" "$@" &
 inner=$!
 # `unshare` ignores softer signals; with it the whole namespace of processes ends.
 trap 'kill -KILL "$inner" 2> /dev/null || true' INT TERM

@@ -34,8 +34,6 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubectl", "coredns")
 _IMAGES = ("pause", "nats", "deviceshare", "deviceshare-cli")
 _API_SERVER = ("--allow-privileged=true", "--kubelet-preferred-address-types=InternalIP")
-_MADE_OURS = ("/run", "/config", "/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers")
-"""Directories with fixed names that kubelet, containerd, plugins of CNI and device plugins write."""
 _DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins/kubelet.sock")
 _PROCESSORS, _MEMORY = 48, 256 << 20
 """What kubelet takes the machine for, memory in kB: a Job of Volcano's guides requests 32 cores and 128 Gi."""
@@ -351,11 +349,7 @@ conf_dir = "{home}/net.d"
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
     def _isolate(self) -> None:
-        """Make what has a fixed name our own: directories, the settings of the kernel, the network, the cgroups."""
-        for name in _MADE_OURS:
-            Path(name).mkdir(parents=True, exist_ok=True)
-            _do("mount", "-t", "tmpfs", "tmpfs", name)
-            _do("mount", "--make-shared", name)
+        """Make what has a fixed name our own: the settings of the kernel, the network, the cgroups."""
         for name, value in _SYSCTLS.items():
             file = self.directory / "sysctl" / name
             file.parent.mkdir(parents=True, exist_ok=True)
