@@ -35,13 +35,14 @@ MINE = allocated(FACT, [("n1", "gpu-0")], "u1")
 class Scene(BinderDriver):
     """A binder with one claim on node n1, which has two GPUs."""
 
-    def __init__(self, *facts: DeviceFact, made: Claim = CLAIM) -> None:
+    def __init__(self, *facts: DeviceFact, made: Claim = CLAIM, started: bool = True) -> None:
         super().__init__(check=True)
         self.node("n1", NodeView(name="n1"))
         self.pod("u1", POD)
         for fact in (gpu_class(), gpus("n1", 2), *(facts or (FACT,))):
             self.fact(fact)
-        self.start()
+        if started:
+            self.start()
         self.ledger("n1", [made])
 
     def fact(self, fact: DeviceFact, now: float | None = None) -> None:
@@ -303,6 +304,17 @@ def test_what_another_replica_allocates_is_ours_though_its_ledger_is_known_later
     late.fact(MINE, 0.1)
     late.ledger("n1", [CLAIM])
     assert [type(each) for each in late.take(0.1)] == [BindPod]
+
+
+@pytest.mark.parametrize(("device", "waits"), [("gpu-1", False), ("gone", True)])
+def test_a_binder_that_starts_knows_by_ledgers_who_allocated_before(device: str, *, waits: bool) -> None:
+    core = Scene(started=False)
+    of_two = replace(ONE, key="ns/two", uid="uid-two", results=(replace(GPU, device="gpu-1"),))
+    core.ledger("n1", [CLAIM, replace(CLAIM, id="c2", uid="u2", name="b", devices=(of_two,))])
+    core.fact(allocated(claim("two"), [("n1", device)], "u2"))
+    core.fact(FACT)
+    core.start()
+    assert is_bound_at_once(core) != waits
 
 
 def test_what_a_ledger_has_is_ours_though_the_pod_is_deleted_meanwhile() -> None:

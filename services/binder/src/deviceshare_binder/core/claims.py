@@ -110,6 +110,7 @@ class ClaimBinder:
     def start(self) -> None:
         """Begin: the messages that were on the bus have been read."""
         self.started = True
+        self.facts.devices.start(self.facts.waits, self.now.monotonic)
         self.shards_changed()
         for node in list(self.outcomes.nodes.values()):
             if not (node.ledger or node.evictions) and node.name not in self.facts.nodes.views:

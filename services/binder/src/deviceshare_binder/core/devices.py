@@ -195,24 +195,32 @@ class Devices:
     ) -> list[DeviceConflict]:
         """Return the conflicts of a ResourceClaim that has got devices; notice who allocated it.
 
-        An allocation is written together with the reservation for the pod that needs it, and a pod of ours is bound
-        after facts have shown it: the first pod in the list still waits for us. Ledgers may be known later than that,
-        and tell only of pods that are deleted meanwhile.
-
         ``owns``: whether this replica reports devices of a pool. ``waits``: whether a pod (uid) waits for us.
         """
         if not isinstance(fact, DeviceClaimFact) or fact.allocation is None:
             return []
         if isinstance(before, DeviceClaimFact) and before.allocation == fact.allocation:
             return []
-        if not (any(map(waits, fact.reserved_for[:1])) or self._is_decided(fact.key, fact.allocation)):
-            self._others_until = now + REMEMBERED
+        self._notice(fact, waits, now)
         return list(new_conflicts(self._known, fact, owns))
 
-    def _is_decided(self, key: str, status: AllocationStatus) -> bool:
-        """Return whether the devices of a ResourceClaim are those that a ledger has for it."""
-        found = _ids(status)
-        return any(sorted(one.id for one in each.results) == found for each in self._users.get(key, {}).values())
+    def start(self, waits: Callable[[str], bool], now: float) -> None:
+        """Notice who allocated the ResourceClaims that have devices when facts and ledgers have been read."""
+        for fact in self._known.claims.values():
+            self._notice(fact, waits, now)
+
+    def _notice(self, fact: DeviceClaimFact, waits: Callable[[str], bool], now: float) -> None:
+        """Notice that others allocate, if a ResourceClaim has devices that no ledger has for it.
+
+        An allocation is written together with the reservation for the pod that needs it, and a pod of ours is bound
+        after facts have shown it: the first pod in the list still waits for us. Ledgers may be known later than that,
+        and tell only of pods that are deleted meanwhile.
+        """
+        if fact.allocation is None or any(map(waits, fact.reserved_for[:1])):
+            return
+        found, decided = _ids(fact.allocation), self._users.get(fact.key, {}).values()
+        if not any(sorted(one.id for one in each.results) == found for each in decided):
+            self._others_until = now + REMEMBERED
 
     def may_be_taken(self, claim: Claim, now: float) -> bool:
         """Return whether others may allocate the devices of a claim: they allocated some within the hour."""
