@@ -5,11 +5,27 @@ from typing import Any
 
 import msgspec
 import pytest
-from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, DeviceResult, PodDeviceClaim, PodRequest
+from deviceshare.conf import SCHEDULER
+from deviceshare.model import (
+    Claim,
+    ConfigFact,
+    DeviceClaim,
+    DeviceClaimFact,
+    DeviceFact,
+    DeviceResult,
+    PodDeviceClaim,
+    PodRequest,
+)
 from deviceshare.objects.devices import decode_device_slice
 from deviceshare_binder.core.commands import AllocateClaims, BindPod, FencePod, RecordEvent, ReleaseClaims
 from deviceshare_binder.core.devices import Devices
-from deviceshare_binder.core.events import ClaimsAllocated, ClaimsReleased, ClusterFailed, DeviceObjectChanged
+from deviceshare_binder.core.events import (
+    ClaimsAllocated,
+    ClaimsReleased,
+    ClusterFailed,
+    DeviceObjectChanged,
+    SchedulerConfigured,
+)
 from deviceshare_binder.core.views import NodeView, PodView
 from deviceshare_bus.cores.core import Count, Log
 from deviceshare_cluster.interface import BindState
@@ -315,6 +331,20 @@ def test_a_binder_that_starts_knows_by_ledgers_who_allocated_before(device: str,
     core.fact(FACT)
     core.start()
     assert is_bound_at_once(core) != waits
+
+
+def test_without_other_schedulers_a_pod_does_not_wait_for_them() -> None:
+    for scope in ("exclusive", "{nodes: {of: us}}"):
+        core = Scene()
+        core.node("n1", NodeView(name="n1", labels={"of": "us"}))
+        core.fact(allocated(claim("two"), [("n1", "gpu-1")], "other"), 0.0)
+        text = f"[{{name: deviceshare, arguments: {{deviceshare.ResourceClaimsScope: {scope}}}}}]"
+        core.handle(SchedulerConfigured(ConfigFact(name=SCHEDULER, text=text)))
+        assert is_bound_at_once(core)
+    outside = Scene()
+    outside.handle(SchedulerConfigured(ConfigFact(name=SCHEDULER, text=text)))
+    assert outside.take(0.0) == []
+    assert "cannot have the devices gpu-0 of node n1" in outside.refusal(10.1)
 
 
 def test_what_a_ledger_has_is_ours_though_the_pod_is_deleted_meanwhile() -> None:

@@ -63,6 +63,7 @@ class Allocator(NodeTable):
 
     def __init__(self, conf: SchedulerConf, ties: Ties = LOWEST) -> None:
         super().__init__(conf, ties)
+        self.devices.limit(conf.device_scope.nodes)
         self.work = Effort()
         self._expected = ExpectedDemand()
         self._pod_classes = PodClasses(conf)
@@ -77,6 +78,7 @@ class Allocator(NodeTable):
             return
         devices = conf.devices != self.conf.devices
         self.conf = conf
+        self.devices.limit(conf.device_scope.nodes)
         self._pod_classes.set_configuration(conf)
         self._rankings = RankingCache(self._order)
         if self._expected_pods is not None:

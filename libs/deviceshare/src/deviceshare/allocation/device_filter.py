@@ -37,6 +37,7 @@ WHOLE_STEPS = 20
 _PER_STATE, _PER_DEVICE = 1_000, 300
 """Bytes, roughly, of a state that is known, and of a device in a solver."""
 _ELSEWHERE = DeviceReason("DevicesElsewhere", "node(s) could not use the devices that a ResourceClaim has")
+_OUT_OF_SCOPE = DeviceReason("DevicesOutOfScope", "node(s) were not among those of deviceshare.ResourceClaimsScope")
 _TOO_LONG = DeviceReason("DeviceSearchTooLong", f"node(s) have no answer after {MAX_STEPS} devices that were tried")
 _POSTPONED = DeviceReason(
     "DeviceSearchTooLong", "node(s) were not searched to the end: the searches of a round have a limit together"
@@ -184,6 +185,8 @@ class DeviceFilter:
         """Return the devices on a node, or why there are none, None: the reason was not asked for."""
         if self._shared and any(each is not None and not self._devices.usable(each, row) for each in self._allocations):
             return _ELSEWHERE
+        if not self._devices.in_scope(row) and self._to_allocate():
+            return _OUT_OF_SCOPE
         if self._whole:
             return self._searched(row)
         state = self._devices.state(row)

@@ -47,6 +47,7 @@ _LASTING = {
     "PodAntiAffinityNotMet": False,
     "ExcludedByOtherPods": False,
     "DevicesElsewhere": False,
+    "DevicesOutOfScope": True,
     "DeviceAllocationFailed": False,
     "DeviceSearchTooLong": False,
     "DevicePoolIncomplete": True,

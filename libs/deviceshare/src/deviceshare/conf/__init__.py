@@ -32,6 +32,7 @@ from deviceshare.conf.known import (
 from deviceshare.conf.model import (
     FEWEST as FEWEST,
     FIRST_FIT as FIRST_FIT,
+    DeviceScope as DeviceScope,
     Extensions as Extensions,
     SchedulerConf as SchedulerConf,
     matching as matching,

@@ -69,6 +69,7 @@ TYPE_PARTS = "deviceshare.GPUTypeParts"
 EXCLUSIVE_RULES = "deviceshare.GPUExclusiveRules"
 STARVATION_SECONDS = "deviceshare.StarvationSeconds"
 RESOURCE_CLAIMS = "deviceshare.ResourceClaimsEnable"
+DEVICE_SCOPE = "deviceshare.ResourceClaimsScope"
 DEVICES_NAME = "deviceshare.KnownGeometriesCMName"
 DEVICES_NAMESPACE = "deviceshare.KnownGeometriesCMNamespace"
 EXTENSIONS = {
@@ -89,8 +90,8 @@ EXTENSIONS = {
 """Arguments that disable extensions of Volcano, and their fields in :class:`deviceshare.conf.Extensions`."""
 ARGUMENTS = (
     POLICY, WEIGHT, NODE_LOCK, MIG_GEOMETRY, MIXED_CHIPS, NUMBER_ON_SHARED, TYPE_PARTS, EXCLUSIVE_RULES,
-    STARVATION_SECONDS, PREEMPTION_VICTIMS, PREEMPTION_TIMEOUT, PREEMPTION_DELAY, RESOURCE_CLAIMS, DEVICES_NAME,
-    DEVICES_NAMESPACE, *EXTENSIONS,
+    STARVATION_SECONDS, PREEMPTION_VICTIMS, PREEMPTION_TIMEOUT, PREEMPTION_DELAY, RESOURCE_CLAIMS, DEVICE_SCOPE,
+    DEVICES_NAME, DEVICES_NAMESPACE, *EXTENSIONS,
 )  # fmt: skip
 """The arguments of ``deviceshare``, without those that enable device families."""
 _FAMILY_FLAGS = dict.fromkeys((

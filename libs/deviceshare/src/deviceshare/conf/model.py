@@ -80,6 +80,17 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
     """The policy ``spread`` prefers the node with the fewest vGPUs; off: it only chooses among the cards of a node."""
 
 
+class DeviceScope(msgspec.Struct, frozen=True):
+    """``deviceshare.ResourceClaimsScope``: which devices ResourceClaims may get beside other schedulers.
+
+    ``guarded``: whether others may allocate the same devices, so that a pod with new ones waits for what they had
+    decided. ``nodes``: the labels of the nodes whose devices are given, and none that several nodes see; () for all.
+    """
+
+    guarded: bool = True
+    nodes: Labels = ()
+
+
 class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration, with defaults for absent values.
 
@@ -108,6 +119,7 @@ class SchedulerConf(msgspec.Struct, frozen=True, kw_only=True):
     predicates: Predicates = ALL_PREDICATES
     dra: bool = False
     """``deviceshare.ResourceClaimsEnable``: whether pods with ResourceClaims are placed, an experiment."""
+    device_scope: DeviceScope = DeviceScope()
     nodeorder: NodeOrder | None = None
     binpack: Binpack | None = None
     """``nodeorder`` and ``binpack`` score nodes only if configured."""

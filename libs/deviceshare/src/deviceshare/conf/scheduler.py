@@ -14,6 +14,7 @@ from deviceshare.conf.model import (
     LOWEST,
     PREEMPTION_TIMEOUT,
     STARVATION,
+    DeviceScope,
     Extensions,
     Plugin,
     SchedulerConf,
@@ -45,6 +46,9 @@ _EXPECTED = f"actions and tiers of plugins, a list of plugins, or a ConfigMap wi
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _MIN_FACTOR, _USUAL_FACTOR = 1.0, 1.2
 _RULES = "a list of rules, each the labels and their values that a pod has, such as [{workloadType: training}]"
+
+_RULE = "a rule without labels matches no pod"
+_SCOPES = "guarded, exclusive, or nodes with their labels, such as {nodes: {example.com/scheduler: deviceshare}}"
 
 
 def default_conf() -> SchedulerConf:
@@ -118,6 +122,7 @@ class _Reader:
             ancestor_reclaim_level=self.argument(known.ANCESTOR_RECLAIM_LEVEL).number(default=0),
             predicates=read_predicates(self.of_nodes[PREDICATES], predicates),
             dra=dra,
+            device_scope=self.device_scope(),
             nodeorder=nodeorder,
             binpack=read_binpack(self.of_nodes[BINPACK]) if does(BINPACK, "NodeOrder") else None,
             families=families,
@@ -253,11 +258,21 @@ class _Reader:
         field = self.argument(known.EXCLUSIVE_RULES)
         if field.value is not None and not isinstance(field.value, list):
             raise field.error(_RULES)
-        return tuple(dict.fromkeys(self.exclusive_rule(rule) for rule in field.items()))
+        return tuple(dict.fromkeys(self.labels(rule, _RULE) for rule in field.items()))
 
-    def exclusive_rule(self, field: ConfField) -> Labels:
+    def device_scope(self) -> DeviceScope:
+        field = self.argument(known.DEVICE_SCOPE)
+        if isinstance(field.value, dict) and field.value.keys() == {"nodes"}:
+            return DeviceScope(guarded=False, nodes=self.labels(field["nodes"], "those of the nodes"))
+        word = as_text(field.value).strip() or "guarded"
+        if word not in ("guarded", "exclusive"):
+            raise field.error(_SCOPES)
+        return DeviceScope(guarded=word == "guarded")
+
+    def labels(self, field: ConfField, expected: str) -> Labels:
+        """Return labels with their values, at least one, sorted by name."""
         if not isinstance(field.value, dict) or not field.value:
-            raise field.error("labels and their values, at least one: a rule without labels matches no pod")
+            raise field.error(f"labels and their values, at least one: {expected}")
         labels = field.names()
         for name, wanted in labels.value.items():
             if not isinstance(wanted, str):  # YAML converts on, 010 and similar values

@@ -12,6 +12,7 @@ from hashlib import blake2s
 from typing import Any, NamedTuple
 
 import msgspec
+from deviceshare.conf import DeviceScope
 from deviceshare.families.dra import (
     AllocationError,
     ClusterDevices,
@@ -71,6 +72,13 @@ class Devices:
         self._users: defaultdict[str, dict[str, DeviceClaim]] = defaultdict(dict)
         """By ResourceClaim the claims of ledgers that use it, by their ids with what was decided for it."""
         self._others_until = float("-inf")
+        self._guarded = True
+        """Whether others may allocate the same devices."""
+
+    def configure(self, scope: DeviceScope) -> None:
+        """Check and guard allocations as a configuration says."""
+        self._known.limit(scope.nodes)
+        self._guarded = scope.guarded
 
     # What is known
 
@@ -224,7 +232,7 @@ class Devices:
 
     def may_be_taken(self, claim: Claim, now: float) -> bool:
         """Return whether others may allocate the devices of a claim: they allocated some within the hour."""
-        return now < self._others_until and any(each.results for each in claim.devices)
+        return self._guarded and now < self._others_until and any(each.results for each in claim.devices)
 
     def request(self, claim: Claim, node: str, claims: tuple[DeviceClaim, ...], now: float) -> AllocateClaims | str:
         """Return the request that allocates ResourceClaims, or why there is none; ``now``: unix seconds."""

@@ -38,6 +38,7 @@ class Facts:
         """Check claims under a configuration."""
         self._check = ClaimCheck(conf) if self._check is not None else None
         self._cordons = conf.predicates.unschedulable
+        self.devices.configure(conf.device_scope)
         self.volume_timeout = conf.predicates.bind_timeout
         self.preemption_timeout = conf.preemption_timeout
 

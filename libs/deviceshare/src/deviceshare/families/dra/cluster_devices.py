@@ -22,6 +22,7 @@ from deviceshare.model import (
     DeviceFact,
     DeviceResult,
     DeviceSliceFact,
+    Labels,
     NodeFact,
     PodFact,
     ResourceAmounts,
@@ -151,6 +152,19 @@ class ClusterDevices:
         return bool(changed)
 
     # Nodes
+
+    def limit(self, labels: Labels) -> None:
+        """Give only devices of nodes with these labels, which no other node sees; (): all devices."""
+        if labels != self._slices.scope:
+            self._slices.scope = labels
+            self._seen.clear()
+            self._touch_classes()
+
+    def in_scope(self, row: int) -> bool:
+        """Return whether the devices of the node in a row are given."""
+        node = self._nodes[row]
+        assert node is not None
+        return not self._slices.scope or self._slices.in_scope(place_of(node))
 
     def set_node(self, row: int) -> None:
         """Apply that a row has another node, another state of it, or none."""

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 from deviceshare.families.dra.layout import Layout
 from deviceshare.families.dra.pools import Features, Place, sees
 from deviceshare.families.dra.slice_kinds import KeptSlice, SliceKinds
-from deviceshare.model import DeviceResult
+from deviceshare.model import DeviceResult, Labels
 from deviceshare.model.device_objects import Device, DevicesSpec, ResourceSlice, Selector, SliceSpec
 
 PoolName = tuple[str, str]
@@ -46,6 +46,8 @@ class ClusterSlices:
         self._layouts: WeakValueDictionary[Hashable, Layout] = WeakValueDictionary()
         self.version = 0
         """Grows when all slices are kept in another form."""
+        self.scope: Labels = ()
+        """The labels of the nodes that see devices, if there are some: only devices that no other node sees."""
 
     @property
     def span_nodes(self) -> bool:
@@ -113,10 +115,20 @@ class ClusterSlices:
             for each in self._of_pool.get((result.driver, result.pool), ())
         )
 
+    def _seen_pools(self, place: Place) -> tuple[PoolName, ...]:
+        """Return the pools of which a node sees devices, sorted."""
+        several, own = self._pools_of.get("", ()), self._pools_of.get(place.name, ())
+        if not self.scope:
+            return tuple(sorted({*own, *several}))
+        return tuple(pool for pool in own if pool not in several) if self.in_scope(place) else ()
+
+    def in_scope(self, place: Place) -> bool:
+        """Return whether devices of a node are given."""
+        return all(place.labels.get(name) == value for name, value in self.scope)
+
     def layout(self, place: Place, features: Features, *, whole: bool = False) -> NodeLayout:
         """Return what a node sees; ``whole``: with all attributes, which no other node shares, and nothing keeps."""
-        several = self._pools_of.get("", ())
-        pools = tuple(sorted({*self._pools_of.get(place.name, ()), *several}))
+        several, pools = self._pools_of.get("", ()), self._seen_pools(place)
         key, ordered = list[Hashable](), list[KeptSlice]()
         for pool in pools:
             of_pool = self._of_pool[pool]
