@@ -20,7 +20,7 @@ CONFIGURATIONS = "configurationNamespaces={volcano-system,mindx-dl}"
 EVERYTHING = (
     "bus.servers=3,placement.autoscaling.enabled=true,tracing.endpoint=http://collector.monitoring:4318,"
     "monitoring.serviceMonitor=true,monitoring.prometheusRule=true,monitoring.dashboards=true,"
-    f"monitoring.labels.release=prometheus,{CONFIGURATIONS},preemption=true,resourceClaims=true,"
+    f"monitoring.labels.release=prometheus,{CONFIGURATIONS},preemption=true,resourceClaims=true,exclusiveDrivers={{gpu.nvidia.com}},"
     "trusted.volcano=true,trusted.volcanoDevicePlugin=true,trusted.hami=true,trusted.hamiAscend=true,trusted.mindcluster=true,"
     "metrics.ingress.enabled=true,metrics.ingress.host=gpus.example.com,metrics.ingress.tlsSecret=page,"
     "metrics.ingress.className=nginx,metrics.service.type=LoadBalancer"
@@ -62,6 +62,10 @@ def in_words(value: Any) -> Any:
         ),
         (("without-volcano", "preemption"), "trusted.volcanoDevicePlugin=true,preemption=true"),
         (("without-volcano", "resource-claims"), "trusted.volcanoDevicePlugin=true,resourceClaims=true"),
+        (
+            ("without-volcano", "exclusive-devices"),
+            "trusted.volcanoDevicePlugin=true,exclusiveDrivers={gpu.nvidia.com}",
+        ),
         (("without-volcano",), "trusted.volcanoDevicePlugin=true"),
     ],
 )
