@@ -68,7 +68,7 @@ def cluster(*more: Json) -> dict[str, list[Json]]:
     ]
     gpu = {**API, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
     every = [*slices, gpu, *more]
-    kinds = ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")
+    kinds = ("DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")
     return {kind: [each for each in every if each["kind"] == kind] for kind in kinds}
 
 
@@ -256,4 +256,4 @@ async def test_objects_are_read_only_for_pods_with_claims(tmp_path: Path) -> Non
         path.write_text(json.dumps(obj))
         assert not read
         await device_objects(Reader(), read_files([str(path)], [], ("volcano",)).candidates)  # type: ignore[arg-type]
-    assert read == ["DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"]
+    assert read == ["DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"]

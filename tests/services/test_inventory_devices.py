@@ -92,7 +92,7 @@ def test_devices_are_compared_where_they_are_watched(monkeypatch: pytest.MonkeyP
             driver.deliver([pod(2), Listed(9)])
         work_off(driver, bus)
         assert driver.core._comparison.devices is claims
-        assert set(DEVICE_KINDS) == {"DeviceClass", "ResourceSlice", "ResourceClaim"}
+        assert set(DEVICE_KINDS) == {"DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim"}
 
 
 def test_where_such_pods_are_not_placed_their_facts_have_no_claims(monkeypatch: pytest.MonkeyPatch) -> None:

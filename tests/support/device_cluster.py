@@ -129,12 +129,15 @@ class DeviceCluster(NamedTuple):
 
 
 @asynccontextmanager
-async def device_cluster(directory: Path, nodes: int) -> AsyncIterator[DeviceCluster]:
-    """Run a cluster of nodes with devices; skips the test where a program is missing."""
+async def device_cluster(directory: Path, nodes: int, *options: str) -> AsyncIterator[DeviceCluster]:
+    """Run a cluster of nodes with devices; skips the test where a program is missing.
+
+    ``options``: those of the API server.
+    """
     controller = kube.program("kube-controller-manager")
     at = directory / "kube"
     at.mkdir()
-    server = ApiServer(kube.binaries(), at)
+    server = ApiServer(kube.binaries(), at, *options)
     try:
         await asyncio.to_thread(server.start)
         server.run_claim_controller(controller)

@@ -106,6 +106,10 @@ OBJECTS: dict[str, tuple[str, Object]] = {
         "resource.k8s.io/v1",
         {"spec": {"selectors": [{"cel": {"expression": "true"}}], "extendedResourceName": "example.com/gpu"}},
     ),
+    "DeviceTaintRule": (
+        "resource.k8s.io/v1",
+        {"spec": {"deviceSelector": {"pool": "n1"}, "taint": {"key": "k", "value": "v", "effect": "NoSchedule"}}},
+    ),
     "ResourceSlice": (
         "resource.k8s.io/v1",
         {

@@ -8,7 +8,14 @@ from typing import Any, assert_never
 
 import msgspec
 from deviceshare.conf import DEVICES, SCHEDULER
-from deviceshare.model import ConfigFact, DeviceClaimFact, DeviceClassFact, DeviceSliceFact, object_uid
+from deviceshare.model import (
+    ConfigFact,
+    DeviceClaimFact,
+    DeviceClassFact,
+    DeviceSliceFact,
+    DeviceTaintRuleFact,
+    object_uid,
+)
 from deviceshare_bus.cores.core import Event
 from deviceshare_bus.cores.division import of_replicas
 from deviceshare_bus.messages.codec import Message, decode_explanation
@@ -42,6 +49,7 @@ _DECODERS: Decoders = {
     "volume": msgspec.msgpack.Decoder(views.VolumeView | views.GoneView).decode,
     "deviceclass": msgspec.msgpack.Decoder(DeviceClassFact | views.GoneView).decode,
     "deviceslice": msgspec.msgpack.Decoder(DeviceSliceFact | views.GoneView).decode,
+    "devicetaintrule": msgspec.msgpack.Decoder(DeviceTaintRuleFact | views.GoneView).decode,
     "deviceclaim": msgspec.msgpack.Decoder(DeviceClaimFact | views.GoneView).decode,
     "config": msgspec.msgpack.Decoder(ConfigFact | views.GoneView).decode,
     "ledger": LEDGERS,
@@ -127,7 +135,7 @@ def _of_fact(where: Address, content: Any) -> Event | None:
             return events.VolumeClaimChanged(where.key, view)
         case "volume":
             return events.VolumeChanged(where.key, view)
-        case "deviceclass" | "deviceslice" | "deviceclaim":
+        case "deviceclass" | "deviceslice" | "deviceclaim" | "devicetaintrule":
             return events.DeviceObjectChanged(f"{where.kind}.{where.key}", view)
         case "config" if where.key == SCHEDULER:
             return events.SchedulerConfigured(view)

@@ -22,7 +22,8 @@ from deviceshare_cli.reading.kinds import DEVICE_KINDS, RESOURCES
 from deviceshare_cli.reading.reader import ITEMS, Reader, StoredMessage, T, Target, in_order
 
 VERSION = 1
-KINDS = (*(resource.kind for resource in RESOURCES if resource.kind), "PriorityClass")
+_TAINT_RULE = "DeviceTaintRule"
+KINDS = (*(resource.kind for resource in RESOURCES if resource.kind), _TAINT_RULE, "PriorityClass")
 """The kinds of the objects in a snapshot."""
 
 
@@ -153,8 +154,8 @@ async def _objects(reader: Reader, kind: str) -> list[Object]:
     try:
         return await reader.objects(kind)
     except NotAllowedError as error:
-        name = next((each.qualified for each in DEVICE_KINDS if each.kind == kind), "")
-        if not name:
+        names = {each.kind: each.qualified for each in DEVICE_KINDS} | {_TAINT_RULE: "devicetaintrules.resource.k8s.io"}
+        if kind not in names:
             raise
-        to_stderr(f"warning: the snapshot has no {kind}: it needs the permission to list {name}: {error}")
+        to_stderr(f"warning: the snapshot has no {kind}: it needs the permission to list {names[kind]}: {error}")
         return []

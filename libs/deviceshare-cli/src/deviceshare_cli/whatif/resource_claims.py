@@ -4,7 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from deviceshare.model import DEVICE_CLAIMS, DeviceClaimFact, DeviceFact, FormatError, Now, PodFact
-from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
+from deviceshare.objects.devices import (
+    decode_device_claim,
+    decode_device_class,
+    decode_device_slice,
+    decode_device_taint_rule,
+)
 from deviceshare.scheduler import Scheduler
 from deviceshare_bus.messages.subjects import subject_of
 from deviceshare_cluster.interface import Object
@@ -16,6 +21,7 @@ from deviceshare_cli.whatif.manifests import CLAIM, TEMPLATE, Candidate, Files
 
 _DECODERS: Mapping[str, Callable[[bytes], DeviceFact]] = {
     "DeviceClass": decode_device_class,
+    "DeviceTaintRule": decode_device_taint_rule,
     "ResourceSlice": decode_device_slice,
     CLAIM: decode_device_claim,
 }

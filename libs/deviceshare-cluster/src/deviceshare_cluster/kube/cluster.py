@@ -1,10 +1,10 @@
 """A Kubernetes cluster: the implementation of :class:`deviceshare_cluster.interface.Cluster` by its API server."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 from deviceshare.objects import DEVICE_KINDS
@@ -35,12 +35,13 @@ from deviceshare_cluster.kube.client import (
 )
 from deviceshare_cluster.kube.events import as_core, new_event, seen_again
 from deviceshare_cluster.kube.follow import PATIENCE, ObjectWatch, Patience, decode_object, decode_page, pages
-from deviceshare_cluster.kube.kinds import KINDS
+from deviceshare_cluster.kube.kinds import KINDS, ApiKind
 from deviceshare_cluster.merging import merge
 from deviceshare_cluster.patching import Patching, Target
 from deviceshare_cluster.readable import readable, reduced
 
 log = logging.getLogger("deviceshare.kube")
+T = TypeVar("T")
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """The media type of lists of metadata without objects."""
@@ -103,30 +104,35 @@ class KubeCluster(Patching):
         spared = DEVICE_PERMISSION if kind in DEVICE_KINDS else None
         return [ObjectWatch(self._api, kind, patience=self._patience, spared=spared)]
 
+    async def _list(self, kind: str, where: ApiKind) -> list[Object]:
+        objects: list[Object] = []
+        api = {"apiVersion": where.version, "kind": kind}
+        async for page in pages(self._api, where.collection()):
+            items = [api | each for each in _readable_items(kind, page.items or ())]
+            objects += map(as_core, items) if kind == "Event" else items
+        return objects
+
     async def list(self, kind: str) -> list[Object]:
         """Return all objects of a kind. Raises ClusterError."""
-        objects: list[Object] = []
-        path = KINDS[kind].collection()
-        api = {"apiVersion": KINDS[kind].version, "kind": kind}
-        try:
-            async for page in pages(self._api, path):
-                items = [api | each for each in _readable_items(kind, page.items or ())]
-                objects += map(as_core, items) if kind == "Event" else items
-        except ApiRefusal as refusal:
-            if KINDS[kind].optional and refusal.status == 404:
-                return []
-            raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
-        return objects
+        return await self._of_served(kind, self._list) or []
+
+    async def _of_served(self, kind: str, read: Callable[[str, ApiKind], Awaitable[T]]) -> T | None:
+        """Read a kind in the newest version that the server has; None: it has none. Raises ClusterError."""
+        for where in KINDS[kind].served:
+            try:
+                return await read(kind, where)
+            except ApiRefusal as refusal:
+                if not (where.optional and refusal.status == 404):
+                    raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
+        return None
 
     async def revisions(self, kind: str) -> Revisions:
         """Return the revision of each object of a kind, from the server's cache. Raises ClusterError."""
-        path = KINDS[kind].collection()
-        try:
-            raw = await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA)
-        except ApiRefusal as refusal:
-            if KINDS[kind].optional and refusal.status == 404:
-                return Revisions({}, 0)
-            raise _error(f"cannot list {kind}: {refusal}", refusal) from refusal
+        return await self._of_served(kind, self._revisions) or Revisions({}, 0)
+
+    async def _revisions(self, _: str, where: ApiKind) -> Revisions:
+        path = where.collection()
+        raw = await self._api.request("GET", path, [("resourceVersion", "0")], accept=METADATA)
         with decoding(path):
             found = decode_page(raw)
             metadata = [decode_object(each).metadata for each in found.items or ()]

@@ -132,7 +132,10 @@ class ObjectWatch:
         self._api = api
         self._kind = kind
         self._where = KINDS[kind]
-        self._path = self._where.collection(namespace)
+        self._paths = [each.collection(namespace) for each in self._where.served]
+        """Those in other versions follow the one that is tried."""
+        self._absences = 0
+        """Of how many versions the server has none, one after the other."""
         self._selectors = tuple(selectors)
         self._patience = patience
         self._spared = spared
@@ -147,6 +150,10 @@ class ObjectWatch:
         """The last watch-list failed: the server may not support it now."""
         self._failures = 0
 
+    @property
+    def _path(self) -> str:
+        return self._paths[0]
+
     async def updates(self) -> AsyncGenerator[Update, None]:
         """List, then follow without end. Objects that vanished before a new list are delivered as deleted."""
         clock = asyncio.get_running_loop().time
@@ -156,7 +163,7 @@ class ObjectWatch:
                     yield await self._list()
                 began, delivered = clock(), False
                 async for update in self._watch():
-                    self._failures, delivered = 0, True
+                    self._failures, self._absences, delivered = 0, 0, True
                     yield update
                 if not delivered and clock() - began < SHORT_WATCH:
                     await self._pause()
@@ -167,6 +174,8 @@ class ObjectWatch:
                 elif refusal.status in (400, 422) and self._revision is None and self._has_watch_list:
                     log.info("no watch-list of %s: %s", self._path, refusal)
                     self._has_watch_list = False
+                elif self._is_absent(refusal) and self._has_other_version(refusal):
+                    self._revision = None
                 elif self._is_absent(refusal):
                     self._log_once(refusal)
                     yield self._vanished({})
@@ -185,6 +194,14 @@ class ObjectWatch:
         if refusal.status == 403:
             return self._spared is not None and not self._read_once and self._failures >= FORBIDDEN_TRIES
         return refusal.status == 404 and self._where.optional
+
+    def _has_other_version(self, refusal: ApiRefusal) -> bool:
+        """Turn to the next version, if it was not tried since the server had the kind, or all were."""
+        if refusal.status != 404:  # a permission is one for all versions
+            return False
+        self._paths.append(self._paths.pop(0))
+        self._absences = (self._absences + 1) % len(self._paths)
+        return self._absences > 0
 
     def _log_once(self, refusal: ApiRefusal) -> None:
         """Log once that permission is missing, where something gives it."""

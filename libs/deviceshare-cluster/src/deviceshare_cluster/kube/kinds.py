@@ -17,6 +17,13 @@ class ApiKind(NamedTuple):
     """Whether its CRD may be missing; the cluster then has no such objects."""
     status_apart: bool = True
     """Whether its status is a subresource."""
+    older: tuple[str, ...] = ()
+    """The versions that a server may have instead, newest first."""
+
+    @property
+    def served(self) -> list["ApiKind"]:
+        """The kind in each version that a server may have."""
+        return [self._replace(version=each) for each in (self.version, *self.older)]
 
     @property
     def root(self) -> str:
@@ -36,7 +43,7 @@ class ApiKind(NamedTuple):
 
 KINDS = {
     **{
-        name: ApiKind(kind.version, kind.plural, kind.namespaced, kind.optional, kind.status_apart)
+        name: ApiKind(kind.version, kind.plural, kind.namespaced, kind.optional, kind.status_apart, kind.older)
         for name, kind in {**WATCHED, **DEVICE_KINDS}.items()
     },
     "ResourceClaimTemplate": ApiKind("resource.k8s.io/v1", "resourceclaimtemplates", namespaced=True, optional=True),

@@ -59,6 +59,7 @@ from deviceshare.model.device_facts import (
     DeviceClassFact as DeviceClassFact,
     DeviceFact as DeviceFact,
     DeviceSliceFact as DeviceSliceFact,
+    DeviceTaintRuleFact as DeviceTaintRuleFact,
 )
 from deviceshare.model.disruptions import NO_DISRUPTION as NO_DISRUPTION, DisruptionLimit as DisruptionLimit
 from deviceshare.model.explanations import (

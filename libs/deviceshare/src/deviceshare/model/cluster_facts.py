@@ -3,7 +3,7 @@
 # ruff: noqa: RUF012  msgspec gives each fact a default of its own
 
 from deviceshare.model.bounded import Amount, Real
-from deviceshare.model.device_facts import DeviceClaimFact, DeviceClassFact, DeviceSliceFact
+from deviceshare.model.device_facts import DeviceClaimFact, DeviceClassFact, DeviceSliceFact, DeviceTaintRuleFact
 from deviceshare.model.disruptions import NO_DISRUPTION, DisruptionLimit
 from deviceshare.model.facts import Fact, GroupKey, NodeFact, OtherPodFact, PodFact, Resources
 from deviceshare.model.pod_topology import Selector, matches_labels
@@ -175,6 +175,7 @@ AnyFact = (
     | DeviceClassFact
     | DeviceSliceFact
     | DeviceClaimFact
+    | DeviceTaintRuleFact
     | ConfigFact
     | Gone
     | Synced

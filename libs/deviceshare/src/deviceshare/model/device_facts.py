@@ -1,4 +1,4 @@
-"""The facts of DeviceClasses, ResourceSlices and ResourceClaims, ``resource.k8s.io/v1``.
+"""The facts of DeviceClasses, DeviceTaintRules, ResourceSlices and ResourceClaims, ``resource.k8s.io``.
 
 They have the parts of the objects that decide which devices a claim gets, in the form of
 :mod:`deviceshare.model.device_objects`.
@@ -6,7 +6,7 @@ They have the parts of the objects that decide which devices a claim gets, in th
 
 from msgspec.structs import replace
 
-from deviceshare.model.device_objects import AllocationStatus, ClassSpec, DevicesSpec, SliceSpec
+from deviceshare.model.device_objects import AllocationStatus, ClassSpec, DevicesSpec, SliceSpec, TaintRuleSpec
 from deviceshare.model.facts import Fact
 from deviceshare.model.problems import Problem
 
@@ -52,5 +52,13 @@ class DeviceClaimFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="
     problems: tuple[Problem, ...] = ()
 
 
-DeviceFact = DeviceClassFact | DeviceSliceFact | DeviceClaimFact
+class DeviceTaintRuleFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="devicetaintrule"):
+    """A DeviceTaintRule."""
+
+    name: str
+    spec: TaintRuleSpec
+    problems: tuple[Problem, ...] = ()
+
+
+DeviceFact = DeviceClassFact | DeviceSliceFact | DeviceClaimFact | DeviceTaintRuleFact
 """The facts of devices. CLUSTER has them only where pods that deviceshare places use ResourceClaims."""

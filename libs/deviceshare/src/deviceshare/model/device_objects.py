@@ -122,6 +122,33 @@ class Taint(_View, frozen=True):
     effect: str = ""
 
 
+class TaintSelector(_View, frozen=True):
+    """The devices that meet all criteria which are given; without any, all devices.
+
+    Only Kubernetes 1.34 has ``device_class_name`` and ``selectors``.
+    """
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    device_class_name: str | None = None
+    selectors: tuple[Selector, ...] = ()
+
+
+class TaintRuleSpec(_View, frozen=True):
+    """The content of a DeviceTaintRule: a taint, and the devices that have it."""
+
+    device_selector: TaintSelector = TaintSelector()
+    taint: Taint = Taint()
+
+
+class DeviceTaintRule(_View, frozen=True):
+    """A DeviceTaintRule."""
+
+    metadata: Metadata
+    spec: TaintRuleSpec
+
+
 class Toleration(_View, frozen=True):
     """A toleration of a request."""
 

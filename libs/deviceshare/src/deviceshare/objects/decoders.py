@@ -5,7 +5,12 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from deviceshare.model import Fact, NamespaceFact, PriorityClassFact, limited
-from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
+from deviceshare.objects.devices import (
+    decode_device_claim,
+    decode_device_class,
+    decode_device_slice,
+    decode_device_taint_rule,
+)
 from deviceshare.objects.disruption_budget import decode_disruption_budget
 from deviceshare.objects.lenient import decode_view
 from deviceshare.objects.metadata import bounded_labels
@@ -72,6 +77,7 @@ DECODERS: Mapping[str, Callable[[bytes], Fact]] = {
     "PersistentVolumeClaim": decode_volume_claim,
     "CSINode": decode_volume_limits,
     "DeviceClass": decode_device_class,
+    "DeviceTaintRule": decode_device_taint_rule,
     "ResourceSlice": decode_device_slice,
     "ResourceClaim": decode_device_claim,
 }

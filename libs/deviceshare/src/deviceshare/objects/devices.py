@@ -1,12 +1,12 @@
-"""DeviceClasses, ResourceSlices and ResourceClaims, ``resource.k8s.io/v1``, as facts.
+"""DeviceClasses, DeviceTaintRules, ResourceSlices and ResourceClaims, ``resource.k8s.io``, as facts.
 
-A class or a slice of which a part is invalid is no fact: see :mod:`deviceshare.families.dra.codec`.
+A class, a rule or a slice of which a part is invalid is no fact: see :mod:`deviceshare.families.dra.codec`.
 """
 
 import msgspec
 
-from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice
-from deviceshare.model import DeviceClaimFact, DeviceClassFact, DeviceSliceFact, FormatError
+from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice, decode_taint_rule
+from deviceshare.model import DeviceClaimFact, DeviceClassFact, DeviceSliceFact, DeviceTaintRuleFact, FormatError
 from deviceshare.model.device_objects import ClaimSpec, ClaimStatus, Metadata, ResourceClaim
 
 
@@ -31,6 +31,12 @@ def decode_device_slice(raw: bytes) -> DeviceSliceFact:
     """Decode a ResourceSlice in JSON. Raises FormatError: a part of it is invalid."""
     found = decode_slice(raw)
     return DeviceSliceFact(revision=found.metadata.resource_version, name=found.metadata.name, spec=found.spec)
+
+
+def decode_device_taint_rule(raw: bytes) -> DeviceTaintRuleFact:
+    """Decode a DeviceTaintRule in JSON. Raises FormatError: a part of it is invalid."""
+    found = decode_taint_rule(raw)
+    return DeviceTaintRuleFact(revision=found.metadata.resource_version, name=found.metadata.name, spec=found.spec)
 
 
 def decode_device_claim(raw: bytes) -> DeviceClaimFact:

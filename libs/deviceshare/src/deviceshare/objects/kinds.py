@@ -12,6 +12,7 @@ from deviceshare.model import (
     DeviceClaimFact,
     DeviceClassFact,
     DeviceSliceFact,
+    DeviceTaintRuleFact,
     Fact,
     NamespaceFact,
     NodeFact,
@@ -39,6 +40,8 @@ class Kind(NamedTuple):
     """Whether its CRD, or in an old cluster its version, may be missing; the cluster then has no such objects."""
     status_apart: bool = True
     """Whether its status is a subresource."""
+    older: tuple[str, ...] = ()
+    """The versions that a server may have instead, newest first, with the same content."""
 
 
 _STORAGE, _VOLCANO = "storage.k8s.io/v1", "scheduling.volcano.sh/v1beta1"
@@ -63,6 +66,14 @@ STORAGE_KINDS = tuple(name for name, kind in KINDS.items() if kind.fact in get_a
 """The kinds that are on CLUSTER only where they concern pods."""
 DEVICE_KINDS = {
     "DeviceClass": Kind(_DEVICES, "deviceclasses", False, DeviceClassFact, optional=True, status_apart=False),
+    "DeviceTaintRule": Kind(
+        _DEVICES,
+        "devicetaintrules",
+        False,
+        DeviceTaintRuleFact,
+        optional=True,
+        older=("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"),
+    ),
     "ResourceSlice": Kind(_DEVICES, "resourceslices", False, DeviceSliceFact, optional=True, status_apart=False),
     "ResourceClaim": Kind(_DEVICES, "resourceclaims", True, DeviceClaimFact, optional=True),
 }

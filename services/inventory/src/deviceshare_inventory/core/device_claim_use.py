@@ -1,6 +1,7 @@
 """Whether the objects of devices (Dynamic Resource Allocation) have to be watched, and in which order they are listed.
 
-A reader that knew a device, and not yet the ResourceClaim that has it, would give the device to another one.
+A reader that knew a device, and not yet the ResourceClaim that has it, would give the device to another one; and one
+that must not be given, before the DeviceTaintRule that says so.
 """
 
 from deviceshare.conf import SchedulerConf
@@ -9,7 +10,7 @@ from deviceshare.objects import decode_device_claims
 from deviceshare_cluster.interface import Change
 from msgspec.structs import replace
 
-_ORDER = ("ResourceClaim", "DeviceClass", "ResourceSlice")
+_ORDER = ("ResourceClaim", "DeviceClass", "DeviceTaintRule", "ResourceSlice")
 """The kinds in the order in which a list of them is published."""
 
 

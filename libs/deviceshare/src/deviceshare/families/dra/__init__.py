@@ -2,8 +2,9 @@
 
 :mod:`deviceshare.model.device_objects` are the objects, :mod:`.codec` reads them, :mod:`.validation` checks them,
 :mod:`.pools` are what a node sees, :mod:`.selectors` and :mod:`.cel` evaluate CEL, :mod:`.capacity`,
-:mod:`.compatibility`, :mod:`.constraints` and :mod:`.taints` are rules for one device, :mod:`.requests` and
-:mod:`.matching` what a claim asks for, :mod:`.solver` searches, and :mod:`.results` is what the API server stores.
+:mod:`.compatibility`, :mod:`.constraints` and :mod:`.taints` are rules for one device, :mod:`.taint_rules` taints
+devices, :mod:`.requests` and :mod:`.matching` are what a claim asks for, :mod:`.solver` searches, and :mod:`.results`
+is what the API server stores.
 
 :class:`ClusterDevices` has what is known of a cluster, :func:`why_not` says why claims do not fit on a node, and
 :func:`conflicts` finds devices that schedulers gave twice. :mod:`.quota` is what claims count in queues.

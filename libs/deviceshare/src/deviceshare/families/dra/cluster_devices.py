@@ -13,6 +13,7 @@ from deviceshare.families.dra.layout import Taken
 from deviceshare.families.dra.pools import Features, Place, selects
 from deviceshare.families.dra.quota import given_devices, has_choice, requested_devices
 from deviceshare.families.dra.selectors import Selectors
+from deviceshare.families.dra.taint_rules import TaintRules
 from deviceshare.kernels import Changes
 from deviceshare.model import (
     ClaimRequest,
@@ -22,6 +23,7 @@ from deviceshare.model import (
     DeviceFact,
     DeviceResult,
     DeviceSliceFact,
+    DeviceTaintRuleFact,
     Labels,
     NodeFact,
     PodFact,
@@ -37,6 +39,7 @@ from deviceshare.model.device_objects import (
     ResourceSlice,
     Result,
     SliceSpec,
+    TaintRuleSpec,
 )
 
 _SERVED = """AdminAccess PrioritizedList PartitionableDevices DeviceTaints ConsumableCapacity FractionalCapacityRange
@@ -82,7 +85,8 @@ class ClusterDevices:
         self.remembered = 0
         """Bytes, roughly, of what is remembered of searches; the callers change it."""
         self.selectors = Selectors(evaluator())
-        self._slices = ClusterSlices()
+        self._rules = TaintRules(self.classes, self.selectors)
+        self._slices = ClusterSlices(self._rules)
         self._slices_version = 0
         self._decided: defaultdict[str, Counter[DeviceClaim]] = defaultdict(Counter)
         """By claim what was decided for it, with the number of pods."""
@@ -114,7 +118,10 @@ class ClusterDevices:
             case DeviceClassFact():
                 self.classes[fact.name] = DeviceClass(metadata=Metadata(name=fact.name), spec=fact.spec)
                 self._touch_classes()
+                self._taint_again(self._rules.of_class(fact.name))
                 return True
+            case DeviceTaintRuleFact():
+                return self._taint_again(self._rules.put(fact.name, fact.spec))
             case DeviceSliceFact():
                 return self._put_slice(fact.name, fact.spec)
             case DeviceClaimFact():
@@ -129,20 +136,27 @@ class ClusterDevices:
             case DeviceClassFact():
                 self.classes.pop(fact.name, None)
                 self._touch_classes()
+                return self._taint_again(self._rules.of_class(fact.name))
+            case DeviceTaintRuleFact():
+                return self._taint_again(self._rules.put(fact.name, None))
             case DeviceSliceFact():
                 return self._put_slice(fact.name, None)  # a pool of which it was one too many may be complete
             case DeviceClaimFact():
                 before = self.claims.pop(fact.key, None)
                 self._charge(fact.key)
                 return _frees(before, None)
-        return False
 
     def _touch_classes(self) -> None:
         self.version += 1
         self._touch_all()
 
     def _put_slice(self, name: str, spec: SliceSpec | None) -> bool:
-        changed = self._slices.put(name, spec)
+        return self._slices_changed(self._slices.put(name, spec))
+
+    def _taint_again(self, rules: Sequence[TaintRuleSpec]) -> bool:
+        return self._slices_changed(self._slices.taint_again(rules) if rules else [])
+
+    def _slices_changed(self, changed: Iterable[tuple[PoolName, str]]) -> bool:
         if self._slices_version != self._slices.version:
             self._slices_version = self._slices.version
             self._seen.clear()

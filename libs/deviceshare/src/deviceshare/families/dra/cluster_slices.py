@@ -7,8 +7,9 @@ from weakref import WeakValueDictionary
 from deviceshare.families.dra.layout import Layout
 from deviceshare.families.dra.pools import Features, Place, sees
 from deviceshare.families.dra.slice_kinds import KeptSlice, SliceKinds
+from deviceshare.families.dra.taint_rules import TaintRules, selects_pool
 from deviceshare.model import DeviceResult, Labels
-from deviceshare.model.device_objects import Device, DevicesSpec, ResourceSlice, Selector, SliceSpec
+from deviceshare.model.device_objects import Device, DevicesSpec, ResourceSlice, Selector, SliceSpec, TaintRuleSpec
 
 PoolName = tuple[str, str]
 """Driver and name."""
@@ -34,9 +35,10 @@ class State(NamedTuple):
 
 
 class ClusterSlices:
-    """ResourceSlices."""
+    """ResourceSlices; ``rules``: the taints of their devices beside those of the driver."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: TaintRules) -> None:
+        self._rules = rules
         self._kinds = SliceKinds()
         self._slices: dict[str, KeptSlice] = {}
         self._of_pool: dict[PoolName, tuple[KeptSlice, ...]] = {}
@@ -68,7 +70,10 @@ class ClusterSlices:
         """Add or update a slice, None: it is gone; return the pools and nodes that have changed."""
         if spec is not None and self._kinds.learn(spec):
             self._keep_again()
-        before, after = self._slices.pop(name, None), None if spec is None else self._kinds.keep(name, spec)
+        before, after = (
+            self._slices.pop(name, None),
+            None if spec is None else self._kinds.keep(name, self._rules.tainted(spec)),
+        )
         if after is not None:
             self._slices[name] = after
         if before == after:
@@ -83,6 +88,11 @@ class ClusterSlices:
         for each in changed:
             self._set_pool_of(each.pool, each.node)
         return [(each.pool, each.node) for each in changed]
+
+    def taint_again(self, rules: Sequence[TaintRuleSpec]) -> list[tuple[PoolName, str]]:
+        """Apply that rules have changed; return the pools and nodes that have changed."""
+        concerned = [each for each in self._slices.values() if any(selects_pool(rule, *each.pool) for rule in rules)]
+        return [changed for each in concerned for changed in self.put(each.name, each.whole().spec)]
 
     def _set_pool_of(self, pool: PoolName, node: str) -> None:
         pools = {each for each in self._pools_of.pop(node, ()) if each != pool}

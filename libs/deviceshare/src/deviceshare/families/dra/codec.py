@@ -1,4 +1,4 @@
-"""DeviceClasses, ResourceSlices and ResourceClaims from the JSON of the API.
+"""DeviceClasses, DeviceTaintRules, ResourceSlices and ResourceClaims from the JSON of the API.
 
 An object is read as a whole or not at all: without one of its selectors a claim would get other devices, without a
 device mode All would give fewer. Nulls are absent, as in Kubernetes; unknown fields are skipped.
@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from deviceshare.families.dra.validation import Checks, check_claim, check_class, check_slice
+from deviceshare.families.dra.validation import Checks, check_claim, check_class, check_slice, check_taint_rule
 from deviceshare.model import Field, FormatError, Source
 from deviceshare.model.conversion import follow, location
-from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
+from deviceshare.model.device_objects import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 
-T = TypeVar("T", DeviceClass, ResourceSlice, ResourceClaim)
+T = TypeVar("T", DeviceClass, ResourceSlice, ResourceClaim, DeviceTaintRule)
 
 _MISSING = "Object missing required field "
 _VERBATIM = "parameters"
@@ -33,6 +33,11 @@ def decode_class(raw: bytes) -> DeviceClass:
 def decode_slice(raw: bytes) -> ResourceSlice:
     """Decode a ResourceSlice in JSON. Raises FormatError: a part of it is invalid."""
     return _decode(raw, "ResourceSlice", ResourceSlice, check_slice)
+
+
+def decode_taint_rule(raw: bytes) -> DeviceTaintRule:
+    """Decode a DeviceTaintRule in JSON. Raises FormatError: a part of it is invalid."""
+    return _decode(raw, "DeviceTaintRule", DeviceTaintRule, check_taint_rule)
 
 
 def decode_claim(raw: bytes) -> ResourceClaim:

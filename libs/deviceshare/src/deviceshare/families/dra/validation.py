@@ -17,6 +17,7 @@ from deviceshare.model.device_objects import (
     Config,
     Device,
     DeviceClass,
+    DeviceTaintRule,
     Exact,
     Metadata,
     RequestPolicy,
@@ -107,6 +108,13 @@ def check_slice(found: ResourceSlice, checks: Checks) -> None:
     for at, each in enumerate(spec.shared_counters):
         checks.text(each.name, _NAME, f"spec.sharedCounters[{at}].name")
         _counters(each.counters, f"spec.sharedCounters[{at}].counters", checks)
+
+
+def check_taint_rule(found: DeviceTaintRule, checks: Checks) -> None:
+    """Check a DeviceTaintRule. Raises FormatError."""
+    _identity(found.metadata, checks)
+    _selectors(found.spec.device_selector.selectors, "spec.deviceSelector.selectors", checks)
+    checks.text(found.spec.taint.key, _KEY, "spec.taint.key")
 
 
 def check_claim(found: ResourceClaim, checks: Checks) -> None:
