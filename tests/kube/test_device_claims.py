@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from deviceshare_binder import service as binder
 from deviceshare_cluster.kube import KubeCluster
+from support import deploy
 from support.apiserver import ApiServer, program
+from support.definitions import installed
 from support.devices import DRIVER, place_device_claims
 from support.kube_cluster import CleanCluster
 from support.kube_scene import Scene, following, node, pod
@@ -33,8 +35,8 @@ class Devices(Scene):
         metadata = {"name": name, "namespace": "default"}
         await self.cluster.create({**API, "kind": "ResourceClaim", "metadata": metadata, "spec": spec(count)})
 
-    async def use(self, name: str, *claims: str) -> None:
-        found = pod(name, asks={"cpu": "100m"})
+    async def use(self, name: str, *claims: str, **annotations: str) -> None:
+        found = pod(name, asks={"cpu": "100m"}, **annotations)
         found["spec"]["resourceClaims"] = [{"name": each, "resourceClaimName": each} for each in claims]
         found["spec"]["containers"][0]["resources"]["claims"] = [{"name": each} for each in claims]
         await self.cluster.create(found)
@@ -58,6 +60,12 @@ class Devices(Scene):
         found = await self.cluster.get("Pod", "default", name)
         return str(found["spec"].get("nodeName", ""))
 
+    async def reason(self, name: str) -> str:
+        """Return why a pod waits, as its conditions say."""
+        found = await self.cluster.get("Pod", "default", name)
+        conditions = ((found or {}).get("status") or {}).get("conditions") or []
+        return "".join(each.get("message", "") for each in conditions)
+
     async def until_bound(self, *names: str) -> list[str]:
         for name in names:
             await self.until(lambda name=name: self.node_of(name))
@@ -70,6 +78,13 @@ def claim_controller(apiserver: ApiServer) -> Iterator[None]:
     apiserver.run_claim_controller(program("kube-controller-manager"))
     yield
     apiserver.end_claim_controller()
+
+
+@pytest.fixture
+def queues(apiserver: ApiServer) -> Iterator[None]:
+    """Define Volcano's kinds, before anything watches them."""
+    with installed(apiserver, *deploy.read(deploy.KUBERNETES / "crds")):
+        yield
 
 
 @pytest.fixture
@@ -99,13 +114,9 @@ async def test_each_pod_gets_devices_of_its_own(scene: Devices, apiserver: ApiSe
         assert [[where for where, _ in each] for each in given] == [[name] for name in nodes]
         assert max(Counter(device for each in given for device in each).values()) == 1
         await scene.use("large", "both")
-
-        async def explained() -> bool:
-            found = await scene.cluster.get("Pod", "default", "large")
-            conditions = ((found or {}).get("status") or {}).get("conditions") or []
-            return any("too few free devices for request r (gpu)" in each.get("message", "") for each in conditions)
-
-        await scene.until(explained)
+        await scene.until(
+            lambda: scene.reason("large"), lambda text: "too few free devices for request r (gpu)" in text
+        )
         assert await scene.devices("both") == []
 
 
@@ -118,6 +129,26 @@ async def test_pods_share_a_claim_on_the_node_of_its_devices(
             await scene.use(name, "shared")
         assert len(set(await scene.until_bound("a", "b", "c"))) == 1
         assert len((await scene.read("shared"))["status"]["reservedFor"]) == 3
+
+
+@pytest.mark.usefixtures("claim_controller", "queues")
+async def test_a_claim_beyond_the_amount_of_its_queue_waits_until_another_ends(
+    scene: Devices, apiserver: ApiServer, nats_url: str
+) -> None:
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}}
+    await scene.cluster.create({**queue, "spec": {"weight": 1, "capability": {"deviceclass/gpu": "1"}}})
+    async with at_work("binder", binder.main, nats_url, cluster=str(apiserver.kubeconfig()), **OPTIONS):
+        for name in ("a", "b"):
+            await scene.claim(name)
+            await scene.use(name, name, **{"scheduling.volcano.sh/queue-name": "q"})
+            if name == "a":
+                await scene.until_bound("a")
+        text = "queue 'q' has a capability of 1 of deviceclass/gpu, 1 used, 1 asked"
+        await scene.until(lambda: scene.reason("b"), lambda reason: text in reason)
+        assert await scene.devices("b") == []
+        await scene.patch("Pod", "a", {"status": {"phase": "Succeeded"}}, "/status")
+        await scene.until_bound("b")
+        assert len(await scene.devices("b")) == 1
 
 
 @pytest.mark.usefixtures("claim_controller")
