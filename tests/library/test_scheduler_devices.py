@@ -315,6 +315,12 @@ def test_devices_with_binding_conditions_are_not_used() -> None:
     assert names(decided(scheduler)["p"][1]) == [["gpu-1"]]
     scheduler.apply("q", using("q", "two"), NOW)
     assert decided(scheduler, Now(20.0, 1e9)) == {}
+    alone = replace(slice_of, spec=replace(slice_of.spec, devices=(waits,)))
+    refused = scheduler_with(node("a"), gpu_class(), alone, claim("one"), using("p", "one"))
+    assert (
+        "no device without binding conditions, which are not served, for request r (gpu)"
+        in refused.explain("uid-p", NOW).message
+    )
 
 
 @pytest.mark.parametrize("amount", ["bogus", "", "1e99999", "9" * 65])
