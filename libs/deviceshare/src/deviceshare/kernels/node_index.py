@@ -67,6 +67,9 @@ class NodeIndex:
         """
         count = changes.since(self.seen)
         self.seen = changes.now
+        # Read before anything else: the cache misses of all rows overlap.
+        for at in range(count):
+            changes.keys[at] = self.best.keys[changes.found[at]]
         left = 0
         for at in range(count):
             row = changes.found[at]
@@ -76,8 +79,6 @@ class NodeIndex:
                 and self.suffices(amounts, row)
             ):
                 changes.found[left] = row
-                # Reading the old keys here overlaps the cache misses of many rows.
-                changes.keys[left] = self.best.keys[row]
                 left += 1
             else:
                 self.put(row, NEVER, 0.0)
