@@ -84,15 +84,16 @@ def _state_of(shares: Sequence[CardShare], chip: VnpuChip | None, card: Card) ->
 
 def _amounts_of(device: DeviceGrant, chip: VnpuChip | None, card: Card) -> tuple[int, int, int]:
     """Return the AI cores, AI CPUs and shares of one device."""
-    return _amounts(wire.Detail.of(device).cut, card.memory if device.memory == WHOLE else device.memory, chip)
+    return _amounts(device.detail, card.memory if device.memory == WHOLE else device.memory, chip)
 
 
 @lru_cache(maxsize=4096)
-def _amounts(cut: str, memory: int, chip: VnpuChip | None) -> tuple[int, int, int]:
-    """Return the AI cores, AI CPUs and shares of a device.
+def _amounts(detail: str, memory: int, chip: VnpuChip | None) -> tuple[int, int, int]:
+    """Return the AI cores, AI CPUs and shares of a device with this detail.
 
     An unknown template counts as the template for its memory.
     """
+    cut = wire.Detail.of(detail).cut
     if cut == wire.HAMI_CORE:
         return 0, 0, 1
     if chip is None:

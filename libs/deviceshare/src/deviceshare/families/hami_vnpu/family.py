@@ -127,7 +127,7 @@ class HamiVnpu(OneByOne):
         """Return the annotations that the device plugin reads, with a slot for each init container and container."""
         slots = slots_of((grant for grant in claim.grants if grant.family == self.name), containers, init_containers)
         devices = [device for slot in slots for device in slot]
-        word = wire.Detail.of(devices[0]).word
+        word = wire.Detail.of(devices[0].detail).word
         text, seconds = wire.write_slots(slots), str(int(now))
         return {
             wire.to_allocate(word): text,
@@ -167,7 +167,7 @@ class HamiVnpu(OneByOne):
     def at_most(self, device: DeviceGrant, asked: CardDemand, card: Card | None) -> DeviceGrant:
         """Limit memory and cores to the request, and use its template."""
         device = common.at_most(device, asked, card)
-        detail = wire.Detail.of(device)
+        detail = wire.Detail.of(device.detail)
         if not isinstance(asked, VnpuCardDemand) or detail.cut in ("", asked.cut):
             return device
         return replace(device, detail=str(wire.Detail(detail.word, asked.cut)))
@@ -180,7 +180,7 @@ class HamiVnpu(OneByOne):
         first = grant.devices[0]
         indexes = [str(card.index) for card in cards]
         environment = {"ASCEND_VISIBLE_DEVICES": ",".join(indexes)}
-        cut = wire.Detail.of(first).cut
+        cut = wire.Detail.of(first.detail).cut
         if cut == wire.HAMI_CORE:
             environment["NPU_MEM_QUOTA"] = str(first.memory)
             if first.cores:

@@ -166,9 +166,9 @@ class Detail(NamedTuple):
         return f"{self.word}/{self.cut}" if self.cut else self.word
 
     @classmethod
-    def of(cls, device: DeviceGrant) -> "Detail":
+    def of(cls, detail: str) -> "Detail":
         """Parse the detail of a grant."""
-        word, _, cut = device.detail.partition("/")
+        word, _, cut = detail.partition("/")
         return cls(word, cut)
 
 
@@ -178,7 +178,7 @@ def write_slots(slots: Iterable[Iterable[DeviceGrant]]) -> str:
     ``slots``: the devices of each init container, then of each container; empty for a container without devices.
     """
     return "".join(
-        "".join(f"{device.id},{Detail.of(device).word},{device.memory},{device.cores}:" for device in slot) + ";"
+        "".join(f"{device.id},{Detail.of(device.detail).word},{device.memory},{device.cores}:" for device in slot) + ";"
         for slot in slots
     )
 
@@ -187,7 +187,7 @@ def write_runtime(devices: Iterable[DeviceGrant]) -> str:
     """Return the value of :func:`runtime`: the template of each device, or memory and cores under HAMi-core."""
     cuts = []
     for device in devices:
-        cut = Detail.of(device).cut
+        cut = Detail.of(device.detail).cut
         amounts = (device.memory, device.cores) if cut == HAMI_CORE else (0, 0)
         cuts.append(_Cut(device.id, "" if cut == HAMI_CORE else cut, *amounts))
     return msgspec.json.encode(cuts).decode()
