@@ -63,7 +63,7 @@ class NodeCharges:
             self._charge_nominated(node, row)
         if self._placed is not None:
             self._placed.charge(row, holding.tenant, sign)
-        self._touch(row)
+        self._changes.touch(row)
 
     def _charge_node(self, row: int, holding: Holding, sign: int) -> None:
         """Add (``sign`` 1) or subtract (-1) the node's own resources, ports, volumes and devices that a pod holds.
@@ -87,7 +87,8 @@ class NodeCharges:
         """
         if holding.waits_for:
             return {}
-        cards, counted = self._cards.cards[row], dict[int, list[CardShare]]()
+        cards = self._cards.cards[row]
+        counted: dict[int, list[CardShare]] = {}
         init = False
         # A generator would cost a fifth of the whole charge.
         for grant in holding.grants:
@@ -172,13 +173,13 @@ class NodeCharges:
             if card.mode in self._counted.modes:
                 self._count(row, column, node)
 
-    def _touch(self, row: int, *, fact: bool = False) -> None:
+    def _touch_fact(self, row: int) -> None:
+        """Record that the fact of a node changed, which may be in a new row."""
         if self._changes.rows < self._cards.rows:
             self._changes.grow(self._cards.rows)
             self._facts.grow(self._cards.rows)
         self._changes.touch(row)
-        if fact:
-            self._facts.touch(row)
+        self._facts.touch(row)
         # The cards that match a model name depend on the models in the whole cluster.
         if self._cards.types_version != self._types_seen:
             self._types_seen = self._cards.types_version

@@ -92,7 +92,7 @@ class NodeTable(NodeCharges):
             self._placed.set_node(row)
             for holding in self._holdings_on(node.name) if previous is None else ():
                 self._placed.charge(row, holding.tenant, 1)
-        self._touch(row, fact=True)
+        self._touch_fact(row)
         self.devices.set_node(row)
 
     def remove_node(self, name: str) -> None:
@@ -118,7 +118,7 @@ class NodeTable(NodeCharges):
         self._counted.forget(row)
         self._cards.set_model(row, "")
         self._resources.clear(row)
-        self._touch(row, fact=True)
+        self._touch_fact(row)
         self.devices.set_node(row)
 
     def node(self, name: str) -> NodeFact | None:
@@ -216,7 +216,7 @@ class NodeTable(NodeCharges):
             if (undo := self.undo_log.entries) is not None:
                 undo.append((partial(self.set_reserved, reserved=self.is_reserved(node)), node))
             self._resources.set_reserved(row, reserved=reserved)
-            self._touch(row)
+            self._changes.touch(row)
 
     def is_reserved(self, node: str) -> bool:
         """Return whether a node is infeasible for all pods, also for an unknown node."""

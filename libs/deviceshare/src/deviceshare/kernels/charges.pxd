@@ -9,6 +9,7 @@ cdef class CardCharges:
     cdef public long long[::1] models
 
     cpdef void add(self, long long row, long long column, long long memory, long long cores, long long slots) noexcept
+    cpdef void set_usage(self, long long row, long long column, long long memory, long long cores, long long slots) noexcept
     cpdef void put(self, long long row, long long field, long long column, long long value) noexcept
 
 

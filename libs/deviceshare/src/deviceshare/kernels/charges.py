@@ -22,6 +22,12 @@ class CardCharges:
         self.block[row, CORES_USED, column] += cores
         self.block[row, SLOTS_USED, column] += slots
 
+    def set_usage(self, row: int, column: int, memory: int, cores: int, slots: int) -> None:
+        """Overwrite what is used."""
+        self.block[row, MEMORY_USED, column] = memory
+        self.block[row, CORES_USED, column] = cores
+        self.block[row, SLOTS_USED, column] = slots
+
     def put(self, row: int, field: int, column: int, value: int) -> None:
         """Write one field of a card."""
         self.block[row, field, column] = value

@@ -209,12 +209,9 @@ class CardTable(Codes):
 
     def put(self, row: int, column: int, usage: Usage, state: Mapping[str, int]) -> None:
         """Overwrite usage and state of a card."""
-        put = self.charges.put
-        put(row, MEMORY_USED, column, usage.memory)
-        put(row, CORES_USED, column, usage.cores)
-        put(row, SLOTS_USED, column, usage.slots)
+        self.charges.set_usage(row, column, *usage)
         for name, value in state.items():
-            put(row, self._fields.index(name), column, value)
+            self.charges.put(row, self._fields.index(name), column, value)
 
     def used(self, row: int) -> list[Usage]:
         """Return the usage of each card of a row."""
