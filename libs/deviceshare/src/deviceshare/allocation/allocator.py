@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from deviceshare.allocation.answers import Placement, Unplaceable
 from deviceshare.allocation.card_models import type_caveats, unit_caveats
 from deviceshare.allocation.card_removals import NEVER_ENOUGH
-from deviceshare.allocation.device_filter import DeviceFilter, NodeDevices
+from deviceshare.allocation.device_filter import NO_DEVICES, DeviceFilter
 from deviceshare.allocation.diagnosis import closest, counted, merged
 from deviceshare.allocation.expected_pods import Cluster, ExpectedPods
 from deviceshare.allocation.first_failing import Models, first_failing, stages
@@ -185,7 +185,7 @@ class Allocator(NodeTable):
     def _placement(self, pod_class: PodClass, row: int, feasible: int, weighted: float, bonus: float) -> Placement:
         score, chosen = pod_class.chosen(row, self._resources.amounts, lambda: self._view(np.array([row])))
         inter_pod = pod_class.inter_pod
-        devices = inter_pod.devices(row) if inter_pod is not None else NodeDevices()
+        devices = inter_pod.devices(row) if inter_pod is not None else NO_DEVICES
         return Placement(
             node=self._name(row),
             grants=pod_class.grants(chosen, self._cards.cards[row], self._expected),

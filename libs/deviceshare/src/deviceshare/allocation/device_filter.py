@@ -55,6 +55,9 @@ class NodeDevices(NamedTuple):
     score: float = 0.0
 
 
+NO_DEVICES = NodeDevices()
+
+
 class DeviceFilter:
     """Which nodes have devices for the claims of a pod class; nodes that do not differ are asked once.
 

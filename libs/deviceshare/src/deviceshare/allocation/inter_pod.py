@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deviceshare.allocation.device_filter import DeviceFilter, NodeDevices
+from deviceshare.allocation.device_filter import NO_DEVICES, DeviceFilter, NodeDevices
 from deviceshare.allocation.node_ranking import NodeRanking
 from deviceshare.allocation.predicates import RefusalReason, Rule, matches, untolerated
 from deviceshare.allocation.topology_ranking import TopologyRanking
@@ -156,7 +156,7 @@ class InterPod:
 
     def devices(self, row: int) -> NodeDevices:
         """Return what the ResourceClaims of the pod get on a node that fits."""
-        return self._devices.on_node(row) if self._devices is not None else NodeDevices()
+        return self._devices.on_node(row) if self._devices is not None else NO_DEVICES
 
     def _admits(self, policies: Policies) -> tuple[Hashable, Callable[[NodeFact], bool]]:
         request, (affinity, taints) = self._request, policies

@@ -160,7 +160,7 @@ class Places(msgspec.Struct):
     rank: NDArray[np.float64] | None = None
 
 
-class Pick(NamedTuple):
+class Pick(msgspec.Struct, frozen=True, gc=False):
     """One picked device of one node: the card and the family's detail."""
 
     card: Card

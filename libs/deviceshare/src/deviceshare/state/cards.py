@@ -141,6 +141,8 @@ class CardTable(Codes):
         super().__init__(CardKinds(), [""], (*FIELDS, *state))
         self.cards: list[tuple[Card, ...]] = []
         self._of_type: Counter[str] = Counter()
+        self.version = 0
+        """Grows whenever a code is added or a type comes or goes."""
         self.types_version = 0
         """The number of times that the first card of a type was added, or the last card of a type removed."""
         self.models: Ints = np.zeros(0, dtype=np.int64)
@@ -166,11 +168,6 @@ class CardTable(Codes):
         """The number of rows that are allocated."""
         return len(self.block)
 
-    @property
-    def version(self) -> int:
-        """Grows whenever a code is added or a type comes or goes."""
-        return self.types_version + len(self.kinds)
-
     def set_cards(self, row: int, cards: tuple[Card, ...]) -> None:
         """Set the cards of a row, with nothing in use."""
         while len(self.cards) <= row:
@@ -179,7 +176,9 @@ class CardTable(Codes):
         self._count_types((card.type for card in self.cards[row]), (card.type for card in cards))
         self.cards[row] = cards
         self.block[row] = 0
+        kinds = len(self.kinds)
         self.block[row, KIND, : len(cards)] = [self.kinds.code(card) for card in cards]
+        self.version += len(self.kinds) - kinds
 
     def set_model(self, row: int, model: str) -> None:
         """Set the model of a node's whole devices, '' where it is not known or the node has none."""
@@ -196,6 +195,7 @@ class CardTable(Codes):
         if names != self.type_names:
             self.type_names = names
             self.types_version += 1
+            self.version += 1
 
     def column(self, row: int, name: str, index: int) -> int:
         """Return the column of a card by its id, -1 where the row does not have it. Looks at ``index`` first."""

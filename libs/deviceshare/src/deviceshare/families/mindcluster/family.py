@@ -155,8 +155,10 @@ class MindCluster(OneByOne):
         assert isinstance(demand, MindClusterDemand)
         cores = demand.cards[0].cores
         devices = [
-            DeviceGrant(card.id, card.index, 0, cores, demand.templates[detail].name if demand.templates else "")
-            for card, detail in chosen[0]
+            DeviceGrant(
+                pick.card.id, pick.card.index, 0, cores, demand.templates[pick.detail].name if demand.templates else ""
+            )
+            for pick in chosen[0]
         ]
         return deal(self.name, demand.shares, devices)
 
