@@ -116,9 +116,12 @@ def test_a_pending_pod_with_its_gang() -> None:
     explanation = Explanation(
         uid="u", namespace="default", name="a", at=0.0, decision=PENDING, message="0/3 nodes", nodes=3,
         refusals=(refusal,), first_failing=(refusal,), gang="2 of 4 pods fit",
-        group="default/g", caveats=("two at once do not work",),
+        group="default/g", caveats=("two at once do not work",), kept_for=("default/large",),
     )  # fmt: skip
-    text = explanation_text("default/a", answer(pod=pod(group="default/g"), explanation=explanation), None, 0.0)
+    start = api.StartTime(at=0.0, earliest=1260.0, latest=10_800.0)
+    place = api.QueuePosition(position=2, jobs=14, pods_before=1)
+    of_pod = answer(pod=pod(group="default/g"), explanation=explanation, position=place, start=start)
+    text = explanation_text("default/a", of_pod, None, 0.0)
     assert "  Pending\n  0/3 nodes\n" in text
     assert (
         "  CardInsufficientMemory: 3 cards too full (asked 3000 MiB, at most 1000 MiB free, "
@@ -126,6 +129,9 @@ def test_a_pending_pod_with_its_gang() -> None:
     )
     assert "  gang default/g\n  2 of 4 pods fit\n" in text
     assert "  warning: two at once do not work\n" in text
+    assert "  nodes are kept free for default/large, which waited too long\n" in text
+    assert "  queue default: position 2 of 14, behind 1 pod\n" in text
+    assert "  starts in 21m to 3h (some 80% of such ranges are right)\n" in text
 
 
 SECTIONS = ("Infeasible nodes", "Refused by its queue", "Not decided")

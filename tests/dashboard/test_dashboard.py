@@ -165,6 +165,11 @@ async def test_a_waiting_pod_shows_when_it_starts_or_why_there_is_no_estimate(mo
         monkeypatch.setattr(core.start_times, "of", lambda *_: known)
         await page.open("pods/default/w2")
         await page.has("Starts in 21 min 0 s to 8 h 0 min: some 80% of such ranges are right.")
+        why = replace(core.store.histories["uid-w1"].explanation, kept_for=("default/large",))
+        core.handle(ExplanationReceived(explained("uid-w1"), why), NOW)
+        await page.open("pods/default/w1")
+        for part in ("Position 1 of 1 in its queue", "Nodes are kept free for default/large, which waited too long."):
+            await page.has(part)
 
 
 async def test_pods_that_wait_only_for_fragmentation_are_marked():
@@ -188,8 +193,8 @@ async def test_the_pages_of_a_pod_a_node_and_a_queue():
             await page.has(part)
         await page.until("document.querySelectorAll('.life .done').length === 6")
         await page.open("pods/default/w1")
-        await page.has("Why it waits")
-        await page.has(" h ago)")
+        for part in ("Why it waits", " h ago)", "Created", "Priority"):
+            await page.has(part)
         await page.until("document.querySelectorAll('.life .current').length === 1")
         await page.open("nodes/n1")
         for part in ("Cards (2)", "unhealthy", "default/a", "Pods (1)"):
