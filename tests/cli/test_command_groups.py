@@ -1,8 +1,13 @@
-"""The help of ``deviceshare`` groups its commands."""
+"""The help of ``deviceshare`` groups its commands; its version and completion."""
+
+import os
+import re
+import subprocess
 
 import typer
 from deviceshare_cli.command_groups import GROUPS
 from deviceshare_cli.main import app
+from support.system import COMMAND
 from typer.testing import CliRunner
 
 
@@ -17,3 +22,16 @@ def test_the_help_shows_the_groups_in_order_and_those_of_other_distributions_las
     assert titles[-len(GROUPS) - 1 :] == [*GROUPS, "Further commands"]
     assert shown.index("Further commands:") < shown.index("\n  lab ")
     assert shown.index("Look:") < shown.index("\n  explain ") < shown.index("Change the local cluster:")
+
+
+def test_the_version_and_completion() -> None:
+    version = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"deviceshare \d+\.\d+\.\d+\n", version.stdout)
+    environment = {
+        **os.environ,
+        "_DEVICESHARE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "deviceshare expl",
+        "COMP_CWORD": "1",
+    }
+    completed = subprocess.run([COMMAND], capture_output=True, text=True, env=environment)
+    assert completed.stdout.strip() == "explain"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-SLOW = ("numpy", "aiohttp", "deviceshare.families", "deviceshare_localcluster.admission", "nats")
+SLOW = ("numpy", "aiohttp", "deviceshare.families", "deviceshare_localcluster.admission", "nats", "kubernetes", "yaml")
 CALLS = """
 import importlib, sys
 for name in sys.argv[1].split(): importlib.import_module(name)
@@ -20,7 +20,7 @@ print(*(name for name in sys.argv[2].split() if name in sys.modules))
         (("deviceshare_cli.explaining_groups", "deviceshare_cli.describing"), ()),
         (("deviceshare_cli.explaining", "deviceshare_localcluster.local_objects"), ("nats",)),
         (("deviceshare_cli.whatif.top", "deviceshare_cli.whatif.holders"), ()),
-        (("deviceshare_cli.whatif.fit", "deviceshare_placement.decoding"), set(SLOW) - {"aiohttp"}),
+        (("deviceshare_cli.whatif.fit", "deviceshare_placement.decoding"), set(SLOW) - {"aiohttp", "kubernetes"}),
     ],
 )
 def test_a_command_imports_no_more_than_it_needs(imported: tuple[str, ...], slow: tuple[str, ...]) -> None:
