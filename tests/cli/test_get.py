@@ -128,6 +128,8 @@ def test_pods_are_chosen_by_status_queue_node_and_fields(system: System) -> None
     assert chosen("--status", "bound") == those(lambda pod: pod["state"] == "Bound")
     assert chosen("--status", "waiting") == those(lambda pod: pod["waiting_since"] is not None)
     assert chosen("--status", "refused") == those(lambda pod: " is not valid: " in (pod["reason"] or ""))
+    assert chosen("--status", "nominated") == set(), "no pod of the examples waits for others to go"
+    assert chosen("--sort-by", ".priority") == chosen()
     assert chosen("--queue", "training") == those(lambda pod: pod["queue"] == "training")
     assert chosen("--node", "share-1") == those(lambda pod: pod["node"] == "share-1")
     by_object = {
