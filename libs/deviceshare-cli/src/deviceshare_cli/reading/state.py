@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from deviceshare_metrics.core import StateStore as MetricsStore
     from deviceshare_placement.core import PlacementCore
 
-PLACEMENT_STREAMS = (Stream.CLUSTER, Stream.LEDGER, Stream.OUTCOME)
-"""The streams that placement decides by."""
+PLACEMENT_STREAMS = (Stream.LEDGER, Stream.CLUSTER, Stream.OUTCOME)
+"""The streams that placement decides by; claims come before the pods, whose devices are then counted once."""
 
 
 def metrics_store(messages: Iterable[StoredMessage], now: float) -> "MetricsStore":
