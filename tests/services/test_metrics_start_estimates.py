@@ -168,7 +168,7 @@ def test_kinds_are_bounded_and_the_one_for_the_longest_time_without_waiting_pods
     assert isinstance(waiting(found, now), StartRange)
     assert ("idle longer", "kind") not in found._kinds
     found.wait("late", "late", "kind", now)
-    assert found.expected("late", "late", now) == "pods of too many namespaces wait"
+    assert found.expected("late", "late", now) == "too many kinds of pods wait in all namespaces together"
     found.end("uid-0", now, started=False)
     found.wait("late", "late", "kind", now)
     assert "late" in found

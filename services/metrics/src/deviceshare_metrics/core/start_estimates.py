@@ -179,7 +179,7 @@ class StartEstimates:
         """Return when a waiting pod of an owner starts, or why this is not known."""
         if (kind := self._kind_of.get(uid)) is None:
             of_owner = self._number[owner] >= MAX_OF_OWNER
-            return "too many kinds of pods wait in its namespace" if of_owner else "pods of too many namespaces wait"
+            return f"too many kinds of pods wait in {'its namespace' if of_owner else 'all namespaces together'}"
         found = _range(kind, _scale(kind, uid, now), now)
         if not isinstance(found, str) and found.latest + MARGIN > MAX_FACTOR * (found.earliest + MARGIN):
             return f"the latest time would be more than {MAX_FACTOR:.0f} times the earliest"
