@@ -1,13 +1,17 @@
 """What the metrics service shows of the devices of ResourceSlices and ResourceClaims."""
 
+import threading
+
+import pytest
 from deviceshare.model import DeviceClaim, DeviceResult, Gone, PodDeviceClaim, QueueFact
 from deviceshare_bus.messages.subjects import fact, subject_of
 from deviceshare_metrics import api
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.core.accounts import queue_accounts
+from deviceshare_metrics.core.changed_nodes import ChangedNodes
 from deviceshare_metrics.core.visibility import Visibility, visible
 from deviceshare_metrics.queries import Queries
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from support import devices
 from support.metrics import exposed, read, snapshot_of
 from support.metrics_messages import claim, grants, ledger, node, outcome, pod
@@ -141,6 +145,32 @@ async def test_a_node_shows_all_claims_of_its_devices():
     detail = await Queries(core).node("n1")
     assert detail.drivers == tuple(each for each in snapshot_of(core).drivers if each.node == "n1")
     assert detail.drivers[0].allocated == 2
+
+
+async def test_the_claims_of_the_cluster_are_not_read_on_the_event_loop():
+    core = core_with(devices.allocated(devices.claim("one"), [("n1", "gpu-0")], "uid-a"), more=[using("a", "one")])
+    loop, read_by = threading.get_ident(), []
+
+    class Watched(dict):
+        def items(self):
+            read_by.append(threading.get_ident())
+            return super().items()
+
+        def copy(self):
+            return Watched(self)
+
+    core.store.device_claims = Watched(core.store.device_claims)
+    assert (await Queries(core).node("n1")).drivers[0].allocated == 1
+    assert read_by
+    assert loop not in read_by
+
+
+@pytest.mark.parametrize("of_pod", [False, True])
+def test_a_part_of_the_state_shares_no_dict_that_changes(of_pod):
+    core, nodes = core_with(), ChangedNodes()
+    part = nodes.part_of_pod(core.store, "default", "a") if of_pod else nodes.part(core.store, ["n1"])
+    fields = {name for name, value in asdict(core.store).items() if isinstance(value, dict)}
+    assert [name for name in fields if getattr(part, name) is getattr(core.store, name)] == []
 
 
 def test_pods_of_hidden_namespaces_are_not_named():

@@ -140,8 +140,8 @@ class Queries:
     async def node(self, name: str, visibility: Visibility = EVERYTHING) -> NodeDetail | None:
         """Return a node with its cards and pods, None if it is unknown. Costs no snapshot of the cluster."""
         part = self._core.changed_nodes.part(self._core.store, [name])
-        part = with_node_devices(part, self._core.store, name)
-        snapshot = await asyncio.to_thread(build_snapshot, part)
+        slices, claims = self._core.store.device_slices.copy(), self._core.store.device_claims.copy()
+        snapshot = await asyncio.to_thread(lambda: build_snapshot(with_node_devices(part, slices, claims, name)))
         if not snapshot.nodes:
             return None
         (node,) = snapshot.nodes

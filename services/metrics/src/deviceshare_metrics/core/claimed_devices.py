@@ -1,7 +1,7 @@
 """The devices that drivers publish in ResourceSlices, and those that ResourceClaims have. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -180,13 +180,18 @@ def driver_devices(store: "StateStore") -> Iterator[api.DriverDevices]:
         )
 
 
-def with_node_devices(part: "StateStore", store: "StateStore", node: str) -> "StateStore":
-    """Return a part of a store with the slices of a node, and all claims that have devices of their pools."""
-    slices = {subject: each for subject, each in store.device_slices.items() if each.node == node}
-    pools = {(each.driver, each.pool) for each in slices.values()}
-    claims = {
+def with_node_devices(
+    part: "StateStore", slices: Mapping[str, PublishedSlice], claims: Mapping[str, ResourceClaimSeen], node: str
+) -> "StateStore":
+    """Return a part of a store with those slices that are of a node, and those claims that have devices of their pools.
+
+    It reads all slices and claims: for a large cluster this takes long.
+    """
+    of_node = {subject: each for subject, each in slices.items() if each.node == node}
+    pools = {(each.driver, each.pool) for each in of_node.values()}
+    of_pools = {
         subject: claim
-        for subject, claim in store.device_claims.items()
+        for subject, claim in claims.items()
         if pools and any((device.driver, device.pool) in pools for device in claim.devices)
     }
-    return replace(part, device_slices=slices, device_claims=part.device_claims | claims)
+    return replace(part, device_slices=of_node, device_claims=part.device_claims | of_pools)
