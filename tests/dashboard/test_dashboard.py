@@ -1,6 +1,7 @@
 """The dashboard in a real Chromium."""
 
 import asyncio
+import time
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -65,9 +66,10 @@ async def test_the_header_and_the_badge_count_the_pods_of_the_view_waiting():
 
 async def test_nominated_and_leaving_pods_are_visible():
     leaving = pod("b", node="n1", held=grants(), terminating=True)
-    core = read(node(), pod("a", created=NOW.wall - 7260, priority=9), leaving, ledger(claim(waits_for=("uid-b",))))
+    core = read(node(), pod("a", created=time.time() - 7260, priority=9), leaving, ledger(claim(waits_for=("uid-b",))))
     catch_up(core)
     async with shown(core) as page:
+        # Ages are by the clock of the service, not of the browser.
         await page.page.clock.set_fixed_time(datetime.fromtimestamp(NOW.wall, UTC))
         await page.open("pods")
         await page.has("nominated")

@@ -1,9 +1,20 @@
 // Requests to the JSON API, and the stream of changes.
 
+// How far the clock of the browser is behind the service's, in milliseconds, as far as an answer tells: it names the
+// whole second in which it was sent.
+let behind = 0;
+function compare(date, sent) {
+  if (!Number.isNaN(date)) behind = Math.min(Math.max(behind, date - Date.now()), date + 1000 - sent);
+}
+// The present by the clock of the service, in unix seconds.
+export const present = () => (Date.now() + behind) / 1000;
+
 export async function get(address, query = {}) {
   const parameters = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined));
   const text = parameters.toString();
+  const sent = Date.now();
   const response = await fetch(`/api/v1/${address}${text ? "?" + text : ""}`);
+  compare(Date.parse(response.headers.get("date")), sent);
   // The login has ended.
   if (response.status === 401) location.assign("/login");
   const body = await response.json();

@@ -1,4 +1,5 @@
 // Elements and formats. Text from the cluster only ever becomes a text node or an attribute value.
+import { present } from "./api.js";
 
 // Control, format and unassigned characters, and separators other than the space, hide or reorder what is read. They are
 // shown as the commands show them: `visible` of the library.
@@ -50,7 +51,7 @@ const dateFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "sh
 // A time with its date, unless it is of today.
 export function moment(seconds) {
   const date = dateFormat.format(new Date(seconds * 1000));
-  return `${date === dateFormat.format(new Date()) ? "" : `${date}, `}${clock(seconds)}`;
+  return `${date === dateFormat.format(new Date(present() * 1000)) ? "" : `${date}, `}${clock(seconds)}`;
 }
 export const instant = (seconds) => `${moment(seconds)}.${String(Math.floor((seconds % 1) * 1000)).padStart(3, "0")}`;
 
@@ -65,7 +66,7 @@ export function duration(seconds) {
 
 // How long ago something was true that is shown; nothing for the last seconds, and for 0, which is now.
 export function asOf(at) {
-  const seconds = Date.now() / 1000 - at;
+  const seconds = present() - at;
   if (!at || seconds < 5) return "";
   const [count, unit] = seconds < 120 ? [seconds, "s"] : seconds < 7200 ? [seconds / 60, "min"] : [seconds / 3600, "h"];
   return ` (as of ${Math.floor(count)} ${unit} ago)`;
@@ -96,5 +97,5 @@ export const panel = (title, ...children) => h("section", { class: "panel", "ari
 
 const KINDS = { Bound: "good", Claimed: "info", Pending: "warn", Gated: "warn", OtherScheduler: "warn", Nominated: "info", Terminating: "warn", Ended: "" };
 export const podBadge = (pod) => stateBadge(pod.status);
-export const since = (at) => (at ? duration(Math.max(0, Date.now() / 1000 - at)) : "");
+export const since = (at) => (at ? duration(Math.max(0, present() - at)) : "");
 export const stateBadge = (state) => badge(state === "OtherScheduler" ? "other scheduler" : state.toLowerCase(), KINDS[state]);

@@ -1,5 +1,5 @@
 // The last day: steps by minute as bars, and a slider that shows the map of a time.
-import { get } from "./api.js";
+import { get, present } from "./api.js";
 import { clock, h, number } from "./dom.js";
 
 const EVERY = 30_000;
@@ -70,7 +70,7 @@ export class Timeline {
 
   // The axis ends at the present and has the width of what is known, at least an hour.
   range() {
-    const { frames, minutes } = this.history, now = Date.now() / 1000;
+    const { frames, minutes } = this.history, now = present();
     const first = Math.min(frames[0]?.[0] ?? now, minutes[0]?.[0] ?? now);
     return [Math.max(now - 86_400, Math.min(first, now - 3600)), now];
   }
