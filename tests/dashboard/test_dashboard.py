@@ -124,6 +124,22 @@ async def test_the_map_selects_cards_by_pointer_and_by_keys_and_opens_their_node
         await page.until("location.hash.startsWith('#/nodes/')")
 
 
+async def test_the_map_names_all_models_of_a_node():
+    other = replace(HEALTHY, id="GPU-3", index=1, type="Tesla-T4")
+    core = read(node("n1", cards=(HEALTHY,)), node("n2", cards=(HEALTHY, other)), node("n3", cards=(other, HEALTHY)))
+    catch_up(core)
+    async with shown(core) as page:
+        await page.open()
+        await page.until("deviceshare.overview.map.list?.length === 3")
+        groups = await page.page.evaluate(
+            "deviceshare.overview.map.plan.groups.map(({ title, nodes }) => [title, nodes.map(({ name }) => name)])"
+        )
+        assert groups == [
+            ["Tesla P4 · hami-core, Tesla T4 · hami-core", ["n2", "n3"]],
+            ["Tesla P4 · hami-core", ["n1"]],
+        ]
+
+
 async def test_an_unhealthy_card_is_hatched_and_a_full_card_differs_from_a_free_one():
     async with shown(small_core()) as page:
         await page.open()

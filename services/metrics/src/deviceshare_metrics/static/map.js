@@ -23,6 +23,8 @@ function palette() {
     away: read("--away"), flash: read("--flash"), back: read("--panel") };
 }
 
+const distinct = (texts) => [...new Set(texts)].sort();
+
 export function layout(groups, width, height, labels = true) {
   let last;
   for (const pitch of PITCHES) {
@@ -79,12 +81,12 @@ export class HeatMap {
     const groups = new Map();
     for (const each of this.nodes) {
       if (!each.cards.length) continue;
-      const key = modelOf(each.cards[0]);
+      const key = distinct(each.cards.map(modelOf)).join(", ");
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(each);
     }
     const sorted = [...groups].sort(([a, x], [b, y]) => y.length - x.length || a.localeCompare(b)).map(([, nodes]) => ({
-      title: visible(`${shortModel(nodes[0].cards[0].type)} · ${nodes[0].cards[0].mode}`), nodes: nodes.sort(this.order),
+      title: visible(distinct(nodes[0].cards.map((card) => `${shortModel(card.type)} · ${card.mode}`)).join(", ")), nodes: nodes.sort(this.order),
     }));
     const box = this.canvas.parentElement.getBoundingClientRect();
     this.width = Math.max(240, Math.floor(box.width));
