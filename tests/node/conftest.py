@@ -1,11 +1,13 @@
 """The cluster of one real node, which all tests of a run share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 from support import node, node_plugins, node_scenes
-from support.node import RealNode
-from support.node_plugins import Plugins
+from support.node import ROOT, RealNode
+from support.node_plugins import PLUGINS, Plugins
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +38,28 @@ def plugins(installed_plugins: Plugins) -> Iterator[Plugins]:
     yield installed_plugins
     node_scenes.delete_pods(installed_plugins.cluster)
     installed_plugins.end()
+
+
+@pytest.fixture(scope="session")
+def volcano_account(installed_plugins: Plugins) -> Path:
+    """Give a kubeconfig of Volcano's controllers, which may do everything, with Volcano's definitions and a queue."""
+    cluster = installed_plugins.cluster
+    definitions = [str(path) for path in sorted((PLUGINS / "volcano-crds").glob("*.yaml"))]
+    files = [part for path in definitions for part in ("-f", path)]
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", *files)
+    cluster.create_namespace("volcano-system")
+    cluster.kubectl("create", "serviceaccount", "volcano-controllers", "--namespace", "volcano-system")
+    role = ("--clusterrole=cluster-admin", "--serviceaccount=volcano-system:volcano-controllers")
+    cluster.kubectl("create", "clusterrolebinding", "volcano-controllers", *role)
+    cluster.apply(yaml.safe_load((ROOT / "examples" / "queues" / "training.yaml").read_text()))
+    return node_plugins.kubeconfig_of(cluster, "volcano-system", "volcano-controllers")
+
+
+@pytest.fixture(scope="module")
+def controllers(installed_plugins: Plugins, volcano_account: Path) -> Iterator[RealNode]:
+    """Give the cluster with Volcano's controllers."""
+    cluster = installed_plugins.cluster
+    arguments = (f"--kubeconfig={volcano_account}", "--leader-elect=false", "--logtostderr")
+    cluster.run("volcano-controllers", *arguments, program=PLUGINS / "volcano-controllers")
+    yield cluster
+    cluster.end("volcano-controllers")

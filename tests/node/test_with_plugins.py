@@ -1,7 +1,8 @@
 """Real device plugins under the chart's services, on kubelet's device manager: containers have what annotations say.
 
-The pods are those of examples/, which are those of Volcano's guides, and more like them. Files with ``gpu-memory`` run
-after this one: kubelet names it for five minutes after its plugin has ended, and the node takes no ``gpu-number``.
+The pods are those of examples/, which are those of Volcano's guides, and more like them. Scenes with ``gpu-memory`` are
+the last ones, right after ``gpu-number``: for five minutes after the end of a plugin kubelet names its resource. With
+``gpu-memory`` a node takes no ``gpu-number``. Then kubelet sets the resource to 0, also if the next plugin wrote it.
 """
 
 import json
@@ -16,12 +17,14 @@ from support.node_scenes import (
     asked,
     devices,
     differs,
+    end_job,
     example,
     has_gpus_of,
     has_software_vgpus,
     limits,
     mixed,
     pod,
+    run_job,
     run_scene,
 )
 
@@ -89,19 +92,6 @@ def profiles(plugins: Plugins, model: str, group: str) -> dict[str, int]:
     raise AssertionError(model)
 
 
-def test_gpu_number(plugins: Plugins) -> None:
-    plugins.run_gpu("number", GTX)
-    waves = [example("gpu-number-pod"), pod("two", limits(gpu_number=2))], mixed(4, limits(gpu_number=1))
-    run_scene(plugins, "gpu-number", has_gpus_of("volcano.sh/gpu-number"), *waves)
-
-
-def test_gpu_memory(plugins: Plugins) -> None:
-    plugins.run_gpu("share", GTX)
-    requests = (limits(gpu_memory=600), limits(gpu_memory=4096), limits(gpu_memory=900))
-    pods = [example("gpu-pod1"), example("gpu-pod2"), *mixed(16, *requests)]
-    run_scene(plugins, "gpu-memory", has_gpus_of("volcano.sh/gpu-memory"), pods)
-
-
 def chip(word: str, memory: int = 0, cores: int = 0) -> Object:
     """Return resources of a chip, a whole one if no memory is given."""
     amounts = {"": 1, "-memory": memory, "-core": cores}
@@ -167,3 +157,24 @@ def test_ascend_hami_core(plugins: Plugins) -> None:
     run_scene(
         plugins, "ascend-hami-core", compare, mixed(12, *requests, annotations={"huawei.com/vnpu-mode": "hami-core"})
     )
+
+
+def test_gpu_number(plugins: Plugins) -> None:
+    plugins.run_gpu("number", GTX)
+    waves = [example("gpu-number-pod"), pod("two", limits(gpu_number=2))], mixed(4, limits(gpu_number=1))
+    run_scene(plugins, "gpu-number", has_gpus_of("volcano.sh/gpu-number"), *waves)
+
+
+def test_gpu_memory(plugins: Plugins) -> None:
+    plugins.run_gpu("share", GTX)
+    requests = (limits(gpu_memory=600), limits(gpu_memory=4096), limits(gpu_memory=900))
+    pods = [example("gpu-pod1"), example("gpu-pod2"), *mixed(16, *requests)]
+    run_scene(plugins, "gpu-memory", has_gpus_of("volcano.sh/gpu-memory"), pods)
+
+
+@pytest.mark.usefixtures("controllers")
+def test_a_gang_shares_gpus_by_memory(plugins: Plugins) -> None:
+    plugins.run_gpu("share", GTX)
+    scene = run_job(plugins, "gpu-sharing-job", 2)
+    scene.check(has_gpus_of("volcano.sh/gpu-memory"), 2)
+    end_job(scene)

@@ -223,3 +223,32 @@ def mixed(count: int, *requests: Object, prefix: str = "p", **more: Any) -> list
         pod(f"{prefix}{number}", *places[number % len(places)](requests[number % len(requests)]), **more)
         for number in range(count)
     ]
+
+
+def running(scene: Scene) -> list[Object]:
+    """Return the pods that run."""
+    return [pod for pod in scene.pods() if pod["status"].get("phase") == "Running"]
+
+
+def run_job(plugins: Plugins, name: str, count: int, namespace: str = "") -> Scene:
+    """Run a Job of examples/ and wait until its pods run."""
+    scene = Scene(plugins, namespace or f"job-{name}")
+    scene.apply(example(name))
+    try:
+        scene.cluster.wait(f"{count} pods of the Job run", lambda: len(running(scene)) == count, 120)
+    except TimeoutError:
+        raise AssertionError(scene.not_running()) from None
+    assert {owner["kind"] for pod in scene.pods() for owner in pod["metadata"]["ownerReferences"]} == {"Job"}
+    return scene
+
+
+def end_job(scene: Scene) -> None:
+    """Delete a Job and wait until its pods are gone."""
+    scene.cluster.kubectl("delete", "jobs.batch.volcano.sh", "--all", "--namespace", scene.namespace)
+
+    def deleted() -> bool:
+        return all("deletionTimestamp" in pod["metadata"] for pod in scene.pods())
+
+    scene.cluster.wait("the pods of the Job are deleted", deleted, 120)
+    node_plugins.end_processes(scene.pods())
+    scene.cluster.wait("the pods of the Job are gone", lambda: not scene.pods(), 120)

@@ -1,65 +1,21 @@
-"""Volcano's controllers make pods of Jobs, which run on shared GPUs: Jobs of Volcano's guides, on a real kubelet."""
+"""Volcano's controllers make pods of Jobs: Jobs of Volcano's guides, on a real kubelet.
+
+The file runs before test_with_plugins.py: HAMi's and MindCluster's plugins must not both register the chips of a node.
+"""
 
 from collections.abc import Iterator
 
 import pytest
 import yaml
 from support import node_plugins, node_scenes
-from support.node import NAME, ROOT, Object, RealNode
-from support.node_plugins import PLUGINS, Plugins
-from support.node_scenes import GTX, MINDCLUSTER, T4, Scene, example, has_gpus_of, has_software_vgpus
+from support.node import NAME, ROOT, RealNode
+from support.node_plugins import Plugins
+from support.node_scenes import MINDCLUSTER, T4, end_job, has_software_vgpus, run_job, running
 
 pytestmark = pytest.mark.timeout(900)
 
 GPUS, AI_CORES = "nvidia.com/gpu", "huawei.com/npu-core"
 CHIPS = 16
-
-
-@pytest.fixture(scope="module")
-def controllers(installed_plugins: Plugins) -> Iterator[RealNode]:
-    """Give the cluster with Volcano's controllers, which may do everything, Volcano's definitions and a queue."""
-    cluster = installed_plugins.cluster
-    definitions = [str(path) for path in sorted((PLUGINS / "volcano-crds").glob("*.yaml"))]
-    files = [part for path in definitions for part in ("-f", path)]
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", *files)
-    cluster.create_namespace("volcano-system")
-    cluster.kubectl("create", "serviceaccount", "volcano-controllers", "--namespace", "volcano-system")
-    role = ("--clusterrole=cluster-admin", "--serviceaccount=volcano-system:volcano-controllers")
-    cluster.kubectl("create", "clusterrolebinding", "volcano-controllers", *role)
-    kubeconfig = node_plugins.kubeconfig_of(cluster, "volcano-system", "volcano-controllers")
-    arguments = (f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--logtostderr")
-    cluster.run("volcano-controllers", *arguments, program=PLUGINS / "volcano-controllers")
-    cluster.apply(yaml.safe_load((ROOT / "examples" / "queues" / "training.yaml").read_text()))
-    yield cluster
-    cluster.end("volcano-controllers")
-
-
-def running(scene: Scene) -> list[Object]:
-    return [pod for pod in scene.pods() if pod["status"].get("phase") == "Running"]
-
-
-def run_job(plugins: Plugins, name: str, count: int, namespace: str = "") -> Scene:
-    """Run a Job of examples/ and wait until its pods run."""
-    scene = Scene(plugins, namespace or f"job-{name}")
-    scene.apply(example(name))
-    try:
-        scene.cluster.wait(f"{count} pods of the Job run", lambda: len(running(scene)) == count, 120)
-    except TimeoutError:
-        raise AssertionError(scene.not_running()) from None
-    assert {owner["kind"] for pod in scene.pods() for owner in pod["metadata"]["ownerReferences"]} == {"Job"}
-    return scene
-
-
-def end_job(scene: Scene) -> None:
-    """Delete a Job and wait until its pods are gone."""
-    scene.cluster.kubectl("delete", "jobs.batch.volcano.sh", "--all", "--namespace", scene.namespace)
-
-    def deleted() -> bool:
-        return all("deletionTimestamp" in pod["metadata"] for pod in scene.pods())
-
-    scene.cluster.wait("the pods of the Job are deleted", deleted, 120)
-    node_plugins.end_processes(scene.pods())
-    scene.cluster.wait("the pods of the Job are gone", lambda: not scene.pods(), 120)
 
 
 def test_a_job_replaces_its_pod_on_a_vgpu(plugins: Plugins, controllers: RealNode) -> None:
@@ -72,13 +28,6 @@ def test_a_job_replaces_its_pod_on_a_vgpu(plugins: Plugins, controllers: RealNod
     uid = pod["metadata"]["uid"]
     controllers.wait("another pod runs", lambda: [one for one in running(scene) if one["metadata"]["uid"] != uid], 120)
     scene.check(has_software_vgpus, 1)
-    end_job(scene)
-
-
-def test_a_gang_shares_gpus_by_memory(plugins: Plugins, controllers: RealNode) -> None:
-    plugins.run_gpu("share", GTX)
-    scene = run_job(plugins, "gpu-sharing-job", 2)
-    scene.check(has_gpus_of("volcano.sh/gpu-memory"), 2)
     end_job(scene)
 
 
