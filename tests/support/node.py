@@ -213,7 +213,7 @@ conf_dir = "{home}/net.d"
                     os.kill(int(path.name), signal.SIGKILL)
         # With one mount those go that were propagated from it.
         while places := _mounted_under("/run/netns/", "/run/containerd/", "/run/user/"):
-            _do("umount", "--lazy", places[0])
+            do("umount", "--lazy", places[0])
         for directory in ("/run/netns", "/run/containerd", "/var/lib/cni"):
             for path in Path(directory).glob("*"):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -262,7 +262,7 @@ conf_dir = "{home}/net.d"
         """Start CoreDNS on the address of the cluster's DNS alone, as a process of the node, unless it runs."""
         if "coredns" in self._processes:
             return
-        _do("ip", "address", "add", f"{_DNS}/32", "dev", "lo")
+        do("ip", "address", "add", f"{_DNS}/32", "dev", "lo")
         zone = f"kubernetes cluster.local {{\n kubeconfig {self.kubeconfig}\n }}"
         (self.directory / "Corefile").write_text(f".:53 {{\n bind {_DNS}\n errors\n {zone}\n}}\n")
         self.run("coredns", "-conf", str(self.directory / "Corefile"))
@@ -354,20 +354,20 @@ conf_dir = "{home}/net.d"
             file = self.directory / "sysctl" / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"{value}\n")
-            _do("mount", "--bind", str(file), f"/proc/sys/{name}")
+            do("mount", "--bind", str(file), f"/proc/sys/{name}")
         memory, processors, numa = (self.directory / name for name in ("memory", "processors", "numa"))
         memory.write_text(re.sub(r"(?m)^MemTotal:.*", f"MemTotal: {_MEMORY} kB", Path("/proc/meminfo").read_text()))
-        _do("mount", "--bind", str(memory), "/proc/meminfo")
+        do("mount", "--bind", str(memory), "/proc/meminfo")
         numa.mkdir()
         for number in range(_PROCESSORS):
             (processors / f"cpu{number}").mkdir(parents=True)
         # kubelet counts these where there are no NUMA nodes. Without a topology it gives no cpuset to its groups.
-        _do("mount", "--bind", str(processors), "/sys/devices/system/cpu")
-        _do("mount", "--bind", str(numa), "/sys/devices/system/node")
-        _do("ip", "link", "add", "node", "type", "veth", "peer", "name", "other-end")
-        _do("ip", "address", "add", f"{_ADDRESS}/24", "dev", "node")
+        do("mount", "--bind", str(processors), "/sys/devices/system/cpu")
+        do("mount", "--bind", str(numa), "/sys/devices/system/node")
+        do("ip", "link", "add", "node", "type", "veth", "peer", "name", "other-end")
+        do("ip", "address", "add", f"{_ADDRESS}/24", "dev", "node")
         for end in ("node", "other-end"):
-            _do("ip", "link", "set", end, "up")
+            do("ip", "link", "set", end, "up")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         for root in _controllers():
             (root / self._cgroup).mkdir()
@@ -376,7 +376,7 @@ conf_dir = "{home}/net.d"
         return "\n".join(f"== {path.name}\n{path.read_text()[-3000:]}" for path in sorted(self.directory.glob("*.log")))
 
 
-def _do(*command: str) -> None:
+def do(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
 
@@ -384,14 +384,6 @@ def _do(*command: str) -> None:
 def _mounted_under(*directories: str) -> list[str]:
     places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     return [place for place in places if place.startswith(directories)]
-
-
-def mount_overlay(directory: str, changes: Path) -> None:
-    """Let the node write into a directory of the machine, which stays as it is."""
-    for part in ("upper", "work"):
-        (changes / part).mkdir(parents=True)
-    layers = f"lowerdir={directory},upperdir={changes / 'upper'},workdir={changes / 'work'}"
-    _do("mount", "-t", "overlay", "overlay", "-o", layers, directory)
 
 
 def pod(name: str, namespace: str, image: str = PAUSE, **spec: Any) -> Object:

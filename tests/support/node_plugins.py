@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
-from support.node import CACHE, NAME, Object, RealNode, mount_overlay
+from support.node import CACHE, NAME, Object, RealNode, do
 from support.node_chart import CARDS
 
 PLUGINS = CACHE / "plugins"
@@ -239,3 +239,11 @@ def _make_file(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("#!/bin/sh\n" if path.name == "npu-smi" else "")
     path.chmod(0o755)
+
+
+def mount_overlay(directory: str, changes: Path) -> None:
+    """Let the node write into a directory of the machine, which stays as it is."""
+    for part in ("upper", "work"):
+        (changes / part).mkdir(parents=True)
+    layers = f"lowerdir={directory},upperdir={changes / 'upper'},workdir={changes / 'work'}"
+    do("mount", "-t", "overlay", "overlay", "-o", layers, directory)
