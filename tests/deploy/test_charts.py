@@ -383,3 +383,13 @@ def test_the_autoscaler_sets_the_replicas() -> None:
     assert found["HorizontalPodAutoscaler", "placement"]["spec"]["scaleTargetRef"]["name"] == "placement"
     (metric,) = found["HorizontalPodAutoscaler", "placement"]["spec"]["metrics"]
     assert metric["pods"]["metric"]["name"] in (charts.ROOT / "docs" / "monitoring.md").read_text()
+
+
+def test_exclusive_drivers_may_have_capitals_as_in_kubernetes() -> None:
+    objects = charts.rendered("--set", "exclusiveDrivers={GPU.example.com}")
+    (policy,) = [
+        each
+        for each in objects
+        if each["metadata"]["name"] == "deviceshare-exclusive-devices" and "variables" in each["spec"]
+    ]
+    assert "'GPU.example.com'" in policy["spec"]["variables"][0]["expression"]
