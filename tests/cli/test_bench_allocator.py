@@ -1,5 +1,6 @@
 """`deviceshare lab bench allocator`: workload files are placed as by Volcano, or refused in one line."""
 
+import csv
 import gzip
 import json
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from deviceshare.policies import POLICIES
 from deviceshare_cli.main import app
+from deviceshare_lab.bench.allocator.generated import FAMILIES
 from typer.testing import CliRunner
 
 DATA = Path(__file__).parents[1] / "data"
@@ -47,6 +49,17 @@ def test_placements_are_those_of_volcano(name: str, tmp_path: Path) -> None:
     placed, error = place(tmp_path, workload)
     assert not error
     assert placed.splitlines() == expected.decode().splitlines()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_placements_of_each_family_have_annotations(family: str, tmp_path: Path) -> None:
+    placements = tmp_path / "placements.csv"
+    command = ["lab", "bench", "allocator", "--family", family, "--nodes", "5", "--pods", "20"]
+    done = CliRunner().invoke(app, [*command, "--placements", str(placements)])
+    assert done.exit_code == 0, done.exception
+    rows = list(csv.reader(placements.read_text().splitlines()))
+    assert len(rows) == 20
+    assert any(annotation for _, _, annotation in rows)
 
 
 def test_a_pod_without_devices_gets_a_node(tmp_path: Path) -> None:

@@ -19,12 +19,15 @@ from deviceshare_lab.bench.allocator.generated import POOLS, Size, generate
 from deviceshare_lab.bench.allocator.measure import Run, measure
 from deviceshare_lab.bench.allocator.workload import Workload
 
+_NAMES = {"vnpu-hami": "hami-vnpu"}
+"""The names of families that the command calls as Volcano does."""
+
 
 def bench_allocator(
     size: Size, ties: Ties, workload_file: Path | None, placements_file: Path | None, *, as_json: bool
 ) -> None:
     """Measure and print; write the placements to ``placements_file`` if given."""
-    forms: dict[str, Form] = {name: pool.form for name, pool in POOLS.items()}
+    forms: dict[str, Form] = {_NAMES.get(name, name): pool.form for name, pool in POOLS.items()}
     if workload_file is not None:
         workload, form = read_workload(workload_file)
         forms = dict.fromkeys(BY_NAME, form)
