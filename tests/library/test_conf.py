@@ -94,6 +94,12 @@ def test_a_rule_that_cannot_be_meant_is_an_error(value, field, shown, expected):
     assert expected in problem.expected
 
 
+@pytest.mark.parametrize("name", ["''", "'bad key'", "a/b/c", "-a", "é", "/a", "a/"])
+def test_a_label_that_nothing_can_have_causes_a_warning(name):
+    (warning,) = deviceshare(VGPUEnable="true", GPUExclusiveRules=f"[{{{name}: x, example.com/a_b.c: y}}]").warnings
+    assert "is no name of a label" in warning
+
+
 def test_the_flag_of_a_registered_family_is_known():
     with restored_families():
         add_family_flag("deviceshare.AcmeEnable")

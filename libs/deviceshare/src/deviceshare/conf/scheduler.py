@@ -43,6 +43,7 @@ _DEVICESHARE = "deviceshare"
 _PACKING = ("binpack", "fragmentation")
 """The policies that leave nodes empty, against which the score ``leastrequested`` works."""
 _EXPECTED = f"actions and tiers of plugins, a list of plugins, or a ConfigMap with the key {KEY}"
+_LABEL_NAME = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _MIN_FACTOR, _USUAL_FACTOR = 1.0, 1.2
 _RULES = "a list of rules, each the labels and their values that a pod has, such as [{workloadType: training}]"
@@ -277,6 +278,8 @@ class _Reader:
         for name, wanted in labels.value.items():
             if not isinstance(wanted, str):  # YAML converts on, 010 and similar values
                 raise labels.entry(name).error("the value of a label as text, in quotes")
+            if not _LABEL_NAME.fullmatch(name):
+                labels.entry(name).warn(f"{name!r} is no name of a label, such as example.com/team: nothing has it")
         return tuple(sorted(labels.value.items()))
 
 
