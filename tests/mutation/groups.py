@@ -114,6 +114,15 @@ GROUPS = (
             "library/test_whole_devices.py library/test_device_plugins.py library/test_golden.py "
             "library/test_feasibility.py library/test_vgpu_properties.py"
         ),
+        skipped=(f"{_LIBRARY}/families/dra",),
+    ),
+    Group(
+        "devices",
+        (f"{_LIBRARY}/families/dra",),
+        (
+            "library/test_dra_*.py library/test_objects_devices.py library/test_device_[st]*.py "
+            "library/test_queue_device_claims.py library/test_scheduler_devices*.py services/test_binder_devices.py"
+        ),
     ),
     Group(
         "allocator",

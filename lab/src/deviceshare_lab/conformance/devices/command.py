@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 from deviceshare.families.dra.cel import evaluator
-from deviceshare.families.dra.cluster_devices import device_result
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.families.dra.errors import AllocationError
-from deviceshare.families.dra.in_use import PoolUse
+from deviceshare.families.dra.in_use import PoolUse, device_result
 from deviceshare.families.dra.layout import Layout, Taken
 from deviceshare.families.dra.pools import Features, Place
 from deviceshare.families.dra.results import allocation

@@ -6,15 +6,17 @@
 devices, :mod:`.requests` and :mod:`.matching` are what a claim asks for, :mod:`.solver` searches, and :mod:`.results`
 is what the API server stores.
 
-:class:`ClusterDevices` has what is known of a cluster, :func:`why_not` says why claims do not fit on a node, and
-:func:`conflicts` finds devices that schedulers gave twice. :mod:`.quota` is what claims count in queues.
+:class:`ClusterDevices` has what is known of a cluster, :mod:`.in_use` the devices that claims have, :func:`why_not`
+says why claims do not fit on a node, and :func:`conflicts` finds devices that schedulers gave twice. :mod:`.quota` is
+what claims count in queues.
 """
 
 from deviceshare.families.dra.best_fit import device_order
-from deviceshare.families.dra.cluster_devices import ClusterDevices, device_result
+from deviceshare.families.dra.cluster_devices import ClusterDevices
 from deviceshare.families.dra.conflicts import DeviceConflict, new_conflicts, overused
 from deviceshare.families.dra.diagnosis import DeviceReason, why_not
 from deviceshare.families.dra.errors import AllocationError
+from deviceshare.families.dra.in_use import device_result
 from deviceshare.families.dra.layout import Layout
 from deviceshare.families.dra.quota import given_devices, is_of_class, requested_devices
 from deviceshare.families.dra.results import allocation, local

@@ -1,16 +1,15 @@
 """The devices of a cluster: what drivers publish, and what claims use, as facts say and as was decided."""
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from msgspec.json import encode
 from msgspec.structs import replace
 
 from deviceshare.families.dra.cel import evaluator
-from deviceshare.families.dra.cluster_slices import ClusterSlices, NodeLayout, PoolName, State
-from deviceshare.families.dra.in_use import PoolUse
+from deviceshare.families.dra.cluster_slices import ClusterSlices, NodeLayout, State
+from deviceshare.families.dra.in_use import DevicesInUse, PoolUse, device_result
 from deviceshare.families.dra.layout import Taken
-from deviceshare.families.dra.pools import Features, Place, selects
+from deviceshare.families.dra.pools import Features, Place, PoolName, selects
 from deviceshare.families.dra.quota import given_devices, has_choice, requested_devices
 from deviceshare.families.dra.selectors import Selectors
 from deviceshare.families.dra.taint_rules import TaintRules
@@ -37,7 +36,6 @@ from deviceshare.model.device_objects import (
     DevicesSpec,
     Metadata,
     ResourceSlice,
-    Result,
     SliceSpec,
     TaintRuleSpec,
 )
@@ -88,12 +86,7 @@ class ClusterDevices:
         self._rules = TaintRules(self.classes, self.selectors)
         self._slices = ClusterSlices(self._rules)
         self._slices_version = 0
-        self._decided: defaultdict[str, Counter[DeviceClaim]] = defaultdict(Counter)
-        """By claim what was decided for it, with the number of pods."""
-        self._charged: dict[str, tuple[DeviceResult, ...]] = {}
-        """By claim the devices that are counted for it."""
-        self._use: defaultdict[PoolName, PoolUse] = defaultdict(PoolUse)
-        """Of the pools of which devices are in use."""
+        self._in_use = DevicesInUse(self.claims)
         self._seen: dict[int, NodeLayout] = {}
         """By row what its node sees, as long as no slice and not the node has changed."""
         self._states: dict[int, State] = {}
@@ -245,12 +238,7 @@ class ClusterDevices:
         """Add (``sign`` 1) or subtract (-1) the claims of a pod with the devices that were decided for them."""
         for each in claims:
             if each.results:
-                decided = self._decided[each.key]
-                decided[each] += sign
-                if not decided[each]:
-                    del decided[each]
-                if not decided:
-                    del self._decided[each.key]
+                self._in_use.decide(each, sign)
                 self._charge(each.key)
 
     def allocation(self, key: str) -> AllocationStatus | DeviceClaim | None:
@@ -261,7 +249,7 @@ class ClusterDevices:
         fact = self.claims.get(key)
         if fact is not None and fact.allocation is not None:
             return fact.allocation
-        return next((each for each in self._decided.get(key, ()) if fact is None or each.uid == fact.uid), None)
+        return next((each for each in self._in_use.decided(key) if fact is None or each.uid == fact.uid), None)
 
     def usable(self, allocation: AllocationStatus | DeviceClaim, row: int) -> bool:
         """Return whether pods on a node can use the devices of a claim."""
@@ -290,30 +278,8 @@ class ClusterDevices:
         return row < len(self._nodes) and self._nodes[row] is not None
 
     def _charge(self, key: str) -> None:
-        """Count the devices of a claim anew."""
-        fact = self.claims.get(key)
-        results = dict.fromkeys(each for claim in self._decided.get(key, ()) for each in claim.results)
-        if fact is not None and fact.allocation is not None:
-            # What facts say comes before what was decided: the claim has these devices.
-            results = dict.fromkeys(device_result(each) for each in fact.allocation.devices.results)
-        before, after = self._charged.pop(key, ()), tuple(results)
-        if after:
-            self._charged[key] = after
-        if before == after:
-            return
-        for results_of, sign in ((before, -1), (after, 1)):
-            for each in results_of:
-                self._use_of(key, each, sign)
-        for pool in dict.fromkeys((each.driver, each.pool) for each in (*before, *after)):
+        for pool in self._in_use.count(key):
             self._touch_pool(pool)
-
-    def _use_of(self, claim: str, result: DeviceResult, sign: int) -> None:
-        if not result.admin:
-            pool = result.driver, result.pool
-            use = self._use[pool]
-            use.add(result, sign, claim)
-            if not (use.dedicated or use.shares):
-                del self._use[pool]
 
     # Answers
 
@@ -323,7 +289,7 @@ class ClusterDevices:
 
     def use(self, pool: PoolName) -> PoolUse | None:
         """Return what is in use of a pool, None: nothing."""
-        return self._use.get(pool)
+        return self._in_use.of_pool(pool)
 
     def row_of(self, pool: PoolName) -> int | None:
         """Return the row of the node of a pool, None if it has none, or several nodes see it."""
@@ -356,7 +322,7 @@ class ClusterDevices:
         found = self._states.get(row)
         if found is None:
             seen = self.seen(row)
-            keys = [use.key if (use := self._use.get(pool)) is not None else None for pool in seen.pools]
+            keys = [use.key if (use := self._in_use.of_pool(pool)) is not None else None for pool in seen.pools]
             found = self._states[row] = State(seen.layout, tuple(keys))
         return found
 
@@ -365,7 +331,7 @@ class ClusterDevices:
         found = self._taken.get(row)
         if found is None:
             seen = self.seen(row)
-            found = self._taken[row] = seen.layout.taken([self._use.get(pool) for pool in seen.pools])
+            found = self._taken[row] = seen.layout.taken([self._in_use.of_pool(pool) for pool in seen.pools])
         return found
 
     # Changes
@@ -403,20 +369,6 @@ class ClusterDevices:
 def place_of(node: NodeFact) -> Place:
     """Return a node as the solver sees it."""
     return Place(node.name, node.labels)
-
-
-def device_result(result: Result) -> DeviceResult:
-    """Return a device that a claim has as it is in decisions."""
-    consumed = tuple(sorted((name, str(value)) for name, value in result.consumed_capacity.items()))
-    return DeviceResult(
-        result.request,
-        result.driver,
-        result.pool,
-        result.device,
-        shared=bool(result.share_id),
-        consumed=consumed,
-        admin=result.admin_access,
-    )
 
 
 def _frees(before: DeviceClaimFact | None, after: DeviceClaimFact | None) -> bool:

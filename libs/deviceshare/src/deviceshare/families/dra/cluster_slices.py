@@ -5,14 +5,11 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from deviceshare.families.dra.layout import Layout
-from deviceshare.families.dra.pools import Features, Place, sees
+from deviceshare.families.dra.pools import Features, Place, PoolName, sees
 from deviceshare.families.dra.slice_kinds import KeptSlice, SliceKinds
 from deviceshare.families.dra.taint_rules import TaintRules, selects_pool
 from deviceshare.model import DeviceResult, Labels
 from deviceshare.model.device_objects import Device, DevicesSpec, ResourceSlice, Selector, SliceSpec, TaintRuleSpec
-
-PoolName = tuple[str, str]
-"""Driver and name."""
 
 
 class NodeLayout(NamedTuple):

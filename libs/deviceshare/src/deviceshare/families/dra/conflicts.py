@@ -3,7 +3,8 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import NamedTuple
 
-from deviceshare.families.dra.cluster_devices import ClusterDevices, device_result
+from deviceshare.families.dra.cluster_devices import ClusterDevices
+from deviceshare.families.dra.in_use import device_result
 from deviceshare.model import DeviceClaimFact, DeviceResult
 
 

@@ -11,6 +11,8 @@ from deviceshare.model.device_objects import CounterSet, Device, NodeSelector, R
 
 DeviceId = tuple[str, str, str]
 """Driver, pool and name of a device."""
+PoolName = tuple[str, str]
+"""Driver and name of a pool."""
 CounterKey = tuple[str, str]
 """Counter set and counter."""
 
