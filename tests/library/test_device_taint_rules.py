@@ -10,6 +10,7 @@ from deviceshare.kernels import Changes
 from deviceshare.model import DeviceClaimFact, DeviceSliceFact, DeviceTaintRuleFact, FormatError, NodeFact, Now
 from deviceshare.objects.devices import decode_device_slice, decode_device_taint_rule
 from deviceshare.scheduler import Scheduler
+from msgspec.structs import replace
 from support.builders import node
 from support.devices import DRIVER, NOW, claim, gpu_class, gpus, scheduler_with, using
 
@@ -139,6 +140,40 @@ def test_a_pod_is_tried_again_when_the_rule_is_gone() -> None:
     assert "only tainted devices for request r (gpu)" in scheduler.explain("uid-p", NOW).message
     scheduler.apply("DeviceTaintRuleFact r", taint_rule("r", {"pool": "b"}), Now(20.0, 1e9))
     assert placed(scheduler, Now(20.0, 1e9)) == {"p"}
+
+
+def test_nodes_whose_devices_have_equal_taints_share_their_answers_though_each_has_a_rule_of_its_own() -> None:
+    def rule(name: str, pool: str, value: str) -> DeviceTaintRuleFact:
+        fact = taint_rule(name, {"pool": pool})
+        return replace(fact, spec=replace(fact.spec, taint=replace(fact.spec.taint, value=value)))
+
+    rules = rule("a1", "a", "x"), rule("a2", "a", "y"), rule("a3", "a", "y"), rule("b1", "b", "y"), rule("b2", "b", "x")
+    nodes: list[NodeFact | None] = [node("a"), node("b")]
+    devices = ClusterDevices(Changes(), nodes, {"a": 0, "b": 1})
+    for name in ("a", "b"):
+        fact = some(DRIVER, name, {"one": "a"})
+        devices.put(replace(fact, spec=replace(fact.spec, node_name=name)))
+    for each in rules:
+        devices.put(each)
+    assert devices.seen(0).layout is devices.seen(1).layout
+    for each in rules[:3]:
+        devices.drop(each)
+    assert devices.seen(0).layout is not devices.seen(1).layout
+    for each in rules[3:]:
+        devices.drop(each)
+    assert devices.seen(0).layout is devices.seen(1).layout
+
+
+@pytest.mark.parametrize("length", [63, 253])
+def test_the_key_of_a_taint_is_as_long_as_the_name_of_a_label(length: int) -> None:
+    def decoded(key: str) -> str:
+        spec = {"taint": {"key": key, "effect": "NoSchedule"}}
+        return decode_device_taint_rule(json.dumps({"metadata": {"name": "r"}, "spec": spec}).encode()).spec.taint.key
+
+    key = f"{'p' * length}/{'k' * 63}"
+    assert decoded(key) == key
+    with pytest.raises(FormatError, match=r"spec\.taint\.key.* at most 317 characters, not 318"):
+        decoded(key.rjust(318, "p"))
 
 
 def test_a_rule_without_a_key_is_invalid() -> None:

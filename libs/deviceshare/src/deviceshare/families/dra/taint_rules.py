@@ -9,9 +9,13 @@ from deviceshare.model.device_objects import Device, DeviceClass, Selector, Slic
 
 
 class RuleTaint(Taint, frozen=True, kw_only=True):
-    """A taint that a device has by a DeviceTaintRule; ``rule``: its name."""
+    """A taint that a device has by a DeviceTaintRule.
 
-    rule: str
+    ``by_rule`` tells it from a taint of the driver where slices are compared by their encoding. The rule has no part in
+    it: nodes with a rule each share their answers.
+    """
+
+    by_rule: bool
 
 
 class TaintRules:
@@ -39,17 +43,20 @@ class TaintRules:
 
     def tainted(self, spec: SliceSpec) -> SliceSpec:
         """Return a slice with the taints that its devices have by the rules of now, and by no earlier ones."""
-        rules = [(name, each) for name, each in self._rules.items() if selects_pool(each, spec.driver, spec.pool.name)]
+        rules = [each for each in self._rules.values() if selects_pool(each, spec.driver, spec.pool.name)]
         if not rules and not any(device.taints for device in spec.devices):
             return spec
         return replace(spec, devices=tuple(self._tainted(device, spec.driver, rules) for device in spec.devices))
 
-    def _tainted(self, device: Device, driver: str, rules: Sequence[tuple[str, TaintRuleSpec]]) -> Device:
+    def _tainted(self, device: Device, driver: str, rules: Sequence[TaintRuleSpec]) -> Device:
         own = [each for each in device.taints if not isinstance(each, RuleTaint)]
-        added = [
-            RuleTaint(key=each.taint.key, value=each.taint.value, effect=each.taint.effect, rule=name)
-            for name, each in rules
+        by_rules = {
+            (each.taint.key, each.taint.value, each.taint.effect)
+            for each in rules
             if self._selects(each, driver, device)
+        }
+        added = [
+            RuleTaint(key=key, value=value, effect=effect, by_rule=True) for key, value, effect in sorted(by_rules)
         ]
         taints = (*own, *added)
         return device if taints == device.taints else replace(device, taints=taints)

@@ -30,7 +30,7 @@ from deviceshare.model.device_objects import (
 _DEVICES, _ATTRIBUTES, _VALUES, _TAINTS, _CONDITIONS = 128, 32, 48, 16, 4
 _COUNTER_SETS, _COUNTERS, _OPTIONS = 32, 32, 10
 _REQUESTS, _ALTERNATIVES, _CONSTRAINTS, _CONFIGS, _SELECTORS, _TOLERATIONS, _RESULTS = 32, 8, 32, 32, 32, 16, 32
-_NAME, _DRIVER, _KEY, _TEXT = 253, 63, 63 + 1 + 32, 64
+_NAME, _DRIVER, _KEY, _LABEL, _TEXT = 253, 63, 63 + 1 + 32, 253 + 1 + 63, 64
 _EXPRESSION, _PARAMETERS = 10 * 1024, 10 * 1024
 _INT64 = 2**63
 
@@ -114,7 +114,7 @@ def check_taint_rule(found: DeviceTaintRule, checks: Checks) -> None:
     """Check a DeviceTaintRule. Raises FormatError."""
     _identity(found.metadata, checks)
     _selectors(found.spec.device_selector.selectors, "spec.deviceSelector.selectors", checks)
-    checks.text(found.spec.taint.key, _KEY, "spec.taint.key")
+    checks.text(found.spec.taint.key, _LABEL, "spec.taint.key")
 
 
 def check_claim(found: ResourceClaim, checks: Checks) -> None:
