@@ -5,9 +5,11 @@ import random
 from typing import Any
 
 import pytest
-from deviceshare.families.dra import ClusterDevices
+from deviceshare.families.dra import ClusterDevices, taint_rules
+from deviceshare.families.dra.taint_rules import selects_pool
 from deviceshare.kernels import Changes
 from deviceshare.model import DeviceClaimFact, DeviceSliceFact, DeviceTaintRuleFact, FormatError, NodeFact, Now
+from deviceshare.model.device_objects import TaintRuleSpec
 from deviceshare.objects.devices import decode_device_slice, decode_device_taint_rule
 from deviceshare.scheduler import Scheduler
 from msgspec.structs import replace
@@ -162,6 +164,22 @@ def test_nodes_whose_devices_have_equal_taints_share_their_answers_though_each_h
     for each in rules[3:]:
         devices.drop(each)
     assert devices.seen(0).layout is devices.seen(1).layout
+
+
+def test_a_slice_is_compared_with_the_rules_of_its_pool_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[str | None]()
+
+    def selects(rule: TaintRuleSpec, driver: str, pool: str) -> bool:
+        compared.append(rule.device_selector.pool)
+        return selects_pool(rule, driver, pool)
+
+    monkeypatch.setattr(taint_rules, "selects_pool", selects)
+    devices = known(*(taint_rule(f"r{number}", {"pool": f"p{number}"}) for number in range(50)))
+    devices.put(taint_rule("m", {"pool": "m"}))
+    devices.put(taint_rule("any", {"driver": OTHER}))
+    devices.put(MORE)
+    assert compared == [None, "m"]
+    assert tainted(devices) == {(DRIVER, "m", "one")}
 
 
 @pytest.mark.parametrize("length", [63, 253])

@@ -1,5 +1,6 @@
 """DeviceTaintRules: taints for the devices that they select. Source: resourceslice/tracker of 1.34 and 1.36."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -29,12 +30,19 @@ class TaintRules:
     def __init__(self, classes: Mapping[str, DeviceClass], selectors: Selectors) -> None:
         self._classes, self._selectors = classes, selectors
         self._rules: dict[str, TaintRuleSpec] = {}
+        self._of_pool: defaultdict[str | None, dict[str, TaintRuleSpec]] = defaultdict(dict)
+        """The rules by the name of their pool, None for those of any: there may be one for each node."""
 
     def put(self, name: str, spec: TaintRuleSpec | None) -> list[TaintRuleSpec]:
         """Add or update a rule, None: it is gone; return the rule as it was and as it is, nothing if it is the same."""
         before = self._rules.pop(name, None)
+        if before is not None:
+            pool = before.device_selector.pool
+            del self._of_pool[pool][name]
+            if not self._of_pool[pool]:
+                del self._of_pool[pool]
         if spec is not None:
-            self._rules[name] = spec
+            self._rules[name] = self._of_pool[spec.device_selector.pool][name] = spec
         return [each for each in (before, spec) if each is not None] if before != spec else []
 
     def of_class(self, name: str) -> list[TaintRuleSpec]:
@@ -43,7 +51,8 @@ class TaintRules:
 
     def tainted(self, spec: SliceSpec) -> SliceSpec:
         """Return a slice with the taints that its devices have by the rules of now, and by no earlier ones."""
-        rules = [each for each in self._rules.values() if selects_pool(each, spec.driver, spec.pool.name)]
+        of_name = (each for pool in (None, spec.pool.name) for each in self._of_pool.get(pool, {}).values())
+        rules = [each for each in of_name if selects_pool(each, spec.driver, spec.pool.name)]
         if not rules and not any(device.taints for device in spec.devices):
             return spec
         return replace(spec, devices=tuple(self._tainted(device, spec.driver, rules) for device in spec.devices))
