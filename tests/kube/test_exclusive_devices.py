@@ -49,7 +49,9 @@ def test_only_the_binder_allocates_the_devices_of_a_listed_driver(apiserver: Api
             assert write(apiserver, "ours", allocated(LISTED), BINDER) == ""
             again = {"reservedFor": [*PODS, {"resource": "pods", "name": "q", "uid": "v"}]}
             assert write(apiserver, "ours", again, SCHEDULER) == "", "others may use what we allocated"
-            freed = {"allocation": None, "reservedFor": None}
+            health = {"devices": [{"driver": LISTED, "pool": "n", "device": "d0", "data": {"state": 'it\'s "fine"'}}]}
+            assert write(apiserver, "ours", health, "system:serviceaccount:drivers:gpu") == "", "drivers report devices"
+            freed = {"devices": None, "allocation": None, "reservedFor": None}
             assert write(apiserver, "ours", freed, "system:kube-controller-manager") == "", "its controller frees it"
     finally:
         for name in ("ours", "theirs"):
