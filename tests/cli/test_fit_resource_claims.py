@@ -11,6 +11,7 @@ from deviceshare.conf import default_conf
 from deviceshare.model import NodeFact
 from deviceshare.scheduler import Scheduler
 from deviceshare_bus.messages.subjects import fact
+from deviceshare_cli.errors import NotAllowedError
 from deviceshare_cli.reading.state import scheduler_of
 from deviceshare_cli.whatif.addition import Addition, slices_like
 from deviceshare_cli.whatif.changed_cluster import ClusterChanges, change_cluster
@@ -257,3 +258,26 @@ async def test_objects_are_read_only_for_pods_with_claims(tmp_path: Path) -> Non
         assert not read
         await device_objects(Reader(), read_files([str(path)], [], ("volcano",)).candidates)  # type: ignore[arg-type]
     assert read == ["DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"]
+
+
+@pytest.mark.parametrize("refused", ["DeviceTaintRule", "ResourceSlice"])
+async def test_without_permission_for_taint_rules_alone_there_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: str
+) -> None:
+    class Reader:
+        async def objects(self, kind: str) -> list[Json]:
+            if kind == refused:
+                raise NotAllowedError(f"cannot list {kind}: forbidden")
+            return [{"kind": kind}]
+
+    path = tmp_path / "pod.json"
+    obj = pod("a")
+    obj["spec"]["resourceClaims"] = [{"name": "g", "resourceClaimName": "own"}]
+    path.write_text(json.dumps(obj))
+    read = device_objects(Reader(), read_files([str(path)], [], ("volcano",)).candidates)  # type: ignore[arg-type]
+    if refused == "ResourceSlice":
+        with pytest.raises(NotAllowedError):
+            await read
+        return
+    assert [kind for kind, objects in (await read).items() if not objects] == ["DeviceTaintRule"]
+    assert "the permission to list devicetaintrules.resource.k8s.io: cannot list" in capsys.readouterr().err

@@ -52,6 +52,8 @@ DEVICE_CLASSES = Resource("deviceclasses", "deviceclass", (), "DeviceClass", _RE
 RESOURCE_SLICES = Resource("resourceslices", "resourceslice", (), "ResourceSlice", _RESOURCE, False)
 DEVICE_KINDS = (RESOURCE_CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, RESOURCE_SLICES)
 """The kinds of Dynamic Resource Allocation."""
+DEVICE_TAINT_RULES = Resource("devicetaintrules", "devicetaintrule", (), "DeviceTaintRule", _RESOURCE, False)
+"""No command shows them, but they decide which devices are given."""
 RESOURCES = (
     NODES, DEVICES, PODS, CLAIMS, PODGROUPS, QUEUES, JOBS, EVENTS, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, BUDGETS,
     *DEVICE_KINDS,

@@ -18,12 +18,11 @@ from msgspec.structs import replace
 
 from deviceshare_cli.errors import CommandError, NotAllowedError, NotFoundError
 from deviceshare_cli.notices import to_stderr
-from deviceshare_cli.reading.kinds import DEVICE_KINDS, RESOURCES
+from deviceshare_cli.reading.kinds import DEVICE_KINDS, DEVICE_TAINT_RULES, RESOURCES
 from deviceshare_cli.reading.reader import ITEMS, Reader, StoredMessage, T, Target, in_order
 
 VERSION = 1
-_TAINT_RULE = "DeviceTaintRule"
-KINDS = (*(resource.kind for resource in RESOURCES if resource.kind), _TAINT_RULE, "PriorityClass")
+KINDS = (*(resource.kind for resource in RESOURCES if resource.kind), DEVICE_TAINT_RULES.kind, "PriorityClass")
 """The kinds of the objects in a snapshot."""
 
 
@@ -154,7 +153,7 @@ async def _objects(reader: Reader, kind: str) -> list[Object]:
     try:
         return await reader.objects(kind)
     except NotAllowedError as error:
-        names = {each.kind: each.qualified for each in DEVICE_KINDS} | {_TAINT_RULE: "devicetaintrules.resource.k8s.io"}
+        names = {each.kind: each.qualified for each in (*DEVICE_KINDS, DEVICE_TAINT_RULES)}
         if kind not in names:
             raise
         to_stderr(f"warning: the snapshot has no {kind}: it needs the permission to list {names[kind]}: {error}")

@@ -15,13 +15,15 @@ from deviceshare_bus.messages.subjects import subject_of
 from deviceshare_cluster.interface import Object
 from msgspec.structs import replace
 
+from deviceshare_cli.errors import NotAllowedError
 from deviceshare_cli.notices import to_stderr
+from deviceshare_cli.reading.kinds import DEVICE_TAINT_RULES
 from deviceshare_cli.reading.reader import Reader
 from deviceshare_cli.whatif.manifests import CLAIM, TEMPLATE, Candidate, Files
 
 _DECODERS: Mapping[str, Callable[[bytes], DeviceFact]] = {
     "DeviceClass": decode_device_class,
-    "DeviceTaintRule": decode_device_taint_rule,
+    DEVICE_TAINT_RULES.kind: decode_device_taint_rule,
     "ResourceSlice": decode_device_slice,
     CLAIM: decode_device_claim,
 }
@@ -30,11 +32,22 @@ _DECODERS: Mapping[str, Callable[[bytes], DeviceFact]] = {
 async def device_objects(reader: Reader, candidates: Sequence[Candidate]) -> dict[str, list[Object]]:
     """Return the cluster's objects of devices by kind, none if no candidate uses ResourceClaims.
 
-    They are read from the cluster: the bus has them only while pods of the cluster use ResourceClaims.
+    They are read from the cluster: the bus has them only while pods of the cluster use ResourceClaims. A role that was
+    made for a version without DeviceTaintRules does not permit to list these: then there are none, with a warning.
     """
     if all(DEVICE_CLAIMS not in pod.ask.unsupported for each in candidates for pod in each.pods):
         return {}
-    return {kind: await reader.objects(kind) for kind in (*_DECODERS, TEMPLATE)}
+    found: dict[str, list[Object]] = {}
+    for kind in (*_DECODERS, TEMPLATE):
+        try:
+            found[kind] = await reader.objects(kind)
+        except NotAllowedError as error:
+            if kind != DEVICE_TAINT_RULES.kind:
+                raise
+            needed = f"it needs the permission to list {DEVICE_TAINT_RULES.qualified}: {error}"
+            to_stderr(f"Warning: no device counts as tainted by a {kind}: {needed}")
+            found[kind] = []
+    return found
 
 
 def with_resource_claims(
