@@ -63,8 +63,8 @@ def in_words(value: Any) -> Any:
         (("without-volcano", "preemption"), "trusted.volcanoDevicePlugin=true,preemption=true"),
         (("without-volcano", "resource-claims"), "trusted.volcanoDevicePlugin=true,resourceClaims=true"),
         (
-            ("without-volcano", "exclusive-devices"),
-            "trusted.volcanoDevicePlugin=true,exclusiveDrivers={gpu.nvidia.com}",
+            ("without-volcano", "resource-claims", "exclusive-devices"),
+            "trusted.volcanoDevicePlugin=true,resourceClaims=true,exclusiveDrivers={gpu.nvidia.com}",
         ),
         (("without-volcano",), "trusted.volcanoDevicePlugin=true"),
     ],
@@ -188,6 +188,8 @@ def test_the_default_requests_fit_a_node_of_two_cores_during_an_upgrade() -> Non
         ("inventory.watchWindow=1.5", "does not match pattern"),
         ("inventory.watchWindow=2", "maximum: got 2, want 1"),
         ("configurationNamespaces={default}", "one of 'volcano-system', 'mindx-dl'"),
+        ("exclusiveDrivers={gpu.nvidia.com}", "exclusiveDrivers needs resourceClaims=true"),
+        ("resourceClaims=true,exclusiveDrivers={it's.example.com}", "does not match pattern"),
     ],
 )
 def test_a_wrong_value_is_rejected(value: str, reason: str) -> None:
