@@ -16,7 +16,7 @@ from deviceshare.model import (
     PodDeviceClaim,
     PodRequest,
 )
-from deviceshare.objects.devices import decode_device_slice
+from deviceshare.objects.devices import decode_device_slice, decode_device_taint_rule
 from deviceshare_binder.core.commands import AllocateClaims, BindPod, FencePod, RecordEvent, ReleaseClaims
 from deviceshare_binder.core.devices import Devices
 from deviceshare_binder.core.events import (
@@ -105,6 +105,18 @@ def test_devices_are_allocated_then_the_pod_is_bound() -> None:
     core.fact(MINE, 0.3)
     (bind,) = core.take(0.3)
     assert isinstance(bind, BindPod)
+
+
+def test_devices_that_a_rule_taints_meanwhile_are_not_allocated_unless_the_rule_goes() -> None:
+    spec = {"deviceSelector": {"pool": "n1"}, "taint": {"key": "broken", "effect": "NoSchedule"}}
+    rule = decode_device_taint_rule(json.dumps({"metadata": {"name": "r"}, "spec": spec}).encode())
+    core = Scene(FACT, rule)
+    assert core.take(0.0) == []
+    assert "cannot have the devices gpu-0 of node n1" in core.refusal(10.1)
+    again = Scene(FACT, rule)
+    assert again.take(0.0) == []
+    again.gone(rule)
+    assert [type(each) for each in again.take(1.1)] == [AllocateClaims]
 
 
 def test_a_claim_is_not_read_where_facts_have_its_revision_without_finalizers() -> None:
