@@ -34,7 +34,8 @@ def test_a_command_imports_no_more_than_it_needs(imported: tuple[str, ...], slow
 def test_a_command_does_not_look_for_garbage_among_what_it_reads_and_not_at_its_end() -> None:
     called = """
 import gc, sys
-from deviceshare_cli.main import GC_THRESHOLDS, main
+from deviceshare_cli.main import main
+from deviceshare_cli.process import GC_THRESHOLDS
 sys.argv = ["deviceshare", "version"]
 try: main()
 except SystemExit as ended: print(ended.code, gc.get_threshold() == GC_THRESHOLDS, gc.get_freeze_count() > 10_000)

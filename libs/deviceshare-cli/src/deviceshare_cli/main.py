@@ -4,9 +4,6 @@ The commands of packages such as :mod:`.reading` are in their module ``app``; :m
 other distributions. Modules that take long to import are imported by the command that needs them.
 """
 
-import gc
-import io
-import logging
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -21,15 +18,11 @@ from deviceshare_cli.errors import CommandError
 from deviceshare_cli.exit_status import run_and_exit
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.numbers import finite
-from deviceshare_cli.output import VisibleStream
 from deviceshare_cli.pods import SCHEDULERS
+from deviceshare_cli.process import prepared
 from deviceshare_cli.reading.app import NamespaceOption, RunOption, ServerOption, TokenOption
 from deviceshare_cli.reading.app import app as reading_app
 from deviceshare_cli.simulate.app import app as simulate_app
-
-GC_THRESHOLDS = (50_000, 20, 10)
-"""How many objects are made between two searches for garbage among the youngest ones, as in the services; and how many
-of these searches, and of those, until older ones are searched as well."""
 
 app = typer.Typer(
     cls=GroupedCommands,
@@ -386,24 +379,13 @@ def version() -> None:
 
 def main() -> None:
     """Run the command line; errors are one line on stderr and exit status 1, wrong usage is 2."""
-    # Modules, and what a command reads, are in use until it ends: to look for garbage among them is in vain.
-    gc.set_threshold(*GC_THRESHOLDS)
-    # Log messages of libraries are for services; commands report errors themselves.
-    logging.getLogger("deviceshare").addHandler(logging.NullHandler())
-    logging.getLogger("deviceshare").propagate = False
-    logging.getLogger("asyncio").addHandler(logging.NullHandler())
-    # Characters that the terminal's encoding lacks are escaped, as on stderr.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    sys.stdout, sys.stderr = VisibleStream(sys.stdout), VisibleStream(sys.stderr)
-    try:
-        app()
-    except CommandError as error:
-        to_stderr(f"deviceshare: {error}")
-        if error.details:
-            print(error.details, file=sys.stderr)
-        sys.exit(1)
-    except BrokenPipeError:
-        sys.exit(1)
-    finally:
-        gc.freeze()  # else the interpreter looks at all objects once more when it ends
+    with prepared():
+        try:
+            app()
+        except CommandError as error:
+            to_stderr(f"deviceshare: {error}")
+            if error.details:
+                print(error.details, file=sys.stderr)
+            sys.exit(1)
+        except BrokenPipeError:
+            sys.exit(1)
