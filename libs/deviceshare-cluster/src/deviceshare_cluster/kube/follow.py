@@ -163,7 +163,7 @@ class ObjectWatch:
                     yield await self._list()
                 began, delivered = clock(), False
                 async for update in self._watch():
-                    self._failures, self._absences, delivered = 0, 0, True
+                    self._failures, delivered = 0, True
                     yield update
                 if not delivered and clock() - began < SHORT_WATCH:
                     await self._pause()
@@ -259,6 +259,7 @@ class ObjectWatch:
         else:
             query.append(("resourceVersion", str(self._revision)))
         async with self._api.stream(self._path, query, self._patience.silence) as stream:
+            self._absences = 0
             async for lines in _lines(stream):
                 changes = []
                 read, error = self._read_all(lines)
