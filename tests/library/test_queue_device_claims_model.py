@@ -19,8 +19,6 @@ from support.builders import pod
 from support.counted_claims import BIG, SMALL, choosing, cluster_devices, devices, exactly, small
 from support.devices import CPU, allocated, claim
 
-# Against a model
-
 KEYS = ("ns/a", "ns/b", "ns/c")
 FACTS = {
     "a": [claim("a", 3, class_name="small"), allocated(claim("a", 3, class_name="small"), [("p", "x")])],
