@@ -3,13 +3,7 @@
 from collections import Counter
 
 from deviceshare.conf import default_conf
-from deviceshare.model import (
-    DeviceClaim,
-    DeviceClaimFact,
-    DeviceResult,
-    PodDeviceClaim,
-    QueueFact,
-)
+from deviceshare.model import DeviceClaim, DeviceClaimFact, DeviceResult, PodDeviceClaim, QueueFact
 from deviceshare.queueing import Queues
 from deviceshare.state import Trial
 from hypothesis import given, settings

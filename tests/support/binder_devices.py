@@ -3,19 +3,9 @@
 import json
 from typing import Any
 
-from deviceshare.model import (
-    Claim,
-    DeviceClaim,
-    DeviceFact,
-    DeviceResult,
-    PodDeviceClaim,
-    PodRequest,
-)
+from deviceshare.model import Claim, DeviceClaim, DeviceFact, DeviceResult, PodDeviceClaim, PodRequest
 from deviceshare_binder.core.commands import FencePod, ReleaseClaims
-from deviceshare_binder.core.events import (
-    ClaimsReleased,
-    DeviceObjectChanged,
-)
+from deviceshare_binder.core.events import ClaimsReleased, DeviceObjectChanged
 from deviceshare_binder.core.views import NodeView, PodView
 from support.binder import BinderDriver, messages
 from support.devices import DRIVER, allocated, claim, gpu_class, gpus, key_of

@@ -6,10 +6,7 @@ from typing import Any
 
 from deviceshare.families.dra import ClusterDevices
 from deviceshare.kernels import Changes
-from deviceshare.model import (
-    DeviceClaimFact,
-    DeviceResult,
-)
+from deviceshare.model import DeviceClaimFact, DeviceResult
 from deviceshare.objects.devices import decode_device_claim
 from support.devices import DRIVER
 
@@ -18,10 +15,7 @@ BIG, SMALL, MEMORY = "deviceclass/big", "deviceclass/small", "memory.deviceclass
 
 def choosing(name: str, **devices: Any) -> DeviceClaimFact:
     """Return a claim of which only a place shows what it counts: one big device, or else two small ones."""
-    alternatives = [
-        {"name": "one", "deviceClassName": "big"},
-        {"name": "two", "deviceClassName": "small", "count": 2},
-    ]
+    alternatives = [{"name": "one", "deviceClassName": "big"}, {"name": "two", "deviceClassName": "small", "count": 2}]
     requests = [{"name": "r", "firstAvailable": alternatives}]
     obj = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"devices": {"requests": requests, **devices}}}
     return decode_device_claim(json.dumps(obj).encode())

@@ -2,14 +2,9 @@
 
 from typing import Any
 
-from deviceshare.model import (
-    DeviceClaim,
-    Now,
-)
+from deviceshare.model import DeviceClaim, Now
 from deviceshare.scheduler import Scheduler
-from support.devices import (
-    NOW,
-)
+from support.devices import NOW
 
 Json = dict[str, Any]
 
