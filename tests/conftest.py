@@ -30,8 +30,11 @@ settings.load_profile("deviceshare")
 gc.disable()  # until all tests are collected
 
 _OF_THE_SYSTEM = {"dashboard", "kube", "system"}
-_NOT_ON_API_SERVER = ("tests/cli/", "tests/dashboard/", "tests/services/", "tests/system/")
-_NOT_ON_NODE = ("tests/node/test_compose_run.py", "tests/node/test_dry_run_beside_volcano.py")
+APART = {
+    "system": ("tests/cli/", "tests/dashboard/", "tests/services/", "tests/system/"),
+    "node": ("tests/node/test_compose_run.py", "tests/node/test_dry_run_beside_volcano.py"),
+}
+"""By marker the files that do not need what the others share, an API server or a node."""
 _FIRST = (
     "tests/kube/",
     "tests/system/test_chaos_seeds.py",
@@ -55,7 +58,7 @@ class OneServer(LoadFileScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneServer | None:
     """Start one API server in a run of the tests of the system, and one node in one of the tests on it."""
-    apart = {"system": _NOT_ON_API_SERVER, "node": _NOT_ON_NODE}.get(config.getoption("markexpr"))
+    apart = APART.get(config.getoption("markexpr"))
     return None if apart is None else OneServer(config, log, apart)
 
 

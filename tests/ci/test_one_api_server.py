@@ -9,10 +9,11 @@ TESTS = Path(__file__).parents[1]
 OTHERS = ("cli", "dashboard", "services", "system")
 
 
-def scope(config: pytest.Config, nodeid: str) -> str:
-    """Return the unit of work to which pytest-xdist adds a test."""
-    (conftest,) = [plugin for plugin in config.pluginmanager.get_plugins() if hasattr(plugin, "OneApiServer")]
-    scheduler = conftest.OneApiServer.__new__(conftest.OneApiServer)
+def scope(config: pytest.Config, marker: str, nodeid: str) -> str:
+    """Return the unit of work to which pytest-xdist adds a test in a run of the tests with a marker."""
+    (conftest,) = [plugin for plugin in config.pluginmanager.get_plugins() if hasattr(plugin, "OneServer")]
+    scheduler = conftest.OneServer.__new__(conftest.OneServer)
+    scheduler._apart = conftest.APART[marker]
     return str(scheduler._split_scope(nodeid))
 
 
@@ -22,9 +23,17 @@ def test_files_on_the_api_server_are_one_unit_of_work(pytestconfig: pytest.Confi
         "tests/contract/test_cluster_writes.py::a[kube]",
         "tests/deploy/test_rotate.py::a",
     )
-    assert {scope(pytestconfig, nodeid) for nodeid in shared} == {"apiserver"}
+    assert {scope(pytestconfig, "system", nodeid) for nodeid in shared} == {"shared"}
     for directory in OTHERS:
-        assert scope(pytestconfig, f"tests/{directory}/test_a.py::b[c/d::e]") == f"tests/{directory}/test_a.py"
+        name = f"tests/{directory}/test_a.py"
+        assert scope(pytestconfig, "system", f"{name}::b[c/d::e]") == name
+
+
+def test_files_on_the_node_are_one_unit_of_work(pytestconfig: pytest.Config) -> None:
+    files = {f"tests/node/{path.name}" for path in (TESTS / "node").glob("test_*.py")}
+    apart = {name for name in files if scope(pytestconfig, "node", f"{name}::a") == name}
+    assert apart == {"tests/node/test_compose_run.py", "tests/node/test_dry_run_beside_volcano.py"}
+    assert {scope(pytestconfig, "node", f"{name}::a") for name in files - apart} == {"shared"}
 
 
 def test_no_other_file_uses_it() -> None:

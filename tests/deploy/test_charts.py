@@ -248,7 +248,8 @@ def test_an_api_server_accepts_the_chart(apiserver: ApiServer, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "directory", ["with-volcano", "without-volcano", "mindcluster", "preemption", "resource-claims"]
+    "directory",
+    ["with-volcano", "without-volcano", "mindcluster", "preemption", "resource-claims", "exclusive-devices"],
 )
 def test_an_api_server_accepts_what_kustomize_builds(apiserver: ApiServer, directory: str) -> None:
     objects = charts.kustomized(charts.KUBERNETES / directory)
@@ -388,7 +389,7 @@ def test_the_autoscaler_sets_the_replicas() -> None:
 
 
 def test_exclusive_drivers_may_have_capitals_as_in_kubernetes() -> None:
-    objects = charts.rendered("--set", "exclusiveDrivers={GPU.example.com}")
+    objects = charts.rendered("--set", "resourceClaims=true,exclusiveDrivers={GPU.example.com}")
     (policy,) = [
         each
         for each in objects

@@ -67,7 +67,7 @@ def test_named_ports_exist():
 
 
 def test_every_object_is_in_one_of_the_directories():
-    more = ("preemption", "resource-claims")
+    more = ("exclusive-devices", "preemption", "resource-claims")
     objects = (*OBJECTS, *(obj for name in more for obj in deploy.read(deploy.KUBERNETES / name)))
     listed = {(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace")) for obj in objects}
     for path in deploy.KUBERNETES.rglob("*.yaml"):
