@@ -73,7 +73,7 @@ class DryRun(RunningOnKube):
     async def decided(self, name: str) -> tuple[str, int]:
         """Wait for the claim of a pod; return its node and the index of its card."""
         while True:
-            for claim in await self.claims():
+            for claim in json.loads(await self.shown("get", "claims", "-o", "json") or '{"items": []}')["items"]:
                 if claim["name"] == name:
                     (device,) = claim["devices"]
                     return claim["node"], int(device["id"])
