@@ -46,6 +46,7 @@ async def test_nothing_is_written_and_choices_are_compared(audited: ApiServer, t
         for number in range(2):
             await cluster.create(objects.node(f"node-{number}", published.resources, published.annotations))
         async with DryRun(tmp_path, audited, conf) as system:
+            await system.follows(await system.logs() / "binder.log")
             said: list[tuple[str, str]] = []
             for name in ("same", "card", "node"):
                 limits = {"volcano.sh/gpu-memory": "1024"}
