@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deviceshare.families.dra import cluster_devices, slice_kinds
+from deviceshare.conf import default_conf
+from deviceshare.families.dra import slice_kinds
 from deviceshare.families.dra.cluster_devices import FEATURES
 from deviceshare.families.dra.codec import without_nulls
 from deviceshare.model import (
@@ -23,9 +24,11 @@ from msgspec.structs import replace
 from support.builders import node
 from support.decided_devices import Json, decided, names
 from support.devices import (
+    CONDITIONS,
     DRIVER,
     NOW,
     allocated,
+    attaching,
     claim,
     gpu_class,
     gpus,
@@ -35,7 +38,6 @@ from support.devices import (
     using,
 )
 
-ALL = FEATURES | {"DeviceBindingAndStatus"}
 DATA = Path(__file__).parents[1] / "data" / "dra"
 
 
@@ -43,12 +45,12 @@ DATA = Path(__file__).parents[1] / "data" / "dra"
 
 
 def recorded() -> Iterator[tuple[Json, Json]]:
-    """Yield the recorded cases in which exactly those features are on that are supported, and binding conditions."""
+    """Yield the recorded cases in which exactly those features are on that are supported."""
     for name in ("random", "changed"):
         with gzip.open(DATA / f"dra-{name}.jsonl.gz", "rt") as file:
             for line in file:
                 entry = json.loads(line)
-                if frozenset(entry["case"]["features"]) == ALL:
+                if frozenset(entry["case"]["features"]) == FEATURES:
                     yield without_nulls(entry["case"]), entry["answer"]
 
 
@@ -70,7 +72,6 @@ def cluster_of(case: Json) -> Scheduler:
 @pytest.mark.parametrize("values", [0, slice_kinds.MAX_VALUES])
 def test_nodes_and_devices_are_those_of_kubernetes(monkeypatch: pytest.MonkeyPatch, values: int) -> None:
     """Also where attributes are apart that have more than so many values."""
-    monkeypatch.setattr(cluster_devices, "FEATURES", ALL)
     monkeypatch.setattr(slice_kinds, "MAX_VALUES", values)
     compared = fitting = 0
     for case, answer in recorded():
@@ -239,21 +240,36 @@ def test_what_was_chosen_belongs_to_the_claims_in_their_order() -> None:
         devices.decided(claims, chosen[:1])
 
 
-def test_devices_with_binding_conditions_are_not_used() -> None:
+@pytest.mark.parametrize("policy", ["", "binpack"])
+def test_devices_with_binding_conditions_are_given_last(policy: str) -> None:
+    """Without a policy pools of which a device has some come last, as in Kubernetes; with one the devices do."""
     slice_of = gpus("a", 2)
     first, second = slice_of.spec.devices
-    waits = replace(first, binding_conditions=("ready",))
-    some = replace(slice_of, spec=replace(slice_of.spec, devices=(waits, second)))
-    scheduler = scheduler_with(node("a"), gpu_class(), some, claim("one"), claim("two"), using("p", "one"))
-    assert names(decided(scheduler)["p"][1]) == [["gpu-1"]]
-    scheduler.apply("q", using("q", "two"), NOW)
-    assert decided(scheduler, Now(20.0, 1e9)) == {}
-    alone = replace(slice_of, spec=replace(slice_of.spec, devices=(waits,)))
-    refused = scheduler_with(node("a"), gpu_class(), alone, claim("one"), using("p", "one"))
-    assert (
-        "no device without binding conditions, which are not served, for request r (gpu)"
-        in refused.explain("uid-p", NOW).message
-    )
+    mixed = replace(slice_of, spec=replace(slice_of.spec, devices=(replace(first, **CONDITIONS), second)))
+    pool = replace(slice_of.spec.pool, name="z")
+    other = replace(slice_of, name="z", spec=replace(slice_of.spec, pool=pool, devices=(replace(first, name="z-0"),)))
+    claims = [claim(name) for name in ("one", "two", "three")]
+    scheduler = Scheduler("s")
+    scheduler.configure(replace(default_conf(), dra=True, policy=policy))
+    for fact in (node("a"), gpu_class(), mixed, other, *claims):
+        scheduler.apply(key_of(fact), fact, NOW)
+    scheduler.begin()
+    given = []
+    for at, each in enumerate(claims):
+        scheduler.apply(f"p{at}", using(f"p{at}", each.key.removeprefix("ns/")), NOW)
+        given += names(decided(scheduler)[f"p{at}"][1])
+    assert sorted(given[:2]) == [["gpu-1"], ["z-0"]] if policy else given == [["z-0"], ["gpu-0"], ["gpu-1"]]
+    assert len(given) == 3
+
+
+def test_a_claim_whose_binding_failed_is_left_to_those_who_have_it() -> None:
+    failed = attaching(allocated(claim("one"), [("a", "gpu-0")], "other"), "Failed")
+    scheduler = scheduler_with(node("a"), gpu_class(), gpus("a", 1), failed, using("p", "one"))
+    assert decided(scheduler) == {}
+    text = "ResourceClaim one: device gpu.example.com/a/gpu-0 has the condition 'Failed' (Because: it is so)"
+    assert text in scheduler.explain("uid-p", NOW).message
+    scheduler.apply(key_of(failed), replace(failed, reserved_for=(), reserved_names=()), NOW)
+    assert "p" in decided(scheduler), "the binder takes its devices away"
 
 
 @pytest.mark.parametrize("amount", ["bogus", "", "1e99999", "9" * 65])

@@ -20,7 +20,14 @@ from deviceshare.model import (
     PodFact,
     PodRequest,
 )
-from deviceshare.model.device_objects import DeviceClass, ResourceClaim, ResourceSlice
+from deviceshare.model.device_objects import (
+    Condition,
+    DeviceClass,
+    DeviceStatus,
+    ResourceClaim,
+    ResourceSlice,
+    Results,
+)
 from deviceshare.objects.devices import decode_device_claim, decode_device_class, decode_device_slice
 from deviceshare.scheduler import Scheduler
 from deviceshare_lab.conformance.devices.command import Used, taken
@@ -30,6 +37,10 @@ from support.builders import ask, container, pod
 UNUSED: Used = {}
 NO_FEATURES = Features(frozenset())
 DRIVER = "gpu.example.com"
+CONDITIONS: dict[str, Any] = {
+    "binding_conditions": ("Attached", "Powered"),
+    "binding_failure_conditions": ("Failed",),
+}
 NOW = Now(10.0, 1e9)
 CPU: PodRequest = ask(container(cpu=100))
 
@@ -85,6 +96,22 @@ def allocated(fact: DeviceClaimFact, results: Iterable[tuple[str, str]], *pods: 
         reserved_for=of_status.reserved_for,
         reserved_names=of_status.reserved_names,
     )
+
+
+def with_conditions(fact: DeviceSliceFact) -> DeviceSliceFact:
+    """Return a slice whose devices have binding conditions."""
+    devices = (replace(each, **CONDITIONS) for each in fact.spec.devices)
+    return replace(fact, spec=replace(fact.spec, devices=tuple(devices)))
+
+
+def attaching(fact: DeviceClaimFact, *true: str, at: str = "") -> DeviceClaimFact:
+    """Return a claim whose devices have binding conditions; ``true``: those of them that are, ``at``: its timestamp."""
+    assert fact.allocation is not None
+    results = tuple(replace(each, **CONDITIONS) for each in fact.allocation.devices.results)
+    conditions = tuple(Condition(each, "True", "Because", "it is so") for each in true)
+    statuses = (DeviceStatus(each.driver, each.pool, each.device, each.share_id, conditions) for each in results)
+    allocation = replace(fact.allocation, devices=Results(results), allocation_timestamp=at)
+    return replace(fact, allocation=allocation, device_statuses=tuple(statuses) if true else ())
 
 
 def sharing(fact: DeviceClaimFact, pool: str, device: str, consumed: dict[str, Any]) -> DeviceClaimFact:

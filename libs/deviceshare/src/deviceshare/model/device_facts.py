@@ -6,7 +6,14 @@ They have the parts of the objects that decide which devices a claim gets, in th
 
 from msgspec.structs import replace
 
-from deviceshare.model.device_objects import AllocationStatus, ClassSpec, DevicesSpec, SliceSpec, TaintRuleSpec
+from deviceshare.model.device_objects import (
+    AllocationStatus,
+    ClassSpec,
+    DevicesSpec,
+    DeviceStatus,
+    SliceSpec,
+    TaintRuleSpec,
+)
 from deviceshare.model.facts import Fact
 from deviceshare.model.problems import Problem
 
@@ -41,7 +48,9 @@ class DeviceClaimFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="
     """The uid of the object that controls it, '' for none: of the pod if it was made of a template."""
     devices: DevicesSpec = DevicesSpec()
     allocation: AllocationStatus | None = None
-    """Its devices; None: it is not allocated."""
+    """Its devices; None: it is not allocated. The time is that of devices with binding conditions alone."""
+    device_statuses: tuple[DeviceStatus, ...] = ()
+    """Of its devices with binding conditions those of these conditions that are true; no others are here."""
     reserved_for: tuple[str, ...] = ()
     """The uids of the pods that may use it."""
     reserved_names: tuple[str, ...] = ()

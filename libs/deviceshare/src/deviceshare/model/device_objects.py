@@ -297,6 +297,8 @@ class Result(_View, frozen=True):
     admin_access: bool = False
     share_id: str = msgspec.field(default="", name="shareID")
     consumed_capacity: dict[str, Quantity] = {}
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
 
 
 class Results(_View, frozen=True):
@@ -310,6 +312,26 @@ class AllocationStatus(_View, frozen=True):
 
     devices: Results = Results()
     node_selector: NodeSelector | None = None
+    allocation_timestamp: str = ""
+
+
+class Condition(_View, frozen=True):
+    """A condition of a device."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class DeviceStatus(_View, frozen=True):
+    """What its driver says about a device that a claim has."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str = msgspec.field(default="", name="shareID")
+    conditions: tuple[Condition, ...] = ()
 
 
 class Consumer(_View, frozen=True):
@@ -331,6 +353,7 @@ class ClaimStatus(_View, frozen=True):
 
     allocation: AllocationStatus | None = None
     reserved_for: tuple[Consumer, ...] = ()
+    devices: tuple[DeviceStatus, ...] = ()
 
 
 class ResourceClaim(_View, frozen=True):

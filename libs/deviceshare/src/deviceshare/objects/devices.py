@@ -5,6 +5,7 @@ A class, a rule or a slice of which a part is invalid is no fact: see :mod:`devi
 
 import msgspec
 
+from deviceshare.families.dra.binding_conditions import kept
 from deviceshare.families.dra.codec import decode_claim, decode_class, decode_slice, decode_taint_rule
 from deviceshare.model import DeviceClaimFact, DeviceClassFact, DeviceSliceFact, DeviceTaintRuleFact, FormatError
 from deviceshare.model.device_objects import ClaimSpec, ClaimStatus, Metadata, ResourceClaim
@@ -68,6 +69,7 @@ def _status(raw: msgspec.Raw) -> ClaimStatus:
 
 def _claim_fact(claim: ResourceClaim) -> DeviceClaimFact:
     metadata, status = claim.metadata, claim.status
+    allocation, statuses = kept(status)
     pods = [each for each in status.reserved_for if each.is_pod]
     return DeviceClaimFact(
         revision=metadata.resource_version,
@@ -75,7 +77,8 @@ def _claim_fact(claim: ResourceClaim) -> DeviceClaimFact:
         uid=metadata.uid,
         owner=next((each.uid for each in metadata.owner_references if each.controller), ""),
         devices=claim.spec.devices,
-        allocation=status.allocation,
+        allocation=allocation,
+        device_statuses=statuses,
         reserved_for=tuple(each.uid for each in pods),
         reserved_names=tuple(each.name for each in pods),
         terminating=bool(metadata.deletion_timestamp),

@@ -6,7 +6,7 @@ The transitions of :mod:`.bind_transitions` are functions of this module and :mo
 from collections.abc import Sequence
 
 from deviceshare.families import FamilyError, UnknownFamilyError
-from deviceshare.families.dra import DeviceConflict
+from deviceshare.families.dra import BINDING_TIMEOUT, Binding, DeviceConflict
 from deviceshare.model import BOUND, REFUSED, InputError, Outcome, sign
 from deviceshare_bus.cores.core import Now
 
@@ -18,6 +18,7 @@ from deviceshare_binder.core.bind_task import (
     LEFT,
     RECHECK,
     BindTask,
+    ConditionsPending,
     Finished,
     Move,
     Paused,
@@ -40,7 +41,10 @@ MOMENT = 1e-6
 OTHERS = 1.0
 """Seconds for which a pod with new devices is not bound yet, where others allocate ResourceClaims as well."""
 
-RecordedStep = Finished | Stuck | Rejected | Paused | EvictedPod | Blocked | Nominated | Compared | DeviceConflict
+RecordedStep = (
+    Finished | Stuck | Rejected | Paused | ConditionsPending | EvictedPod | Blocked | Nominated | Compared
+    | DeviceConflict
+)  # fmt: skip
 """What has happened, to be recorded."""
 Step = commands.ClaimRequest | commands.EvictPod | commands.Annotate | commands.Nominate | RecordedStep
 """What follows from a claim or an eviction."""
@@ -184,22 +188,14 @@ class BindSteps:
         return self._wait_until(task.volumes_until, task, now)
 
     def _allocate_devices(self, task: BindTask, now: Now) -> Move | None:
-        """Allocate the ResourceClaims of a pod and wait until facts show it, or refuse the claim; None: it is done.
+        """Allocate the ResourceClaims of a pod and wait until its devices can be used, or refuse the claim.
 
-        Of two claims with the same device the one whose pod is not bound is refused, whichever was first. Others that
-        allocate had decided before they knew of these devices: what they write within the pause is known after it.
+        Returns None if it is done.
         """
         claim, node, devices = task.claim, task.node.name, self.facts.devices
         found = devices.progress(claim)
         if found.done:
-            if conflict := devices.conflict(claim, node):
-                return self.fence(task, Verdict(REFUSED, conflict, sure=False))
-            task.devices_seen = now.monotonic if task.devices_seen is None else task.devices_seen
-            certain = task.devices_seen + OTHERS
-            if now.monotonic < certain and devices.may_be_taken(claim, now.monotonic):
-                return self._wait_until(certain, task, now)
-            task.deadline = None
-            return None
+            return self._await_devices(task, found.binding, now)
         task.devices_seen = None
         if found.doubtful or found.unknown or (found.open and task.devices_written and not found.failed):
             if (until := task.grace(now.monotonic, GRACE)) is not None:
@@ -220,6 +216,31 @@ class BindSteps:
         if isinstance(request, str):
             return self._object(task, request, now)
         return Move(State.ALLOCATING_DEVICES, request)
+
+    def _await_devices(self, task: BindTask, binding: Binding, now: Now) -> Move | None:
+        """Wait until the devices that facts show can be used, or refuse the claim; None: they can be used.
+
+        Of two claims with the same device the one whose pod is not bound is refused, whichever was first. Others that
+        allocate had decided before they knew of these devices: what they write within the pause is known after it.
+        """
+        claim, node, devices, seen = task.claim, task.node.name, self.facts.devices, task.devices_seen
+        if problem := devices.conflict(claim, node) or (devices.dropped(claim) if seen is None else ""):
+            return self.fence(task, Verdict(REFUSED, problem, sure=False))
+        if seen is None:
+            seen, task.devices_seen, task.deadline = now.monotonic, now.monotonic, None
+            if binding.waits:
+                self._steps.append(ConditionsPending(claim, node, binding.waits))
+        if binding.waits:
+            until = seen + BINDING_TIMEOUT
+            if binding.since:  # a former process, or another pod of the claim, may have waited
+                until = min(until, now.monotonic + binding.since + BINDING_TIMEOUT - now.wall)
+            if now.monotonic < until:
+                return self._wait_until(until, task, now)
+            return self.fence(task, Verdict(REFUSED, f"{binding.waits} after {BINDING_TIMEOUT:g} s", sure=False))
+        certain = seen + OTHERS
+        if now.monotonic < certain and devices.may_be_taken(claim, now.monotonic):
+            return self._wait_until(certain, task, now)
+        return None
 
     def _lock(self, task: BindTask, now: Now) -> Move | None:
         """Request the node's lock, or wait for it; return None if the binding need not wait."""

@@ -58,6 +58,14 @@ class Paused(NamedTuple):
     reason: str
 
 
+class ConditionsPending(NamedTuple):
+    """A claim waits until devices of its pod have their binding conditions; ``text``: the first that is missing."""
+
+    claim: Claim
+    node: str
+    text: str
+
+
 class State(StrEnum):
     """The state of a bind task."""
 
@@ -65,7 +73,8 @@ class State(StrEnum):
     PARKED = "parked"
     """Another claim of its pod is in flight, or its node is paused."""
     WAITING = "waiting"
-    """Its pod or node is not known yet or objects to it, its volumes are not bound, or others hold the node's lock."""
+    """Its pod or node is not known yet or objects to it, its volumes are not bound, its devices cannot be used yet, or
+    others hold the node's lock."""
     HELD = "held"
     """Another pod is being handed over to the device plugin of its node (:mod:`.plugin_handoff`)."""
     BACKING_OFF = "backing off"

@@ -15,22 +15,26 @@ import msgspec
 from deviceshare.conf import DeviceScope
 from deviceshare.families.dra import (
     AllocationError,
+    Binding,
     ClusterDevices,
     DeviceConflict,
     Solver,
     allocation,
+    binding_of,
+    device_result,
     new_conflicts,
     overused,
 )
 from deviceshare.kernels import Changes
-from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, NodeFact, object_uid
-from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, Metadata, ResourceClaim
+from deviceshare.model import Claim, DeviceClaim, DeviceClaimFact, DeviceFact, DeviceResult, NodeFact, object_uid
+from deviceshare.model.device_objects import AllocationStatus, ClaimSpec, Metadata, ResourceClaim, Result
 
 from deviceshare_binder.core.commands import AllocateClaims, ClaimDevices, ReleaseClaims
 from deviceshare_binder.core.views import NodeView
 
 REMEMBERED = 3600.0
 """Seconds for which another scheduler counts as one that allocates ResourceClaims."""
+_GATES = "the feature gates DRADeviceBindingConditions and DRAResourceClaimDeviceStatus"
 _FEW_ROWS = 64
 """Rows of nodes to begin with; they double, since each growth copies all."""
 
@@ -40,7 +44,8 @@ class DeviceProgress(NamedTuple):
 
     ``failed``: why they cannot be used, '' if they can; ``doubtful``: placement may have newer facts than those by
     which they cannot; ``unknown``: the ResourceClaim that is not known (yet); ``open``: those that are not reserved for
-    the pod; ``waits``: the one whose devices another pod's claim allocates.
+    the pod; ``waits``: the one whose devices another pod's claim allocates; ``binding``: the first one of which a
+    device lacks a binding condition, whose name its text begins with.
     """
 
     failed: str = ""
@@ -48,6 +53,7 @@ class DeviceProgress(NamedTuple):
     unknown: str = ""
     open: tuple[DeviceClaim, ...] = ()
     waits: str = ""
+    binding: Binding = Binding()
 
     @property
     def done(self) -> bool:
@@ -136,7 +142,7 @@ class Devices:
 
     def progress(self, claim: Claim) -> DeviceProgress:
         """Return how far the ResourceClaims of a claim are."""
-        unknown, waits, found = "", "", list[DeviceClaim]()
+        unknown, waits, found, pending = "", "", list[DeviceClaim](), Binding()
         for each in claim.devices:
             fact, name = self._known.claims.get(each.key), f"ResourceClaim {each.key}"
             if fact is None:
@@ -154,9 +160,13 @@ class Devices:
                     return DeviceProgress(f"{name} has no devices, and no pod gets some for it", doubtful=True)
             elif each.results and _ids(fact.allocation) != sorted(result.id for result in each.results):
                 return DeviceProgress(f"{name} was allocated elsewhere")
+            elif (binding := binding_of(fact)).failed:
+                return DeviceProgress(f"{name}: {binding.failed}")
             elif object_uid(claim.uid) not in fact.reserved_for:
                 found.append(each)
-        return DeviceProgress(unknown=unknown, open=tuple(found), waits=waits)
+            elif binding.waits and not pending.waits:
+                pending = binding._replace(waits=f"{name}: {binding.waits}")
+        return DeviceProgress(unknown=unknown, open=tuple(found), waits=waits, binding=pending)
 
     def objection(self, claim: Claim, node: str) -> str:
         """Return why the devices cannot be allocated on a node as it was decided, '' if they can."""
@@ -191,6 +201,26 @@ class Devices:
                     device = f"device {'/'.join(result.id)} of ResourceClaim {each.key}"
                     counters = "consumes counters of which others have the rest"
                     return f"{device} {'has another one as well' if result.id in found else counters}"
+        return ""
+
+    def dropped(self, claim: Claim) -> str:
+        """Return which device was allocated without its binding conditions, '' if none was.
+
+        An API server drops them whose features were switched off after the slice was published, and so does an
+        inventory of an earlier version.
+        """
+        for each in claim.devices:
+            status = self._fact(each).allocation if each.results else None
+            for result in status.devices.results if status is not None else ():
+                try:
+                    expected = not result.binding_conditions and self._known.device(device_result(result))[0]
+                except LookupError:
+                    continue
+                if expected and expected.binding_conditions:
+                    device = f"device {result.driver}/{result.pool}/{result.device}"
+                    return (
+                        f"ResourceClaim {each.key}: the binding conditions of {device} were dropped ({_GATES} are off)"
+                    )
         return ""
 
     def new_conflicts(
@@ -254,13 +284,22 @@ class Devices:
         return AllocateClaims(claim.id, claim.name, claim.uid, tuple(found))
 
     def release(self, claim: Claim) -> ReleaseClaims:
-        """Return the request that frees what was written for a claim."""
+        """Return the request that frees what was written for a claim, and devices whose binding conditions fail it.
+
+        The latter also where another pod allocated them.
+        """
         found = []
         for each in claim.devices:
+            fact, written = self._known.claims.get(each.key), list[tuple[DeviceResult | Result, str]]()
+            if each.results:
+                shares = zip(each.results, _shares(claim, each), strict=True)
+                written += [(one, share if one.shared else "") for one, share in shares]
+            elif fact is not None and fact.allocation is not None and binding_of(fact) != Binding():
+                written += [(one, one.share_id) for one in fact.allocation.devices.results]
             results = [
                 {"request": one.request, "driver": one.driver, "pool": one.pool, "device": one.device}
-                | ({"shareID": share} if one.shared else {})
-                for one, share in zip(each.results, _shares(claim, each), strict=True)
+                | ({"shareID": share} if share else {})
+                for one, share in written
             ]
             status = {"devices": {"results": results}} if results else None
             found.append(ClaimDevices(each.key, each.uid, "" if status is None else _encoded(status)))

@@ -26,6 +26,8 @@ MAX_UNKNOWN = 10_000
 """Explanations of unknown pods that are kept: most of these pods are gone, their explanations stay for a day."""
 MAX_REPEATED = 100
 """Events that the former replica may have recorded already and that are recorded again, at most."""
+CONDITIONS_PENDING = "BindingConditionsPending"
+"""Reason of Events about pods whose devices are being attached, as of kube-scheduler."""
 CONFLICT = "DeviceConflict"
 """Reason of Events about pods whose ResourceClaims have devices that others have as well."""
 MAX_INFORMED = 16
@@ -175,6 +177,10 @@ class Reports:
         for claim in waiting:
             self.paused(claim, stuck.node, reason)
 
+    def conditions_pending(self, claim: Claim, node: str, text: str) -> None:
+        """A claim waits for binding conditions of devices."""
+        self._add(claim, CONDITIONS_PENDING, f"waits for binding conditions of devices on {node}: {text}")
+
     def paused(self, claim: Claim, node: str, reason: str) -> None:
         """A claim waits on its node."""
         self._waits[claim.uid] = f"waits on {node}: {reason}"
@@ -214,7 +220,7 @@ class Reports:
             self._dropped += 1
 
     def _add(self, pod: Claim | PodView | OtherPodView, reason: str, message: str) -> None:
-        warning = reason != SCHEDULED
+        warning = reason not in (SCHEDULED, CONDITIONS_PENDING)
         self.event(EventRecord("Pod", pod.namespace, pod.name, pod.uid, warning, reason, message, at=0.0, once=True))
 
     def take(self, writes: int, at: float, *, waits: bool = True) -> list[SetPodCondition | RecordEvent]:

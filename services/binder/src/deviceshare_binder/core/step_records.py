@@ -5,7 +5,7 @@ from deviceshare.model import BOUND
 from deviceshare_bus.cores.core import Command, Count, Log, Now
 
 from deviceshare_binder.core.bind_steps import RecordedStep
-from deviceshare_binder.core.bind_task import Finished, Paused, Rejected
+from deviceshare_binder.core.bind_task import ConditionsPending, Finished, Paused, Rejected
 from deviceshare_binder.core.claim_records import of_conflict, of_outcome, of_rejection
 from deviceshare_binder.core.claims import ClaimBinder
 from deviceshare_binder.core.comparison import Compared
@@ -41,6 +41,9 @@ class StepRecords:
             case DeviceConflict():
                 self._reports.conflict(step)
                 return of_conflict(step)
+            case ConditionsPending():
+                self._reports.conditions_pending(*step)
+                return []
             case Paused():
                 self._reports.paused(*step)
                 return []

@@ -4,7 +4,7 @@
 :mod:`.pools` are what a node sees, :mod:`.selectors` and :mod:`.cel` evaluate CEL, :mod:`.capacity`,
 :mod:`.compatibility`, :mod:`.constraints` and :mod:`.taints` are rules for one device, :mod:`.taint_rules` taints
 devices, :mod:`.requests` and :mod:`.matching` are what a claim asks for, :mod:`.solver` searches, and :mod:`.results`
-is what the API server stores.
+is what the API server stores. :mod:`.binding_conditions` are what has to be true before a pod is bound.
 
 :class:`ClusterDevices` has what is known of a cluster, :mod:`.in_use` the devices that claims have, :func:`why_not`
 says why claims do not fit on a node, and :func:`conflicts` finds devices that schedulers gave twice. :mod:`.quota` is
@@ -12,6 +12,7 @@ what claims count in queues.
 """
 
 from deviceshare.families.dra.best_fit import device_order
+from deviceshare.families.dra.binding_conditions import BINDING_TIMEOUT, Binding, binding_of
 from deviceshare.families.dra.cluster_devices import ClusterDevices
 from deviceshare.families.dra.conflicts import DeviceConflict, new_conflicts, overused
 from deviceshare.families.dra.diagnosis import DeviceReason, why_not
@@ -23,15 +24,18 @@ from deviceshare.families.dra.results import allocation, local
 from deviceshare.families.dra.solver import MAX_STEPS, Answer, Solver
 
 __all__ = [
+    "BINDING_TIMEOUT",
     "MAX_STEPS",
     "AllocationError",
     "Answer",
+    "Binding",
     "ClusterDevices",
     "DeviceConflict",
     "DeviceReason",
     "Layout",
     "Solver",
     "allocation",
+    "binding_of",
     "device_order",
     "device_result",
     "given_devices",

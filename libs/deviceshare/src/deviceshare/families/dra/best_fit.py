@@ -13,9 +13,10 @@ Key = tuple[float, ...]
 class DeviceOrder(msgspec.Struct, frozen=True):
     """How the devices of a node are compared, and nodes scored.
 
-    The devices that make the fewest others impossible go first, weighed by how large these are; of equal ones the least
-    capable, then by ``fullness``, then those that are near the devices that were chosen. A node scores ``packed`` x
-    (100 for one without free devices) + ``kept`` x (100 if nothing becomes impossible but what is given).
+    Those without binding conditions go first; of them the devices that make the fewest others impossible, weighed by
+    how large these are; of equal ones the least capable, then by ``fullness``, then those that are near the devices
+    that were chosen. A node scores ``packed`` x (100 for one without free devices) + ``kept`` x (100 if nothing becomes
+    impossible but what is given).
     """
 
     sorts: bool = False
@@ -48,7 +49,8 @@ class DeviceOrder(msgspec.Struct, frozen=True):
             left += counters.room(rest)
             lost += counters.room(before[at]) - counters.room(rest)
         far = sum(device.root != each.root for each in chosen)
-        return (round(lost, 9), device.size, round(self.fullness * left, 9), far)
+        binds = bool(device.candidate.device.binding_conditions)
+        return (binds, round(lost, 9), device.size, round(self.fullness * left, 9), far)
 
     def score(self, layout: Layout, taken: Taken, given: Sequence[LayoutDevice]) -> float:
         """Return what a node scores if some devices are given, 0 to 100."""

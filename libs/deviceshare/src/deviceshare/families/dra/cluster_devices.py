@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from deviceshare.families.dra.binding_conditions import binding_of
 from deviceshare.families.dra.cel import evaluator
 from deviceshare.families.dra.cluster_slices import ClusterSlices, NodeLayout, State
 from deviceshare.families.dra.in_use import DevicesInUse, PoolUse, device_result
@@ -41,10 +42,9 @@ from deviceshare.model.device_objects import (
 )
 
 _SERVED = """AdminAccess PrioritizedList PartitionableDevices DeviceTaints ConsumableCapacity FractionalCapacityRange
-ListTypeAttributes CompatibilityGroups"""
+ListTypeAttributes CompatibilityGroups DeviceBindingAndStatus"""
 FEATURES = Features(frozenset(_SERVED.split()))
-"""All that are served: an API server drops what belongs to features that are off. Without ``DeviceBindingAndStatus``
-devices with binding conditions match no request: the binder does not wait for conditions."""
+"""All that are served: an API server drops what belongs to features that are off."""
 MAX_RESERVED = 256
 """Pods for which a claim is reserved, as in the API."""
 
@@ -200,6 +200,10 @@ class ClusterDevices:
         if fact.allocation is not None:
             if len(fact.reserved_for) >= MAX_RESERVED and object_uid(pod.uid) not in fact.reserved_for:
                 return ClaimRequest(obstacle=f"ResourceClaim {name} is in use by {MAX_RESERVED} pods")
+            if (failed := binding_of(fact).failed) and {*fact.reserved_for} - {object_uid(pod.uid)}:
+                return ClaimRequest(
+                    obstacle=f"ResourceClaim {name}: {failed}"
+                )  # else the binder takes its devices away
             return ClaimRequest(claim=key)
         return ClaimRequest(encode(fact.devices).decode(), "" if template else key)
 

@@ -19,7 +19,6 @@ class DeviceReason(NamedTuple):
 _INCOMPLETE = DeviceReason("DevicePoolIncomplete", "node(s) had a pool of devices that is not complete")
 _TOGETHER = DeviceReason("DevicesDoNotFit", "node(s) had no devices that fit all requests of the pod together")
 _NONE_MATCHES = DeviceReason("NoMatchingDevice", "no device that matches")
-_BINDING = DeviceReason("NoMatchingDevice", "no device without binding conditions, which are not served, for")
 _TOO_SMALL = DeviceReason("DeviceTooSmall", "no device with enough capacity for")
 _TAINTED = DeviceReason("DeviceTainted", "only tainted devices for")
 _IN_USE = DeviceReason("DevicesInUse", "too few free devices for")
@@ -44,10 +43,6 @@ def why_not(solver: Solver, taken: Taken) -> DeviceReason:
             if len(left) < max(1, request.number):
                 if reason is _NONE_MATCHES and solver.layout.incomplete:
                     return _INCOMPLETE
-                if reason is _NONE_MATCHES and any(
-                    each.candidate.device.binding_conditions for each in solver.candidates
-                ):
-                    reason = _BINDING
                 name = f"request {request.name} ({request.device_class.metadata.name})"
                 return DeviceReason(reason.code, f"node(s) had {reason.text} {name}")
     return _TOGETHER

@@ -169,8 +169,12 @@ def _device(device: Device, field: str, checks: Checks) -> None:
         checks.text(use.counter_set, _NAME, f"{field}.consumesCounters[{at}].counterSet")
         _counters(use.counters, f"{field}.consumesCounters[{at}].counters", checks)
     checks.at_most(device.taints, _TAINTS, f"{field}.taints")
-    checks.at_most(device.binding_conditions, _CONDITIONS, f"{field}.bindingConditions")
-    checks.at_most(device.binding_failure_conditions, _CONDITIONS, f"{field}.bindingFailureConditions")
+    _conditions(device, field, checks)
+
+
+def _conditions(of: Device | Result, field: str, checks: Checks) -> None:
+    checks.at_most(of.binding_conditions, _CONDITIONS, f"{field}.bindingConditions")
+    checks.at_most(of.binding_failure_conditions, _CONDITIONS, f"{field}.bindingFailureConditions")
 
 
 def _values(attribute: Attribute) -> int:
@@ -254,4 +258,5 @@ def _results(results: tuple[Result, ...], field: str, checks: Checks) -> None:
     for at, result in enumerate(results):
         for name in ("request", "driver", "pool", "device"):
             checks.text(getattr(result, name), _NAME, f"{field}[{at}].{name}")
+        _conditions(result, f"{field}[{at}]", checks)
         checks.quantities(result.consumed_capacity, f"{field}[{at}].consumedCapacity")
