@@ -119,7 +119,7 @@ def test_a_pod_is_not_bound_where_the_api_server_dropped_the_conditions() -> Non
     core.fact(MINE, 0.2)
     assert core.refusal(0.2) == (
         f"ResourceClaim ns/one: the binding conditions of device {DRIVER}/n1/gpu-0 were dropped "
-        "(the feature gates DRADeviceBindingConditions and DRAResourceClaimDeviceStatus are off)"
+        "(are the feature gates DRADeviceBindingConditions and DRAResourceClaimDeviceStatus on?)"
     )
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+from deviceshare.model import FormatError
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 
@@ -62,6 +64,8 @@ async def description(reader: Reader, obj: Object) -> str:
             fields |= {key.title(): _titles(obj[key]) for key in ("spec", "status") if obj.get(key)}
             if obj["kind"] == "ResourceClaim":
                 fields["Used By"] = await _users(reader, metadata)
+                if binding := _binding(obj):
+                    fields["Binding"] = binding
     lines = [*_nested(fields, 0), *await _events(reader, obj)]
     return lines_text(lines)
 
@@ -141,6 +145,18 @@ async def _users(reader: Reader, claim: Mapping[str, Any]) -> "_Lines | str":
         if each.namespace == claim.get("namespace") and claim["name"] in each.resource_claims
     ]
     return _table(("Pod", "Status", "Node", "Reason"), pods)
+
+
+def _binding(claim: Object) -> str:
+    """Return which binding condition of a device keeps the pods of a ResourceClaim from being bound, '' for none."""
+    from deviceshare.families.dra import binding_of
+    from deviceshare.objects.devices import decode_device_claim
+
+    try:
+        binding = binding_of(decode_device_claim(msgspec.json.encode(claim)))
+    except FormatError:
+        return ""
+    return binding.failed or binding.waits
 
 
 async def _events(reader: Reader, obj: Object) -> list[str]:

@@ -219,7 +219,7 @@ class Devices:
                 if expected and expected.binding_conditions:
                     device = f"device {result.driver}/{result.pool}/{result.device}"
                     return (
-                        f"ResourceClaim {each.key}: the binding conditions of {device} were dropped ({_GATES} are off)"
+                        f"ResourceClaim {each.key}: the binding conditions of {device} were dropped (are {_GATES} on?)"
                     )
         return ""
 
