@@ -168,13 +168,15 @@ def test_an_answer_from_before_a_new_list_is_ignored():
 def test_a_failed_comparison_is_followed_by_the_next_kind_and_a_refusal_is_logged_once():
     driver = watching(node(revision=3))
     for level, final in (("debug", False), ("warning", True), ("debug", True)):
-        (request,) = due(driver)
+        (request,), counted = due(driver), driver.counts["cluster_errors"]
         while request:
             failed = ComparisonFailed(request.comparison, request.kind, "not now", final and request.kind == "Pod")
             driver.handle(failed)
             (request,) = driver.take() or [None]
         lines = [one.level for one in driver.logged[-len(comparison.COMPARED) :]]
         assert lines == ["debug", level, *["debug"] * (len(lines) - 2)]
+        known = (level, final) == ("debug", True)
+        assert driver.counts["cluster_errors"] - counted == len(lines) - known
 
 
 def test_a_lost_answer_delays_the_next_round_by_no_more_than_it_took():
