@@ -273,6 +273,14 @@ def test_a_claim_for_other_resource_claims_than_the_pods_is_refused() -> None:
     assert "other ResourceClaims than those of the pod" in core.refusal(10.1)
 
 
+def test_a_claim_with_devices_that_is_not_valid_is_refused_after_the_grace() -> None:
+    foreign = replace(ONE, key="ns/two", uid="uid-two")
+    core = Scene(allocated(claim("two"), [("n1", "gpu-0")], "u1"), made=replace(CLAIM, devices=(foreign,)))
+    for at in (0.0, 4.0, 8.0):
+        assert core.take(at) == []
+    assert "other ResourceClaims than those of the pod" in core.refusal(10.1)
+
+
 def test_commands_are_written_to_the_core_log() -> None:
     (request,) = Scene().take(0.0)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=AllocateClaims) == request
