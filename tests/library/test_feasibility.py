@@ -186,10 +186,9 @@ def test_a_node_has_room_exactly_where_no_check_gives_a_reason(name: str, chance
     pod_class = allocator._refreshed(request)
     assert not pod_class.unschedulable, allocator.why_not(request)
     rows = np.arange(allocator.nodes)
-    # The refusals of the family come only from nodes with enough of their own resources.
-    enough = np.logical_and.reduce(
-        [allocator._resources.free(rows, resource) >= amount for resource, amount in ((PODS, 1), *pod_class.resources)]
-    )
+    # The refusals of the family come only from nodes with enough of their own resources, and of what kubelet counts.
+    wanted = ((PODS, 1), *pod_class.resources, *allocator._resources.limited(pod_class.of_devices))
+    enough = np.logical_and.reduce([allocator._resources.free(rows, each) >= amount for each, amount in wanted])
     ((_, demand),) = [answer for each in pod_class.card_requests for answer in each.answers if answer[0] is family]
 
     feasible = weighted_scores(allocator, request)

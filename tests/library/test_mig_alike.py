@@ -32,11 +32,19 @@ def test_it_is_the_smallest_instance_of_any_model() -> None:
     policy=st.sampled_from(("", "binpack", "spread")),
     geometry=st.sampled_from((BEST_FIT, FIRST_FIT)),
     order=st.sampled_from((None, NodeOrder(), NodeOrder(most_requested=3))),
+    offered=st.lists(st.none() | st.integers(0, 90_000), min_size=4, max_size=4),
 )
-def test_pods_that_share_an_answer_get_what_they_would_get_without(models, asked, policy, geometry, order) -> None:
+def test_pods_that_share_an_answer_get_what_they_would_get_without(
+    models, asked, policy, geometry, order, offered
+) -> None:
     nodes = [
-        node(f"n{at}", [mig_card(at, model, node=f"n{at}") for at in range(2)], cpu=8000 + 1000 * at)
-        for at, model in enumerate(models)
+        node(
+            f"n{at}",
+            [mig_card(at, model, node=f"n{at}") for at in range(2)],
+            cpu=8000 + 1000 * at,
+            **({} if memory is None else {MEMORY: memory}),
+        )
+        for at, (model, memory) in enumerate(zip(models, offered, strict=False))
     ]
 
     def cluster() -> Allocator:
@@ -56,3 +64,23 @@ def test_pods_that_share_an_answer_get_what_they_would_get_without(models, asked
             assert instances(placement)
             held.append((f"p{number}", placement))
             shared.take(f"p{number}", placement)
+
+
+def test_amounts_that_kubelet_counts_share_an_answer_until_they_matter() -> None:
+    cards = [mig_card(at, A100_40) for at in range(2)]
+    one = mig_cluster(node("n1", cards, **{MEMORY: 2 * 40960}))
+    few, many = (ask(container(**{NUMBER: 1, MEMORY: amount})) for amount in (1000, 4000))
+
+    def rankings() -> int:
+        for what in (few, many):
+            one.place(what)
+        return len({id(one.pod_class(what).ranking) for what in (few, many)})
+
+    assert rankings() == 1
+    one.set_node(node("n1", cards, **{MEMORY: 3000}))
+    assert rankings() == 2
+    assert one.place(few) is not None
+    assert one.place(many) is None
+    one.set_node(node("n1", cards, **{MEMORY: 2 * 40960}))
+    assert rankings() == 1
+    assert one.place(many) == replace(one.place(few), grants=one.place(many).grants, counted=one.place(many).counted)

@@ -17,7 +17,7 @@ from deviceshare.families.hami_vnpu.section import VnpuChip, VnpuConf, VnpuTempl
 from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.model import Card, NodeFact, PodRequest
 from msgspec.structs import replace
-from support.builders import ask, card, container, node, share, share_cards, vgpu, whole
+from support.builders import MEMORY, ask, card, container, node, share, share_cards, vgpu, whole
 from support.mig import A30, A100_40, DOCS, mig_card
 
 CHIP = VnpuChip(
@@ -73,6 +73,8 @@ def node_of(chance: Random, name: str, sort: int | None) -> NodeFact:
             cards = [mig_card(at, model, node=name, slots=chance.choice((2, 7))) for at in range(chance.randint(1, 3))]
             if chance.random() < 0.3:
                 cards.append(card(len(cards), node=name, memory=20000))
+            if chance.random() < 0.5:
+                rooms[MEMORY] = chance.choice((5000, 10000, 20000, 90000))
         case 2:
             cards = list(share_cards(chance.randint(1, 4), memory=100, unhealthy=() if healthy else (0,)))
         case 3:
@@ -83,6 +85,8 @@ def node_of(chance: Random, name: str, sort: int | None) -> NodeFact:
                 for at, network in enumerate(networks[: chance.randint(1, 4)])
             ]
             rooms[CHIP.resource] = chance.choice((0, 8, 8, 8))
+            if chance.random() < 0.5:
+                rooms[CHIP.memory_resource] = chance.choice((30, 60, 400))
     return node(name, cards, ready=chance.random() > 0.05, **rooms)
 
 
@@ -142,7 +146,7 @@ class Plain:
         for each in self.nodes.values():
             alone.set_node(each if each.name == name else replace(each, unschedulable=True))
         for uid, placement in self.held.items():
-            alone.hold(placement.node, uid, placement.grants, placement.resources)
+            alone.take(uid, placement)
         return alone.place(what)
 
     def _worth(self, placement: Placement) -> float:
@@ -205,5 +209,5 @@ def decisions(seed: int, plain: bool) -> Iterator[Decision | None]:
             assert found == expected, f"seed {seed}, step {number}: {what}\n{found}\n{expected}"
         yield found
         if placement is not None:
-            fast.hold(placement.node, f"p{number}", placement.grants, placement.resources)
+            fast.take(f"p{number}", placement)
             slow.held[f"p{number}"] = placement

@@ -67,7 +67,7 @@ class Allocator(NodeTable):
         self.work = Effort()
         self._expected = ExpectedDemand()
         self._pod_classes = PodClasses(conf)
-        self._rankings = RankingCache(self._order)
+        self._rankings = RankingCache(self._order, self._cards, self._resources)
         self._scan = RowScan()
         self._expected_pods: ExpectedPods | None = None
         """None until the policy fragmentation is configured, or a pod asks for it."""
@@ -80,7 +80,7 @@ class Allocator(NodeTable):
         self.conf = conf
         self.devices.limit(conf.device_scope.nodes)
         self._pod_classes.set_configuration(conf)
-        self._rankings = RankingCache(self._order)
+        self._rankings = RankingCache(self._order, self._cards, self._resources)
         if self._expected_pods is not None:
             self._expected_pods.outdate()
         if devices:
@@ -331,10 +331,18 @@ class Allocator(NodeTable):
             self._expected_pods.refresh(self.conf)
 
     def _refresh(self, pod_class: PodClass) -> None:
-        changes = self._changes
         if pod_class.version != (version := self._cards.version + self._resources.version):
-            pod_class.resolve(self._cards, self._resources, self._rankings, version)
+            pod_class.resolve(self._rankings, version)
             self.work.deciding += _NEW_RANKING
+        if pod_class.own is not None and pod_class.common is not None:
+            pod_class.rank_by(pod_class.common)
+        self._refresh_ranking(pod_class)
+        if pod_class.node_index.short_rows:
+            pod_class.rank_alone(self._rankings)
+            self._refresh_ranking(pod_class)
+
+    def _refresh_ranking(self, pod_class: PodClass) -> None:
+        changes = self._changes
         node_index = pod_class.node_index
         if node_index.seen == changes.now:
             return

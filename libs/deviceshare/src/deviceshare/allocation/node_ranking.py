@@ -27,7 +27,7 @@ from deviceshare.kernels import (
     weighted_score,
 )
 from deviceshare.model import NodeFact, PodRequest, ResourceAmounts
-from deviceshare.state import Bools, CardTable, Ints, ResourceTable
+from deviceshare.state import PODS, Bools, CardTable, Ints, ResourceTable
 
 _TIE_BREAK = 1e-9
 """The weight of the exact score, which breaks ties between nodes with equal rounded scores."""
@@ -69,7 +69,7 @@ class NodeRanking:
     ) -> None:
         """Translate the request into the codes and columns of the tables."""
         node_index = self.node_index
-        node_index.columns, node_index.wanted = resources.wanted(asked)
+        node_index.columns, node_index.wanted = resources.columns(((PODS, 1), *asked))
         if models is not None:
             node_index.restricts_models = True
             node_index.models = models.accepted(cards.type_names).view(np.uint8)
@@ -145,8 +145,11 @@ class RankingCache:
     bounds.
     """
 
-    def __init__(self, order: TieOrder) -> None:
+    def __init__(self, order: TieOrder, cards: CardTable, resources: ResourceTable) -> None:
         self._order = order
+        self.cards = cards
+        self.resources = resources
+        """The tables that rankings read."""
         self.fragmentation: NodeFragmentation | None = None
         """Measures nodes for the policy fragmentation; None until a pod is placed by it."""
         self._rankings: WeakValueDictionary[Hashable, NodeRanking] = WeakValueDictionary()

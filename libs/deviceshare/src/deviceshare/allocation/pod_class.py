@@ -29,7 +29,7 @@ from deviceshare.model import (
     ResourceAmounts,
     is_native,
 )
-from deviceshare.state import Bools, CardTable, CardView, Ints, ResourceTable, pod_resources
+from deviceshare.state import Bools, CardView, Ints, pod_resources
 
 
 class PodClass:
@@ -52,6 +52,11 @@ class PodClass:
         """Of the configuration under which the request was read; -1: it was not read yet."""
         self.version = -1
         """Of the tables by whose codes ``ranking`` was chosen; -1: there is none."""
+        self.common: NodeRanking | None = None
+        """The ranking that it shares with classes that request other amounts of device resources, as kubelet counts
+        them; None if there can be no such class. It answers for this class as long as it has no short rows."""
+        self.own: NodeRanking | None = None
+        """The ranking that takes exactly these amounts into account, once the common one had short rows."""
         self.inter_pod: InterPod | None = None
         """Its constraints about other pods and volumes, or None if it has none or no ranking."""
         self.near_pods = request.topology is not None or bool(request.imposed)
@@ -112,6 +117,7 @@ class PodClass:
         """Release the ranking; the next :meth:`resolve` finds it again."""
         if self.version != -1:
             del self.ranking, self.node_index
+            self.common = self.own = None
             self.version = -1
         if self.inter_pod is not None:
             self.inter_pod.close()
@@ -179,35 +185,69 @@ class PodClass:
         bugs = [Refusal(code="DeviceFamilyFailed", text=str(error), nodes=0) for error in self.family_errors]
         return (*unsupported, *disabled, *bugs)
 
-    def resolve(self, cards: CardTable, resources: ResourceTable, rankings: RankingCache, version: int) -> None:
+    def resolve(self, rankings: RankingCache, version: int) -> None:
         """Find or add the ranking; ``version`` is that of the tables, whose codes it uses."""
+        cards, resources = rankings.cards, rankings.resources
         selectors = selectors_of(self.card_requests, cards, self.conf)
         self._numbers = selectors.numbers if selectors is not None else ()
-        wanted = self.resources + resources.limited(self.of_devices)
-        equivalence_key = self._equivalence_key(selectors, wanted)
+        self.common = self.own = None
+        limited = resources.limited(self.of_devices)
+        if limited and selectors is not None and selectors.kernels and all(each.fitting for each in selectors.kernels):
+            # Many amounts result in the same part of a card.
+            names = tuple(name for name, _ in limited)
+            self.common = self._find(selectors, self.resources, names, rankings, version)
+            self.common.node_index.cover(*resources.columns(limited), resources.amounts)
+            self.rank_by(self.common)
+        else:
+            self.rank_by(self._find(selectors, self.resources + limited, (), rankings, version))
+        self.version = version
+
+    def rank_alone(self, rankings: RankingCache) -> None:
+        """Use the ranking by exactly the amounts that the class requests, in place of the common one."""
+        if self.own is None:
+            selectors = selectors_of(self.card_requests, rankings.cards, self.conf)
+            wanted = self.resources + rankings.resources.limited(self.of_devices)
+            self.own = self._find(selectors, wanted, (), rankings, self.version)
+        self.rank_by(self.own)
+
+    def rank_by(self, ranking: NodeRanking) -> None:
+        """Use a ranking."""
+        self.ranking, self.node_index = ranking, ranking.node_index
+
+    def _find(
+        self,
+        selectors: CardSelectors | None,
+        wanted: ResourceAmounts,
+        names: tuple[str, ...],
+        rankings: RankingCache,
+        version: int,
+    ) -> NodeRanking:
+        """Find or add a ranking; ``wanted``: what has to be free; ``names``: what else is limited, in any amount."""
+        equivalence_key = self._equivalence_key(selectors, wanted, names)
         ranking = rankings.get(equivalence_key)
         if ranking is None:
-            scores = node_scores(self.request, self.conf, resources)
+            scores = node_scores(self.request, self.conf, rankings.resources)
             favouring = bool(self.bonus)
             ranking = rankings.add(
                 equivalence_key, self.card_requests, self.rule, scores, self.conf, favouring=favouring
             )
         if ranking.version != version:
             ranking.version = version
-            ranking.resolve(wanted, self.models, cards, resources, self.conf)
+            ranking.resolve(wanted, self.models, rankings.cards, rankings.resources, self.conf)
             ranking.measure_by(rankings.fragmentation if self.measured else None, self.cpu, self.conf)
-        self.ranking, self.node_index = ranking, ranking.node_index
-        self.version = version
+        return ranking
 
-    def _equivalence_key(self, selectors: CardSelectors | None, wanted: ResourceAmounts) -> Hashable:
-        """Return all that decides which nodes are feasible and what they score; ``wanted``: what has to be free."""
+    def _equivalence_key(
+        self, selectors: CardSelectors | None, wanted: ResourceAmounts, names: tuple[str, ...]
+    ) -> Hashable:
+        """Return all that decides which nodes are feasible and what they score; arguments as of :meth:`_find`."""
         if selectors is None or any(each.equivalence_key is None for each in selectors.kernels):
             # Rankings know nothing of volumes and devices, and the claims of replicas have other names.
             return replace(self.request, volumes=(), claims=(), disks=(), devices=())
-        cards = (selectors.numbers, tuple(each.equivalence_key for each in selectors.kernels))
-        nodes = (self.rule, self.request.preferences, self.ports, wanted, self.models)
+        kernels = (selectors.numbers, tuple(each.equivalence_key for each in selectors.kernels))
+        nodes = (self.rule, self.request.preferences, self.ports, wanted, names, self.models)
         policies = (self.conf.node_policy, self.conf.card_policy)
-        return (cards, nodes, policies, scored(self.request, self.conf))
+        return (kernels, nodes, policies, scored(self.request, self.conf))
 
     def evaluate(self, rows: Ints, view: CardView) -> None:
         """Ask the families in turn about these nodes, on a view that each charges for the next one."""

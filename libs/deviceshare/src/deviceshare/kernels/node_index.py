@@ -11,6 +11,8 @@ from deviceshare.kernels.constants import NEVER
 from deviceshare.kernels.node_fragmentation import NodeFragmentation
 from deviceshare.kernels.scores import NodeScores
 
+_NO_ROWS: Mask = np.zeros(0, dtype=np.uint8)
+
 
 def weighted_score(score: float, weight: float, tie_break_weight: float) -> float:
     """Return the weighted score of a node for a score of its cards.
@@ -36,6 +38,10 @@ class NodeIndex:
 
     ``weight`` and ``tie_break_weight`` are those of :func:`weighted_score`. ``selectors`` pick the cards, and the best
     pick of a row counts. ``()``: the pod requests no cards. ``None``: fall back to the NumPy path.
+
+    Where classes that request different amounts of the resources ``device_columns`` share the index, ``most`` int64[n]
+    is the most of each that one of them requests. These amounts decide nothing here: a feasible row with less of one of
+    them free is *short*, and while there are short rows, the index does not answer for all of its classes.
     """
 
     def __init__(self, order: TieOrder, weight: float, tie_break_weight: float) -> None:
@@ -46,6 +52,12 @@ class NodeIndex:
         self.admitted: Mask = np.zeros(0, dtype=np.uint8)
         self.columns: Ints = np.zeros(0, dtype=np.int64)
         self.wanted: Ints = np.zeros(0, dtype=np.int64)
+        self.device_columns: Ints = np.zeros(0, dtype=np.int64)
+        self.most: Ints = np.zeros(0, dtype=np.int64)
+        self.short_rows = 0
+        """The number of short rows."""
+        self.short: Mask = _NO_ROWS
+        """uint8[rows]: whether a row is short; empty until one is."""
         self.restricts_models = False
         self.models: Mask = np.zeros(0, dtype=np.uint8)
         self.selectors: tuple[CardSelector, ...] | None = ()
@@ -70,13 +82,16 @@ class NodeIndex:
         # Read before anything else: the cache misses of all rows overlap.
         for at in range(count):
             changes.keys[at] = self.best.keys[changes.found[at]]
+        if self.short_rows:
+            for at in range(count):
+                self.mark(changes.found[at], False)
         left = 0
         for at in range(count):
             row = changes.found[at]
             if (
                 self.admitted[row]
                 and (not self.restricts_models or self.models[cards.models[row]])
-                and self.suffices(amounts, row)
+                and has_free(amounts, row, self.columns, self.wanted)
             ):
                 changes.found[left] = row
                 left += 1
@@ -84,13 +99,24 @@ class NodeIndex:
                 self.put(row, NEVER, 0.0)
         return left
 
-    def suffices(self, amounts: NodeAmounts, row: int) -> bool:
-        """Return whether a row has the wanted resources; column -1 stands for a resource that no node has."""
-        for at in range(len(self.columns)):
-            column = self.columns[at]
-            if column < 0 or amounts.allocatable[row, column] - amounts.used[row, column] < self.wanted[at]:
-                return False
-        return True
+    def cover(self, columns: Ints, asked: Ints, amounts: NodeAmounts) -> None:
+        """Answer also for a class that requests these amounts of device resources; names as of its other classes."""
+        if len(self.most):
+            asked = np.maximum(self.most, asked)
+        self.device_columns, self.most = columns, asked
+        for row in range(self.best.rows):
+            short = self.best.keys[row] != NEVER and not has_free(amounts, row, columns, asked)
+            if short or self.short_rows:
+                self.mark(row, short)
+
+    def mark(self, row: int, short: bool) -> None:
+        """Set whether a row is short."""
+        if row >= len(self.short):
+            if not short:
+                return
+            self.short = np.pad(self.short, (0, self.best.rows - len(self.short)))
+        self.short_rows += (1 if short else 0) - self.short[row]
+        self.short[row] = short
 
     def put(self, row: int, key: float, waste: float) -> None:
         """Set the score of a row's cards, and what the row wastes."""
@@ -112,12 +138,15 @@ class NodeIndex:
             selector = self.selectors[number]
             selector.answer(changes, count, amounts)
         for at in range(count):
+            row = changes.found[at]
             key = changes.keys[at]
             self.put(
-                changes.found[at],
+                row,
                 key if key == NEVER else weighted_score(key, self.weight, self.tie_break_weight),
                 changes.waste[at],
             )
+            if key != NEVER and len(self.most) and not has_free(amounts, row, self.device_columns, self.most):
+                self.mark(row, True)
 
     def choose(self, amounts: NodeAmounts, row: int) -> int:
         """Return which selector has the best pick on a row, -1 for none. The selector keeps the pick."""
@@ -135,3 +164,12 @@ class NodeIndex:
                 waste = selector.waste
         self.score = score
         return chosen
+
+
+def has_free(amounts: NodeAmounts, row: int, columns: Ints, asked: Ints) -> bool:
+    """Return whether a row has these amounts free; column -1 stands for a resource that no node has."""
+    for at in range(len(columns)):
+        column = columns[at]
+        if column < 0 or amounts.allocatable[row, column] - amounts.used[row, column] < asked[at]:
+            return False
+    return True

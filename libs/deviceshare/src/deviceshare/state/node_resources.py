@@ -116,10 +116,10 @@ class ResourceTable:
         """Return the amounts without those of resources that no node limits."""
         return tuple((name, amount) for name, amount in amounts if name not in self._open or name in self._stated)
 
-    def wanted(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
-        """Return what one more pod needs: columns, -1 for a resource that no node has, and amounts."""
-        columns = [0, *(self.column(name) for name, _ in amounts)]
-        return np.array(columns, dtype=np.int64), np.array([1, *(amount for _, amount in amounts)], dtype=np.int64)
+    def columns(self, amounts: Sequence[tuple[str, int]]) -> tuple[Ints, Ints]:
+        """Return the columns of resources, -1 for a resource that no node has, and the amounts."""
+        columns = [self.column(name) for name, _ in amounts]
+        return np.array(columns, dtype=np.int64), np.array([amount for _, amount in amounts], dtype=np.int64)
 
     def column(self, name: str) -> int:
         """Return the column of a resource, -1 for an unknown one."""
