@@ -113,8 +113,8 @@ def raws(*items):
 
 def test_what_is_remembered_is_bounded_and_leaves_with_its_node():
     decoded = []
-    known = KnownItems(lambda data: decoded.append(data) or msgspec.msgpack.decode(data), lambda item: None, most=10)
-    texts = ["aaaa", "bbbb"]  # five bytes each
+    known = KnownItems(lambda data: decoded.append(data) or msgspec.msgpack.decode(data), lambda item: None, most=2)
+    texts = ["aaaa", "bbbb"]
     for node in ("n1", "n2", "n1", "n2"):
         known.items(node, raws(texts[0]))
     assert len(decoded) == 2, "both fit"

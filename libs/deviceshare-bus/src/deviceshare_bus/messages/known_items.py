@@ -4,6 +4,7 @@ A message holds all claims, or all outcomes, of a node, and usually differs from
 with the same bytes are the same object as before, which also makes them cheap to compare. Pure.
 """
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -13,53 +14,65 @@ from deviceshare.model import Claim, Eviction, NodeLedger, NodeOutcomes, Outcome
 
 from deviceshare_bus.messages.sharing import SharedValues
 
-KNOWN_BYTES = 1 << 25
-"""Bytes of the items that one reader remembers of a stream, encoded; beyond them, the nodes whose messages are oldest
-are forgotten, and their next messages are decoded as a whole."""
+MAX_KNOWN_ITEMS = 1 << 20
+"""Items that one reader remembers of a stream, 16 bytes each beside the item; beyond them, the nodes whose messages are
+oldest are forgotten, and their next messages are decoded as a whole."""
 
 T = TypeVar("T")
+
+
+class _Known(NamedTuple, Generic[T]):
+    """The items of a message, and the hashes of their encoding."""
+
+    hashes: "array[int]"
+    items: tuple[T, ...]
 
 
 class KnownItems(Generic[T]):
     """The items in the last message of each node, by their encoding.
 
+    Of an encoding only its hash is kept: it is larger than the rest. Python's hash of bytes has 64 bits and a random
+    key, so that no two items of a node have the same by chance or by intent.
+
     Args:
         decode: decodes one item.
         share: replaces parts of a new item by equal ones of others.
-        most: bytes to remember at most.
+        most: items to remember at most.
     """
 
-    def __init__(self, decode: Callable[[bytes], T], share: Callable[[T], None], most: int = KNOWN_BYTES) -> None:
+    def __init__(self, decode: Callable[[bytes], T], share: Callable[[T], None], most: int = MAX_KNOWN_ITEMS) -> None:
         self._decode = decode
         self._share = share
         self._most = most
-        self._bytes = 0
-        self._nodes: OrderedDict[str, dict[bytes, T]] = OrderedDict()
+        self._count = 0
+        self._nodes: OrderedDict[str, _Known[T]] = OrderedDict()
         """By node; the node of the latest message is the last."""
 
     def items(self, node: str, encoded: Sequence[msgspec.Raw]) -> tuple[T, ...]:
         """Return the items of a node's message, in their order. Raises the errors of ``decode``."""
-        before = self._nodes.get(node, {})
-        now: dict[bytes, T] = {}
+        known = self._nodes.get(node)
+        items = dict(zip(known.hashes, known.items, strict=True)) if known is not None else {}
+        hashes = array("q")
         found = []
         for data in map(bytes, encoded):
-            item = before.get(data)
-            if item is None and (item := now.get(data)) is None:
-                item = self._decode(data)
+            key = hash(data)
+            item = items.get(key)
+            if item is None:
+                item = items[key] = self._decode(data)
                 self._share(item)
-            now[data] = item
+            hashes.append(key)
             found.append(item)
-        self._remember(node, before, now)
-        return tuple(found)
+        return self._remember(node, hashes, tuple(found))
 
-    def _remember(self, node: str, before: dict[bytes, T], now: dict[bytes, T]) -> None:
-        self._nodes.pop(node, None)
-        self._bytes += sum(map(len, now)) - sum(map(len, before))
-        if now:
-            self._nodes[node] = now
-        while self._bytes > self._most:
+    def _remember(self, node: str, hashes: "array[int]", items: tuple[T, ...]) -> tuple[T, ...]:
+        before = self._nodes.pop(node, None)
+        self._count += len(items) - (0 if before is None else len(before.items))
+        if items:
+            self._nodes[node] = _Known(hashes, items)
+        while self._count > self._most:
             _, oldest = self._nodes.popitem(last=False)
-            self._bytes -= sum(map(len, oldest))
+            self._count -= len(oldest.items)
+        return items
 
 
 class _EncodedLedger(msgspec.Struct, frozen=True, kw_only=True):
