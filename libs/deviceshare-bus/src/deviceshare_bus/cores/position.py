@@ -25,6 +25,18 @@ class Stored(NamedTuple):
     expires: bool = False
 
 
+_SEQUENCE_BITS = 64
+
+
+def _number(message: Stored) -> int:
+    """Return a message that stays as one number: a reader remembers one for each object of the cluster."""
+    return message.time << _SEQUENCE_BITS | message.sequence
+
+
+def _stored(number: int) -> Stored:
+    return Stored(number & (1 << _SEQUENCE_BITS) - 1, number >> _SEQUENCE_BITS)
+
+
 class Known(NamedTuple):
     """What a reader of the last messages of subjects knows: up to which sequence, and of which messages that stay.
 
@@ -57,14 +69,14 @@ class Position:
         self.last: Stored | None = None
         """The last message received."""
         self.last_data = b""
-        self._messages: dict[str, Stored] = {}
-        """By subject, in the order of their sequences."""
+        self._messages: dict[str, int] = {}
+        """The last message of each subject (:func:`_number`), in the order of their sequences."""
 
     @property
     def known(self) -> Known:
         """What is known now."""
-        oldest = next(iter(self._messages.values()), None)
-        return Known(self.sequence, len(self._messages), oldest.sequence if oldest is not None else 0)
+        oldest = next(iter(self._messages.values()), 0)
+        return Known(self.sequence, len(self._messages), _stored(oldest).sequence)
 
     def received(self, subject: str, message: Stored, data: bytes) -> None:
         """Record a message."""
@@ -73,7 +85,7 @@ class Position:
         self.last_data = data
         self._messages.pop(subject, None)
         if not message.expires:
-            self._messages[subject] = message
+            self._messages[subject] = _number(message)
 
     def differences(self, present: Mapping[str, Stored]) -> list[str]:
         """Return the subjects whose last message is neither the remembered one nor one that will be delivered.
@@ -83,7 +95,7 @@ class Position:
         missing = [
             subject
             for subject, message in self._messages.items()
-            if (found := present.get(subject)) is None or not self.agrees(subject, message, found)
+            if (found := present.get(subject)) is None or not self.agrees(subject, _stored(message), found)
         ]
         unknown = [
             subject
@@ -97,7 +109,7 @@ class Position:
         remembered = self._messages.get(subject)
         if found is None:
             return remembered is None
-        return self.agrees(subject, remembered, found)
+        return self.agrees(subject, None if remembered is None else _stored(remembered), found)
 
     def agrees(self, subject: str, remembered: Stored | None, found: Stored) -> bool:
         """Return whether a message of the stream is the remembered one or comes after the position."""
