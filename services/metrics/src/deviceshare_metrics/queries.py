@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 from deviceshare.queueing import Queues
+from deviceshare_bus.runtime.garbage import return_memory
 from deviceshare_bus.runtime.service import real_time
 from msgspec.structs import replace
 
@@ -31,6 +32,9 @@ from deviceshare_metrics.core.visibility import (
 )
 
 T = TypeVar("T")
+KEEP = 2.0
+"""Seconds for which a value is kept after it was last asked for: one of a large cluster takes hundreds of megabytes,
+and while the cluster changes the next request needs another one."""
 MAX_VISIBILITIES = 32
 """Views of users whose counts are kept."""
 
@@ -41,7 +45,7 @@ def in_thread(compute: Callable[[StateStore], T]) -> Callable[[StateStore], Awai
 
 
 class Computed(Generic[T]):
-    """A value that is computed from the store once per version of the store.
+    """A value that is computed from the store once per version of the store, and kept for :data:`KEEP`.
 
     Args:
         store: the state, which changes between calls of :meth:`get`.
@@ -53,6 +57,7 @@ class Computed(Generic[T]):
         self._compute = compute
         self._lock = asyncio.Lock()
         self._latest: tuple[int, T] | None = None
+        self._release: asyncio.TimerHandle | None = None
 
     async def get(self) -> T:
         """Return the value of the store's version at the time of the call, or of a later one.
@@ -61,12 +66,19 @@ class Computed(Generic[T]):
         """
         wanted = self._store.version
         async with self._lock:
+            if self._release is not None:
+                self._release.cancel()
             if self._latest is None or self._latest[0] < wanted:
                 # At most one value at a time: that of a large cluster takes a hundred megabytes.
                 self._latest = None
                 copy = self._store.copy()
                 self._latest = (copy.version, await self._compute(copy))
+            self._release = asyncio.get_running_loop().call_later(KEEP, self._forget)
             return self._latest[1]
+
+    def _forget(self) -> None:
+        self._latest = None
+        return_memory()
 
 
 class Queries:

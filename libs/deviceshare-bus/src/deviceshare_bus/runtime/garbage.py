@@ -6,6 +6,7 @@ idle.
 """
 
 import asyncio
+import ctypes
 import gc
 import time
 import weakref
@@ -42,6 +43,12 @@ def uncollected() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
+
+
+def return_memory() -> None:
+    """Return the freed memory of the C library's heap to the system, where it is glibc's, which keeps most of it."""
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 class FullCollections:
@@ -82,5 +89,6 @@ async def collect_when_idle(ready: Callable[[], object | None]) -> None:
             gc.unfreeze()
             gc.collect()
             gc.freeze()
+            return_memory()
         elif pace.due(time.monotonic(), time.process_time(), gc.get_stats()[1]["collections"]):
             gc.collect()

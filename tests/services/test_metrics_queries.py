@@ -1,0 +1,38 @@
+"""How long computed answers are kept."""
+
+import asyncio
+import weakref
+
+from deviceshare_metrics import queries
+from deviceshare_metrics.core import StateStore
+from deviceshare_metrics.queries import Computed
+from support.waiting import until
+
+
+class Value:
+    """What may be large."""
+
+
+async def test_a_value_is_shared_until_nobody_asks_for_it_any_more(monkeypatch):
+    monkeypatch.setattr(queries, "KEEP", 3600.0)
+
+    async def compute(store: StateStore) -> Value:
+        return Value()
+
+    computed = Computed(StateStore(), compute)
+    assert await computed.get() is await computed.get()
+    monkeypatch.setattr(queries, "KEEP", 0.0)
+    kept = weakref.ref(await computed.get())
+    await until(lambda: kept() is None)
+    assert isinstance(await computed.get(), Value), "it is computed again"
+
+
+async def test_a_value_that_is_asked_for_again_is_not_released_by_the_earlier_request(monkeypatch):
+    computed = Computed(StateStore(), lambda store: asyncio.sleep(0, Value()))
+    monkeypatch.setattr(queries, "KEEP", 0.0)
+    first = await computed.get()
+    monkeypatch.setattr(queries, "KEEP", 3600.0)
+    assert await computed.get() is first
+    for _ in range(3):  # the earlier timer would run
+        await asyncio.sleep(0)
+    assert await computed.get() is first
