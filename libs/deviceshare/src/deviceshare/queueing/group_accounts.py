@@ -1,9 +1,10 @@
 """What groups have allocated, and what their queues promised them on admission."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from deviceshare.model import GroupKey, ResourceAmounts
+from deviceshare.queueing.pod_account import amounts_by_resource
 from deviceshare.queueing.queue_account import QueueAccount, add
 
 
@@ -11,7 +12,8 @@ class GroupAccounts:
     """Allocated and promised resources of groups; a placed pod without a PodGroup is a group with a promise."""
 
     def __init__(self) -> None:
-        self._allocated: defaultdict[GroupKey, Counter[str]] = defaultdict(Counter)
+        self._allocated: dict[GroupKey, Mapping[str, int]] = {}
+        """Of a group with one pod, one object for all with the same amounts; else a counter of its own."""
         self._shrunk: set[GroupKey] = set()
         self._promises: dict[GroupKey, tuple[QueueAccount, Mapping[str, int]]] = {}
 
@@ -21,7 +23,12 @@ class GroupAccounts:
 
     def charge(self, group: GroupKey, amounts: ResourceAmounts, sign: int) -> None:
         """Add the resources of a placed pod, or subtract them (sign -1)."""
-        allocated = self._allocated[group]
+        allocated = self._allocated.get(group)
+        if allocated is None and sign > 0:
+            self._allocated[group] = amounts_by_resource(amounts)
+            return
+        if not isinstance(allocated, Counter):
+            allocated = self._allocated[group] = Counter(allocated)
         add(allocated, amounts, sign)
         if sign < 0:
             self._shrunk.add(group)

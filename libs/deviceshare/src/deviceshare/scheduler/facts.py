@@ -153,10 +153,10 @@ class Facts:
         self._cluster.device_users.put(fact)
         if before.group != fact.group:
             left = self._cluster.group(before.group)
-            left.members.discard(fact.uid)
+            left.drop_member(fact.uid)
             self._cluster.drop_if_empty(left)
         group = self._cluster.group(fact.group)
-        group.members.add(fact.uid)
+        group.add_member(fact.uid)
         moved = before.group != fact.group or (before.queue != fact.queue and group.fact is None)
         self._cluster.account(record)
         self._cluster.changed(record)
@@ -208,7 +208,7 @@ class Facts:
         self._cluster.claim_users.drop(fact.uid)
         self._cluster.device_users.drop(fact.uid)
         self._cluster.classifier.impose(record.fact, None)
-        group.members.discard(fact.uid)
+        group.drop_member(fact.uid)
         self._cluster.reconsider(fact.group)
         self._cluster.drop_if_empty(group)
         if fact.node:

@@ -1,5 +1,6 @@
 """The records that the core keeps of pods, groups and the ledgers of nodes."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -75,9 +76,24 @@ class GroupRecord:
     """Whether its admission was not reported, since all of it was placed in the same round."""
     reported: str = ""
     """Why it was not admitted, as it was last reported."""
-    members: set[str] = field(default_factory=set)
+    members: Collection[str] = ()
+    """Most groups have one: a set of it would take four times as much memory as a tuple."""
     moved_at: int = 0
     """The sequence of the last fact that moved it to another queue."""
+
+    def add_member(self, uid: str) -> None:
+        """Add a pod."""
+        if isinstance(self.members, set):
+            self.members.add(uid)
+        elif uid not in self.members:
+            self.members = {*self.members, uid} if self.members else (uid,)
+
+    def drop_member(self, uid: str) -> None:
+        """Remove a pod, if it is a member."""
+        if isinstance(self.members, set):
+            self.members.discard(uid)
+        elif uid in self.members:
+            self.members = ()
 
     @property
     def single(self) -> bool:

@@ -10,6 +10,7 @@ Where scores compare nodes by requests, a container that requests no CPU or memo
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -55,13 +56,15 @@ def unasked(ask: PodRequest) -> ResourceAmounts:
     return tuple((name + SCORED, amount) for name, amount in more if amount)
 
 
+@lru_cache(maxsize=4096)
 def with_resized(claimed: ResourceAmounts, current: ResourceAmounts) -> ResourceAmounts:
     """Return the amounts of a claim with the CPU and memory that its pod takes now: a resize may have changed them.
 
-    Amounts that the claim does not name count as well: claims of earlier versions name no resources of devices.
+    Amounts that the claim does not name count as well: claims of earlier versions name no resources of devices. Equal
+    arguments give one object: many pods have the same amounts.
     """
     if current == claimed:
-        return claimed
+        return current
     resized = [name + suffix for name in LEAST for suffix in ("", SCORED)]
     kept = {name: amount for name, amount in claimed if name not in resized}
     return tuple((dict(current) | kept).items())
