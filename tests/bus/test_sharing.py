@@ -22,7 +22,7 @@ from deviceshare_bus.cores.core import Event
 from deviceshare_bus.messages import subjects
 from deviceshare_bus.messages.codec import Message, decode_explanation, decode_fact, encode
 from deviceshare_bus.messages.known_items import LEDGERS, OUTCOMES
-from deviceshare_bus.messages.sharing import LARGEST, SHARED_BYTES, SharedValues
+from deviceshare_bus.messages.sharing import LARGEST, SHARED_BYTES, SharedValues, share_names, share_outcome
 from deviceshare_bus.messages.validation import validated
 
 
@@ -144,3 +144,16 @@ def test_a_request_that_is_not_decoded_does_not_keep_its_message():
     shared.message(two)
     assert bytes(one.ask) == bytes(two.ask) == encode({"containers": ["x"]})
     assert len(shared) == 1
+
+
+def test_the_claim_and_the_outcome_of_a_known_pod_have_its_names_and_stay_equal():
+    known = read(subjects.fact("pod", "u1"), pod("u1"))
+    claim = Claim(id="c1", uid="u1", namespace="space", name="another name", group="pod/u1")
+    (new,) = read(subjects.ledger("n"), NodeLedger(node="n", claims=(claim,))).claims
+    share_names(new, known)
+    assert new == claim
+    assert new.uid is known.uid
+    (outcome,) = read(subjects.outcome("n"), NodeOutcomes(node="n", outcomes=(Outcome("c1", "u1", "bound"),))).outcomes
+    share_outcome(outcome, new)
+    assert outcome == Outcome("c1", "u1", "bound")
+    assert (outcome.claim is new.id, outcome.uid is new.uid) == (True, True)

@@ -3,7 +3,8 @@
 The names of namespaces, nodes, queues, containers and services, resources of pods and whole requests are in every
 message about a pod. Decoded, each is an object of its own. Ids of cards are in the fact of their node and in each claim
 on it: they are interned, so that Python remembers them as long as one of these messages exists. What only the few
-messages about one pod repeat, its uid and name and the id of its claim, costs more to find than the memory is worth.
+messages about one pod repeat, its uid and name and the id of its claim, is not remembered here: a core that keeps these
+messages finds one by the other (:func:`share_names`).
 """
 
 import sys
@@ -26,7 +27,7 @@ _FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "unt
 """Fields of facts and explanations whose values are those of many objects: pods of one class wait for one reason."""
 _PARTS = frozenset({"ask", "labels", "held", "cards"})
 """Fields of facts of which parts are shared."""
-_OF_CLAIMS = ("namespace", "queue", "decided_by", "resources")
+_OF_CLAIMS = ("namespace", "queue", "decided_by", "resources", "counted")
 _OF_CHOICES = ("policy", "plugins", "queue")
 
 T = TypeVar("T")
@@ -117,6 +118,20 @@ class SharedValues:
             shared = self.value(value)
             if shared is not value:
                 force_setattr(message, field, shared)
+
+
+def share_names(new: msgspec.Struct, known: msgspec.Struct) -> None:
+    """Replace names in a new claim by equal ones of its pod's known fact, or those in a new fact by its claim's."""
+    for field in ("uid", "name", "group"):
+        name = getattr(known, field)
+        if getattr(new, field) == name:
+            force_setattr(new, field, name)
+
+
+def share_outcome(outcome: Outcome, claim: Claim) -> None:
+    """Replace the names in the outcome of a claim by the claim's own."""
+    force_setattr(outcome, "claim", claim.id)
+    force_setattr(outcome, "uid", claim.uid)
 
 
 def _intern_id(message: Any) -> None:

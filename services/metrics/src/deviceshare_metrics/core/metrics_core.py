@@ -15,6 +15,7 @@ from deviceshare.model import (
     Gone,
     NodeFact,
     NodeLedger,
+    NodeOutcomes,
     OtherPodFact,
     PodGroupFact,
     PriorityClassFact,
@@ -23,8 +24,9 @@ from deviceshare.model import (
 )
 from deviceshare_bus.cores.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
 from deviceshare_bus.messages.codec import Events, Step, Undecodable
-from deviceshare_bus.messages.sharing import SharedValues
+from deviceshare_bus.messages.sharing import SharedValues, share_names, share_outcome
 from deviceshare_bus.messages.subjects import Stream, address, fact
+from deviceshare_bus.messages.subjects import ledger as ledger_subject
 from msgspec.structs import replace
 
 from deviceshare_metrics.core.changed_nodes import ChangedNodes
@@ -135,6 +137,7 @@ class MetricsCore:
             case LedgerReceived(subject=subject, ledger=ledger):
                 self._set_ledger(subject, ledger)
             case OutcomesReceived(subject=subject, outcomes=outcomes):
+                self._share_outcomes(outcomes)
                 _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
                 self._set_explanation(explanation)
@@ -166,6 +169,11 @@ class MetricsCore:
 
     def _set_fact(self, subject: str, changed: Fact) -> tuple[object, object]:
         """Return what the store had of a fact, and has now, None for none."""
+        if isinstance(changed, PodSeen) and changed.node:
+            on_node = self.store.ledgers.get(ledger_subject(changed.node))
+            for claim in on_node.claims if on_node is not None else ():
+                if claim.uid == changed.uid:
+                    share_names(changed, claim)
         self.changed_nodes.fact(subject, self.store, changed)
         before: object = None
         after: object = None
@@ -189,6 +197,11 @@ class MetricsCore:
     def _set_ledger(self, subject: str, ledger: NodeLedger) -> None:
         self.changed_nodes.touch(ledger.node)
         nominations = tuple((claim.uid, ledger.node) for claim in ledger.claims if claim.waits_for)
+        before = self.store.ledgers.get(subject)
+        known = {claim.id for claim in before.claims} if before is not None else ()
+        for claim in ledger.claims:
+            if claim.id not in known and (pod := self.store.pods.get(fact("pod", claim.uid))) is not None:
+                share_names(claim, pod)
         _put(self.store.nominations, subject, nominations, keep=bool(nominations))
         if nominations:
             ledger = replace(ledger, claims=tuple(claim for claim in ledger.claims if not claim.waits_for))
@@ -196,6 +209,14 @@ class MetricsCore:
         _put(self.store.going, subject, len(ledger.evictions), keep=bool(ledger.evictions))
         for eviction in ledger.evictions:
             self.tallies.chosen(eviction)
+
+    def _share_outcomes(self, outcomes: NodeOutcomes) -> None:
+        ledger = self.store.ledgers.get(ledger_subject(outcomes.node))
+        claims = {claim.id: claim for claim in ledger.claims} if ledger is not None else {}
+        for outcome in outcomes.outcomes:
+            claim = claims.get(outcome.claim)
+            if claim is not None and claim.uid == outcome.uid:
+                share_outcome(outcome, claim)
 
     def _set_explanation(self, explanation: Explanation) -> None:
         uid, histories = explanation.uid, self.store.histories
@@ -226,7 +247,8 @@ class MetricsCore:
         history = self._take_history(step.uid, step.pod)
         pod = history.pod if history.pod == step.pod else step.pod
         name, node, text = map(self._shared.value, (step.name, step.node, step.message))
-        step = Step(intern(step.uid), pod, name, step.at, node, text)
+        seen_pod = self.store.pods.get(fact("pod", step.uid))
+        step = Step(seen_pod.uid if seen_pod is not None else intern(step.uid), pod, name, step.at, node, text)
         seen, bound = history.seen, history.bound
         if step.name == "seen" and seen is None:
             seen = step.at

@@ -5,6 +5,7 @@ from collections import deque
 from deviceshare.model import AnyFact, Gone, NodeFact, Now, PodFact, QueueFact
 from deviceshare.scheduler import Ended, GroupRecord, Scheduler
 from deviceshare_bus.cores.core import Command, RecordStep, RecordTrace, Unreadable
+from deviceshare_bus.messages.sharing import share_names
 from deviceshare_bus.messages.subjects import address, ledger, outcome
 from deviceshare_bus.messages.subjects import fact as subject_of
 
@@ -36,6 +37,9 @@ class Facts:
     def apply(self, subject: str, fact: AnyFact, sequence: int, now: Now) -> list[Command]:
         """Apply a fact; return the commands that follow for an object that is gone."""
         self.valid(subject)
+        if isinstance(fact, PodFact):
+            for claim, on in self._scheduler.claims_of(fact.uid).items():
+                share_names(fact, self._scheduler.ledgers[on].claims[claim])
         applied = self._scheduler.apply(subject, fact, now)
         if applied.moved is not None:
             self._work.group_moved(applied.moved, sequence)

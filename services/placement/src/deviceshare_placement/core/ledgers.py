@@ -25,6 +25,7 @@ from deviceshare.model import (
     Outcome,
 )
 from deviceshare.scheduler import LedgerRecord, PodRecord, Scheduler
+from deviceshare_bus.messages.sharing import share_names, share_outcome
 
 from deviceshare_placement.core.claim_traces import ClaimTraces
 from deviceshare_placement.core.claims import INTER_POD
@@ -56,8 +57,8 @@ class Ledgers:
     def __init__(self, scheduler: Scheduler, traces: ClaimTraces, owns: Callable[[str], bool]) -> None:
         self._scheduler = scheduler
         self._traces = traces
-        self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
-        """By node, and by the claim's id and the pod's uid: an outcome belongs to a claim only if both match."""
+        self._outcomes: dict[str, tuple[Outcome, ...]] = {}
+        """By node. An outcome belongs to a claim only if its id and the pod's uid match."""
         self.due: set[str] = set()
         """Nodes whose ledger has claims to remove or to withdraw."""
         self.orphans: dict[str, Orphan] = {}
@@ -84,6 +85,9 @@ class Ledgers:
         record = self._scheduler.ledger(node)
         waiting = [claim for claim in record.remove if record.claims[claim].waits_for] if record.remove else []
         before = record.evictions
+        for claim in ledger.claims:
+            if claim.id not in record.claims and (pod := self._scheduler.pods.get(claim.uid)) is not None:
+                share_names(claim, pod.fact)
         _, new = self._scheduler.claim(node, ledger.claims, ledger.evictions)
         if before or ledger.evictions or self.nominations.any or any(claim.waits_for for claim in new):
             self.nominations.enter(node, before, at)
@@ -95,7 +99,7 @@ class Ledgers:
         for claim in new:
             pod = self._scheduler.pods.get(claim.uid)
             self._traces.claimed(claim, pod.reported if pod is not None else "")
-        outcomes = self._outcomes.get(node, {})
+        outcomes = self._outcomes_by_key(node) if new else {}
         for claim in new:
             self._check(node, claim, now)
             if (outcome := outcomes.get((claim.id, claim.uid))) is not None:
@@ -110,7 +114,14 @@ class Ledgers:
             self.due.add(node)
 
     def _of_eviction(self, node: str, eviction: Eviction) -> Outcome | None:
-        return self._outcomes.get(node, {}).get((eviction.claim, eviction.uid))
+        return self._find(node, eviction.claim, eviction.uid)
+
+    def _outcomes_by_key(self, node: str) -> dict[tuple[str, str], Outcome]:
+        return {(outcome.claim, outcome.uid): outcome for outcome in self._outcomes.get(node, ())}
+
+    def _find(self, node: str, claim: str, uid: str) -> Outcome | None:
+        found = (each for each in self._outcomes.get(node, ()) if each.claim == claim and each.uid == uid)
+        return next(found, None)
 
     def _is_gone(self, uid: str) -> bool:
         return uid in self._gone
@@ -135,14 +146,14 @@ class Ledgers:
 
     def outcomes(self, node: str, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
         """Apply the outcomes of a node's claims; return the new ones that say refused or withdrawn."""
-        known = self._outcomes.get(node, {})
+        known = self._outcomes_by_key(node)
         new = [
             outcome
             for outcome in outcomes.outcomes
             if (before := known.get((outcome.claim, outcome.uid))) is None or before.state != outcome.state
         ]
         if outcomes.outcomes:
-            self._outcomes[node] = {(outcome.claim, outcome.uid): outcome for outcome in outcomes.outcomes}
+            self._outcomes[node] = outcomes.outcomes
         else:
             self._outcomes.pop(node, None)
         for outcome in new:
@@ -160,6 +171,7 @@ class Ledgers:
         claim = record.claims.get(outcome.claim)
         if claim is None or claim.uid != outcome.uid:
             return
+        share_outcome(outcome, claim)
         if outcome.state == BOUND:
             self._doubt(outcome, now)
         elif outcome.state in (REFUSED, WITHDRAWN):
@@ -169,7 +181,7 @@ class Ledgers:
     def doubt(self, pod: PodRecord, now: float) -> None:
         """Find claims of a pod with the outcome bound though the pod is not bound."""
         for claim, node in pod.claims.items():
-            outcome = self._outcomes.get(node, {}).get((claim, pod.fact.uid))
+            outcome = self._find(node, claim, pod.fact.uid)
             if outcome is not None and outcome.state == BOUND:
                 self._doubt(outcome, now)
 
