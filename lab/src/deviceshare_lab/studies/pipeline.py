@@ -36,16 +36,16 @@ class Costs(NamedTuple):
         requests_per_second: what the API server takes from the binder, 0 for no limit.
     """
 
-    inventory: float = 236.0
-    follow: float = 130.0
-    decide: float = 73.0
+    inventory: float = 231.0
+    follow: float = 175.0
+    decide: float = 35.0
     node: float = 0.4
-    bind: float = 213.0
+    bind: float = 295.0
     bind_follow: float = 40.0
-    metrics: float = 78.0
-    bus: float = 200.0
-    bus_copy: float = 30.0
-    cluster: float = 200.0
+    metrics: float = 82.0
+    bus: float = 135.0
+    bus_copy: float = 39.0
+    cluster: float = 341.0
     conflict: float = 0.02
     round: float = 3.0
     replicated: float = 2.0
