@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from deviceshare_bus.wire.tasks import Pace, set_within
+from deviceshare_bus.wire.tasks import Alarm, Pace
 
 
 async def test_the_first_turn_after_a_rest_is_at_once_and_the_next_are_apart() -> None:
@@ -19,16 +19,17 @@ async def test_the_first_turn_after_a_rest_is_at_once_and_the_next_are_apart() -
         await asyncio.sleep(0.06)
 
 
-async def test_an_event_is_set_when_the_pause_is_over() -> None:
-    event = asyncio.Event()
-    await set_within(event, 0.01)
-    assert event.is_set()
-    event.clear()
-    asyncio.get_running_loop().call_soon(event.set)
+async def test_an_alarm_is_set_when_the_pause_is_over() -> None:
+    alarm = Alarm()
+    await alarm.wait(0.01)
     async with asyncio.timeout(60):
-        await set_within(event, 3600.0)
-        await set_within(event, None)
-    event.clear()
+        await alarm.wait()
+    alarm.clear()
+    asyncio.get_running_loop().call_soon(alarm.set)
+    async with asyncio.timeout(60):
+        await alarm.wait(3600.0)
+        await alarm.wait()
+    alarm.clear()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
-            await set_within(event, None)
+            await alarm.wait()

@@ -4,6 +4,7 @@ A history leaves thousands of objects that refer to each other. Finding and free
 the history; the operating system frees the memory of a process at once.
 """
 
+import gc
 import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -40,6 +41,7 @@ def run_apart(function: Callable[..., T], *arguments: Any) -> T:
 
 def _answer(writer: Connection, function: Callable[..., T], *arguments: Any) -> None:
     """Send the result or the exception of a function."""
+    gc.disable()
     try:
         writer.send((function(*arguments), None))
     except Exception as error:

@@ -66,7 +66,7 @@ class CoreLog:
         """
         self._count += 1
         self._entries.append((now, event, commands))
-        size, data = event.size, message + event.data_bytes + _written_bytes(commands)
+        size, data = event.size, message + event.data_bytes + (_written_bytes(commands) if commands else 0)
         self._sizes.append((size, data))
         self._size += size
         self._bytes += data

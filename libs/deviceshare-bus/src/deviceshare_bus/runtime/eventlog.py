@@ -3,7 +3,6 @@
 One message contains the steps of many pods, since a publish costs more than a step.
 """
 
-import asyncio
 import logging
 import time
 from collections import Counter
@@ -16,7 +15,7 @@ from deviceshare_bus.messages.codec import Events, Message, Step, Undecodable, e
 from deviceshare_bus.messages.subjects import event
 from deviceshare_bus.runtime.service_metrics import ServiceMetrics
 from deviceshare_bus.streams.publisher import Publisher, Write
-from deviceshare_bus.wire.tasks import set_within
+from deviceshare_bus.wire.tasks import Alarm
 
 log = logging.getLogger("deviceshare.events")
 
@@ -47,8 +46,8 @@ class EventLog:
         self._steps: list[Step] = []
         self._undecodable: list[Undecodable] = []
         self._counters: Counter[str] = Counter()
-        self._some = asyncio.Event()
-        self._full = asyncio.Event()
+        self._some = Alarm()
+        self._full = Alarm()
         self.keep: Callable[[Events], None] | None = None
         """Takes what would be published, for a service that writes nothing on the bus: metrics."""
 
@@ -83,7 +82,7 @@ class EventLog:
         """Publish without end."""
         while True:
             await self._some.wait()
-            await set_within(self._full, INTERVAL)
+            await self._full.wait(INTERVAL)
             self._some.clear()
             self._full.clear()
             await self.flush()

@@ -47,7 +47,7 @@ from deviceshare_bus.streams.latest import LatestWriter
 from deviceshare_bus.streams.publisher import Write as BusWrite
 from deviceshare_bus.streams.readback import read_back
 from deviceshare_bus.wire.connection import ConnectionEnded
-from deviceshare_bus.wire.tasks import Rounds, end, finish, set_within
+from deviceshare_bus.wire.tasks import Alarm, Rounds, end, finish
 
 log = logging.getLogger("deviceshare.shell")
 
@@ -132,13 +132,13 @@ class Shell:
         self._unread = set(self._sources)
         """Streams that have not been read to their end yet."""
         self._read_interval = read_interval
-        self._wake = asyncio.Event()
+        self._wake = Alarm()
         self._events = 0
         """Events since the last tick."""
         self._answers: deque[Event] = deque()
         """Events from callbacks, which must not raise: the tasks of the shell handle them."""
         self._commands: deque[Command] = deque()
-        self._command_added = asyncio.Event()
+        self._command_added = Alarm()
         self._command_done = asyncio.Event()
         self._performing = 0
         self._own: set[asyncio.Task[None]] = set()
@@ -303,7 +303,7 @@ class Shell:
         while True:
             now = self._clock()
             due = self._core.next_due(now)
-            await set_within(self._wake, None if due is None else max(0.0, due - now.monotonic))
+            await self._wake.wait(None if due is None else max(0.0, due - now.monotonic))
             await rounds.begin()
             self._wake.clear()
             self._handle_answers()

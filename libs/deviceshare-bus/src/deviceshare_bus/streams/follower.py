@@ -32,7 +32,7 @@ from deviceshare_bus.wire.client import Listening
 from deviceshare_bus.wire.connection import Connection
 from deviceshare_bus.wire.framing import Received
 from deviceshare_bus.wire.requests import Unanswered
-from deviceshare_bus.wire.tasks import Rounds, end, set_within
+from deviceshare_bus.wire.tasks import Alarm, Rounds, end
 
 log = logging.getLogger("deviceshare.follower")
 
@@ -116,7 +116,7 @@ class Follower:
         self._expected = 1
         self._target = 0
         self._inbox: Inbox[Message] = Inbox(connection, stream)
-        self._wake = asyncio.Event()
+        self._wake = Alarm()
         self._stale = True
         self._heard = 0.0
         self._received = Position()
@@ -199,7 +199,7 @@ class Follower:
                 if checks.done():
                     checks.result()  # raises: only a defect ends it
                 if not self._inbox and (reported or not caught_up):
-                    await set_within(self._wake, HEARTBEAT)
+                    await self._wake.wait(HEARTBEAT)
                     self._stale |= self._clock() - self._heard > SILENCE and self._connection.connected
                 if self._inbox:
                     await rounds.begin()

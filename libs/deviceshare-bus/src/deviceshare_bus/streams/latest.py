@@ -11,7 +11,7 @@ import logging
 from deviceshare_bus.cores.postponed import Postponed
 from deviceshare_bus.streams.publisher import Publisher, PublishError, Refused, Write
 from deviceshare_bus.wire.connection import RETRY
-from deviceshare_bus.wire.tasks import set_within
+from deviceshare_bus.wire.tasks import Alarm
 
 log = logging.getLogger("deviceshare.latest")
 
@@ -35,7 +35,7 @@ class LatestWriter:
         """Messages that the server has refused."""
         self._postponed = Postponed()
         """The subjects of these messages."""
-        self._due = asyncio.Event()
+        self._due = Alarm()
 
     @property
     def open(self) -> int:
@@ -57,7 +57,7 @@ class LatestWriter:
         failures = 0
         while True:
             due = self._postponed.due
-            await set_within(self._due, None if due is None else due - asyncio.get_running_loop().time())
+            await self._due.wait(None if due is None else due - asyncio.get_running_loop().time())
             self._due.clear()
             for subject in self._postponed.take(asyncio.get_running_loop().time()):
                 self._wanted[subject] = self._refused.pop(subject)

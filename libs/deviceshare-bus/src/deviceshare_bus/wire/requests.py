@@ -142,7 +142,8 @@ class Requests:
         """
         if not self._client.is_connected:
             raise Unanswered("not connected")
-        future: asyncio.Future[Received | str] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Received | str] = loop.create_future()
 
         def answered(_: str, answer: Received | str) -> None:
             if not future.done():
@@ -154,12 +155,11 @@ class Requests:
         except (NatsError, OSError) as error:
             del self._waiting[reply]
             raise Unanswered(repr(error)) from error
+        timer = loop.call_later(timeout, answered, reply, f"no answer within {timeout} s")
         try:
-            async with asyncio.timeout(timeout):
-                answer = await future
-        except TimeoutError:
-            raise Unanswered(f"no answer within {timeout} s") from None
+            answer = await future
         finally:
+            timer.cancel()
             self._waiting.pop(reply, None)
         if isinstance(answer, str):
             raise Unanswered(answer)

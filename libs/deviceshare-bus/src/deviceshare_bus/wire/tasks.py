@@ -43,19 +43,42 @@ class Rounds:
         self._next = now + self._window.after(now, count)
 
 
-async def set_within(event: asyncio.Event, pause: float | None) -> None:
-    """Wait until an event is set, and set it after ``pause`` seconds, None for never.
+class Alarm:
+    """An event for which one task waits, at most for a time.
 
-    For a task that wakes up often: a timeout costs several times as much, since it cancels the task and raises twice.
+    For a task that wakes up often: a timeout costs several times as much, since it cancels the task and raises twice,
+    and ``asyncio.Event`` keeps a queue of tasks that wait.
     """
-    if event.is_set():
-        return
-    timer = None if pause is None else asyncio.get_running_loop().call_later(pause, event.set)
-    try:
-        await event.wait()
-    finally:
-        if timer is not None:
-            timer.cancel()
+
+    __slots__ = ("_set", "_waiting")
+
+    def __init__(self) -> None:
+        self._set = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        """Wake the task that waits, or that waits next."""
+        self._set = True
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def clear(self) -> None:
+        """Let the next wait begin anew."""
+        self._set = False
+
+    async def wait(self, pause: float | None = None) -> None:
+        """Wait until it is set, and set it after ``pause`` seconds, None for never."""
+        if self._set:
+            return
+        loop = asyncio.get_running_loop()
+        timer = None if pause is None else loop.call_later(pause, self.set)
+        self._waiting = loop.create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+            if timer is not None:
+                timer.cancel()
 
 
 async def heed_cancellation(awaitable: Awaitable[T]) -> T:
