@@ -98,7 +98,8 @@ class Process:
         loop = asyncio.get_running_loop()
 
         def clock() -> Now:
-            return Now(loop.time(), WALL + loop.time() + self.wall_offset)
+            now = loop.time()
+            return Now(now, WALL + now + self.wall_offset)
 
         def begin(watch: StreamWatch, hold: float) -> Context:
             events = EventLog(publisher, self.service, instance)

@@ -1,5 +1,6 @@
 """The simulated API server: objects with revisions, optimistic concurrency, bindings, and the changes for watches."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -44,7 +45,8 @@ class ApiServer:
         self.observers: list[Callable[[Seen], None]] = []
         self.evictable: Callable[[Object], None] = lambda pod: None
         """Raises NotAllowed if budgets do not allow that a pod is evicted."""
-        self._objects: dict[Key, Object] = {}
+        self._objects: defaultdict[str, dict[Key, Object]] = defaultdict(dict)
+        """By kind: those of one kind are asked for at each change."""
         self._raw: dict[Key, bytes] = {}
         self._wall = wall
         self._uids = 0
@@ -55,11 +57,11 @@ class ApiServer:
 
     def objects(self, kind: str) -> Iterator[Object]:
         """Yield the objects of a kind, not to be changed."""
-        return (found for key, found in self._objects.items() if key[0] == kind)
+        return iter(self._objects[kind].values())
 
     def peek(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return an object, not to be changed."""
-        return self._objects.get((kind, namespace, name))
+        return self._objects[kind].get((kind, namespace, name))
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """Return a copy of an object."""
@@ -70,14 +72,13 @@ class ApiServer:
         """Return the state of all objects of a kind."""
         return [
             Change(ChangeType.APPLIED, *key, int(found["metadata"]["resourceVersion"]), self._raw[key])
-            for key, found in self._objects.items()
-            if key[0] == kind
+            for key, found in self._objects[kind].items()
         ]
 
     def create(self, obj: Object, by: str = "user") -> Object:
         """Create an object. Raises NotAllowed: 409 if it exists."""
         key = key_of(obj)
-        if key in self._objects:
+        if key in self._objects[key[0]]:
             raise NotAllowed(409, f"{key} already exists")
         created: Object = _decode(_encode(obj))
         metadata = created["metadata"]
@@ -95,7 +96,7 @@ class ApiServer:
 
         ``change`` returns whether it has changed anything.
         """
-        before = self._objects.get(key)
+        before = self._objects[key[0]].get(key)
         if before is None:
             return None
         after: Object = _decode(self._raw[key])
@@ -106,7 +107,7 @@ class ApiServer:
 
     def delete(self, key: Key, by: str = "user") -> bool:
         """Remove an object; return whether it was there."""
-        before = self._objects.pop(key, None)
+        before = self._objects[key[0]].pop(key, None)
         if before is None:
             return False
         self.revision += 1
@@ -120,7 +121,7 @@ class ApiServer:
     def _store(self, key: Key, before: Object | None, after: Object, by: str) -> None:
         self.revision += 1
         after["metadata"]["resourceVersion"] = str(self.revision)
-        self._objects[key] = after
+        self._objects[key[0]][key] = after
         raw = self._raw[key] = _encode(after)
         self._changed(Change(ChangeType.APPLIED, *key, self.revision, raw))
         for observer in self.observers:
@@ -140,7 +141,7 @@ class ApiServer:
 
         Source: pkg/registry/core/pod/storage (BindingREST). Raises NotAllowed.
         """
-        pod = self._objects.get(key)
+        pod = self._objects[key[0]].get(key)
         if pod is None:
             raise NotAllowed(404, f"pods {key[2]!r} not found")
         metadata = pod["metadata"]
@@ -168,7 +169,7 @@ class ApiServer:
 
         Source: pkg/registry/core/pod/storage (EvictionREST). Raises NotAllowed.
         """
-        pod = self._objects.get(key)
+        pod = self._objects[key[0]].get(key)
         if pod is None:
             raise NotAllowed(404, f"pods {key[2]!r} not found")
         metadata = pod["metadata"]

@@ -22,12 +22,10 @@ class SimulatedBudgets:
         server.evictable = self.check
 
     def _seen(self, seen: Seen) -> None:
-        obj = seen.after or seen.before
-        if obj is None or seen.kind not in ("Pod", BUDGET):
+        if seen.kind not in ("Pod", BUDGET):
             return
-        namespace = obj["metadata"].get("namespace", "")
         for budget in list(self._server.objects(BUDGET)):
-            if budget["metadata"].get("namespace", "") == namespace:
+            if seen.kind == BUDGET or any(_selects(budget, each) for each in (seen.before, seen.after) if each):
                 self._count(budget)
 
     def _count(self, budget: Object) -> None:
