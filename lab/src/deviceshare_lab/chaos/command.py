@@ -17,8 +17,10 @@ from deviceshare_lab.chaos.minimise import minimise
 from deviceshare_lab.chaos.scenario import Scenario
 from deviceshare_lab.chaos.simulation import Played, draw, play
 
-BATCH = 20
-"""Histories that a worker plays at a time."""
+BATCH = 5
+"""Histories that a child process plays: with more of them their memory, which is not given back, slows it."""
+REPORT = 100
+"""Histories between two lines that say how far it is."""
 
 
 class Options(NamedTuple):
@@ -126,7 +128,8 @@ def _play_until(seed: int, hours: float, histories: int | None, options: Options
             tally = running.popleft().result()
             played, seconds, cpu = played + tally.histories, seconds + tally.seconds, cpu + tally.cpu
             broken += tally.broken
-            print(f"{played} histories, {seconds / 3600.0:.1f} simulated hours", file=sys.stderr)
+            if not played % REPORT:
+                print(f"{played} histories, {seconds / 3600.0:.1f} simulated hours", file=sys.stderr)
         pool.shutdown(cancel_futures=True)
     return Tally(played, seconds, tuple(broken), cpu)
 

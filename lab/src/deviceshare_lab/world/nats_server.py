@@ -94,7 +94,7 @@ class Consumer:
         times = 2 if self._server.happens(self._server.faults.repeated_deliveries) else 1
         self._client.sent[self._stream.name] = stored.sequence
         data = b"" if self._headers_only else stored.data
-        head = encode_headers({TTL: str(stored.ttl)} if stored.ttl is not None else {})
+        head = encode_headers({TTL: str(stored.ttl)}) if stored.ttl is not None else b""
         for _ in range(times):
             self._client.send_down(self._inbox, Received(stored.subject, reply, data, head))
 

@@ -8,7 +8,6 @@ import asyncio
 import gc
 import heapq
 import logging
-import math
 import random
 import secrets
 import time
@@ -17,6 +16,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from itertools import count
+from math import ceil
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 from unittest.mock import patch
 
@@ -45,18 +45,9 @@ class _Handle(asyncio.TimerHandle):
 
     __slots__ = ()
 
-    def __init__(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        args: Sequence[Any],
-        loop: asyncio.AbstractEventLoop,
-        context: Context | None,
-    ) -> None:
-        self._when = when
+    def __init__(self, callback: Callable[..., object], args: Sequence[Any], context: Context | None) -> None:
         self._callback = callback
         self._args = args
-        self._loop = loop
         self._context = copy_context() if context is None else context
         self._cancelled = False
 
@@ -88,7 +79,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Call back as soon as what can run before has run."""
-        handle = _Handle(self._now, callback, args, self, context)
+        handle = _Handle(callback, args, context)
         self._runnable.append(handle)
         return handle
 
@@ -102,10 +93,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back at a time, rounded up to :data:`GRID`; in the order of the calls where times are equal."""
-        moment = math.ceil(when / GRID - 1e-6)
+        moment = ceil(when / GRID - 1e-6)
         if moment <= self._moment and when > self._now:
             moment = self._moment + 1  # otherwise what waits for a time just ahead would be called without end
-        handle = _Handle(moment * GRID, callback, args, self, context)
+        handle = _Handle(callback, args, context)
         timers = self._timers.get(moment)
         if timers is None:
             self._timers[moment] = [handle]
