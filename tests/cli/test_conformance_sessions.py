@@ -154,6 +154,14 @@ def test_a_rule_explains_only_what_is_as_recorded_without_it(write, capsys):
     assert conformance([write(line)]) == 1
 
 
+def test_as_volcano_a_group_that_cannot_start_keeps_its_promise():
+    file = "sessions.jsonl.gz"
+    by_rule = [each.case.id for each in replayed(file).outcomes if "promise-return" in each.verdict.rules]
+    off = {each.case.id: each.verdict for each in as_volcano(file).outcomes}
+    assert by_rule
+    assert [name for name in by_rule if off[name].differences or off[name].rules] == []
+
+
 def test_json(write, capsys):
     right, wrong = recorded("sessions/plain/989000"), recorded("sessions/nodes/989000")
     placed_elsewhere(wrong)

@@ -4,7 +4,7 @@ import pytest
 from deviceshare.model import ConfigFact, ContainerGrant, DeviceGrant, GroupKey, PodGroupFact, QueueFact
 from msgspec.structs import replace
 from support.builders import MEMORY, NUMBER, ask, card, container, node, pod, vgpu
-from support.played import Played
+from support.played import Commands, Played
 
 # Groups that cannot start
 
@@ -60,6 +60,35 @@ def test_a_group_that_cannot_start_keeps_no_other_out(plugin, asks, together) ->
     assert [claim.name for claim in written] == ["ordinary-0"]
 
 
+WHY_NOT = {
+    "a pod larger than any card": "asked 200 MiB, at most 100 MiB free, 100 MiB missing",
+    "more cards than any node has": "asked 2, at most 1 usable, 1 missing",
+    "a gang that fits on no nodes": "0/2 nodes are unavailable",
+    "an invalid pod": "Pod ns/huge-0: ",
+    "a model that no card has": "H200",
+    "no node with its label": "2 node(s) didn't match Pod's node affinity/selector",
+}
+
+
+@pytest.mark.parametrize(("case", "why"), WHY_NOT.items(), ids=WHY_NOT)
+def test_a_group_that_gave_its_promise_back_says_so_once(case: str, why: str) -> None:
+    played = of_two_nodes("capacity")
+    apply(played, "huge", *CANNOT_START[case])
+    admitted = returned_by("huge", played.decided())
+    assert admitted == [""]
+    apply(played, "ordinary", vgpu(1, 100), created=1.0)
+    (text,) = returned_by("huge", played.decided())
+    assert text.startswith("gave back what queue 'q' promised it, for others: ")
+    assert why in text
+    apply(played, "more", vgpu(1, 100), created=2.0)
+    assert returned_by("huge", played.decided()) == []
+
+
+def returned_by(group: str, out: Commands) -> list[str]:
+    """Return what explanations of a PodGroup say of its promise."""
+    return [each.returned for each in out.explanations if each.group == f"ns/{group}" and each.uid == group]
+
+
 def test_a_group_that_may_start_later_keeps_its_promise() -> None:
     played = of_two_nodes("capacity")
     apply(played, "first", vgpu(1, 100), vgpu(1, 100))
@@ -79,6 +108,7 @@ def test_a_group_gets_its_promise_again_from_a_node_that_serves_it() -> None:
     played.put(replace(QueueFact(name="q", deserved={MEMORY: 300}), capability={MEMORY: 300}))
     out = played.tick()
     assert [claim.name for claim in out.claims] == ["huge-0"]
+    assert returned_by("huge", out) == [], "its place says that it may start"
     played.written(out)
     apply(played, "more", vgpu(1, 100), created=2.0)
     assert any("300 MiB promised" in message for message in played.tick().messages)

@@ -5,7 +5,7 @@ from collections import Counter
 import hypothesis.strategies as st
 import pytest
 from deviceshare.model import Explanation
-from deviceshare_binder.core.commands import GroupCondition
+from deviceshare_binder.core.commands import GroupCondition, RecordEvent
 from deviceshare_binder.core.groups import Groups
 from deviceshare_binder.core.views import PodGroupView, PodView, QueueView
 from hypothesis import given
@@ -111,6 +111,25 @@ def test_a_decision_about_a_group_does_not_apply_to_its_successor():
     groups = following(phase="Pending")
     groups.decided(explanation("of-another", "let in", "admitted", group="ns/gang"))
     assert dict(reported(groups)["PodGroup"].status)["phase"] == "Pending"
+
+
+def test_a_group_that_gave_its_promise_back_has_an_event_and_the_reason_in_its_condition():
+    groups = following(WAITS, why="0/1 nodes are unavailable.")
+    text = "gave back what queue 'q' promised it, for others: it is too large"
+
+    def decided(uid, returned):
+        groups.decided(explanation(uid, "let in", "admitted", group="ns/gang", returned=returned))
+        taken = groups.take(100)
+        events = [each.record for each in taken if isinstance(each, RecordEvent)]
+        conditions = [each.condition.message for each in taken if getattr(each, "kind", "") == "PodGroup"]
+        return [(each.kind, each.name, each.uid, each.reason, each.message) for each in events], conditions
+
+    reason = "0/1 nodes are unavailable; the PodGroup gave back what its queue promised it"
+    event = ("PodGroup", "gang", "g", "PromiseReturned", f"The PodGroup {text}")
+    assert decided("g", text) == ([event], [reason])
+    assert decided("g", text) == ([], [])
+    assert decided("g", "") == ([], ["0/1 nodes are unavailable."])
+    assert decided("of-another", text) == ([], [])
 
 
 def test_a_gang_without_enough_pods_has_the_reason_of_volcano():

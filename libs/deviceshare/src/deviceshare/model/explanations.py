@@ -140,6 +140,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Environment variables that the device plugins will inject, by container."""
     admission: str = ""
     """The terms on which a PodGroup was admitted (:func:`deviceshare.model.admission_terms`)."""
+    returned: str = ""
+    """That an admitted PodGroup gave back what its queue promised it, and why; '' if it did not."""
     why: tuple[str, ...] = ()
     """Why this node: policy, score, the second best node."""
     refused: bool = False

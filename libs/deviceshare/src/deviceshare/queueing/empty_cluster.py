@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from deviceshare.allocation import Allocator
+from deviceshare.allocation import Allocator, Unplaceable
 from deviceshare.conf import SchedulerConf
-from deviceshare.model import NodeFact, PodRequest
+from deviceshare.model import NodeFact, PodFact, PodRequest
 from deviceshare.queueing.gangs import decide
 from deviceshare.queueing.group import Group
 from deviceshare.state import Trial
@@ -46,6 +46,12 @@ class EmptyCluster:
             return True
         with Trial(self._allocator.undo_log):
             return bool(decide(self._allocator, group, reasons=False).placed)
+
+    def why_not(self, group: Group) -> tuple[PodFact, Unplaceable] | None:
+        """Return a pod of a group that does not fit, and why; None if no pod has a reason of its own."""
+        with Trial(self._allocator.undo_log):
+            waiting = decide(self._allocator, group).waiting
+        return next(((pod, why) for pod, why in waiting if isinstance(why, Unplaceable)), None)
 
 
 def _able(node: NodeFact) -> NodeFact:

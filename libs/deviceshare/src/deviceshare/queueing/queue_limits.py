@@ -45,8 +45,7 @@ class QueueLimits:
             for each in account.path:
                 used, most = each.used[name], each.bound.get(name)
                 if most is not None and used + amount > most:
-                    bound = GUARANTEED if name in each.guaranteed else CAPABILITY
-                    return Shortage(each.fact.name, bound, name, most, used, amount)
+                    return Shortage(each.fact.name, _bound(each, name), name, most, used, amount)
             used, fair = account.used[name], self._deserved(account, name, borrowing=borrowing)
             if fair is not None and used + amount > fair + self._rounding:
                 return Shortage(account.fact.name, DESERVED, name, int(fair), used, amount)
@@ -79,16 +78,20 @@ class QueueLimits:
                 default = None if self._hierarchical and total else total
                 used, most = each.promised[name], each.bound.get(name, default)
                 if most is not None and amount and used + amount > most:
-                    bound = GUARANTEED if name in each.guaranteed else CAPABILITY if name in each.bound else CLUSTER
+                    bound = _bound(each, name) if name in each.bound else CLUSTER
                     return Shortage(each.fact.name, bound, name, most, used, amount, promised=True)
         return None
 
-    def could_have(self, account: QueueAccount, amounts: Iterable[ResourceAmounts]) -> bool:
-        """Return whether the bounds of a queue and its ancestors permit amounts together, ignoring their usage."""
+    def excess(self, account: QueueAccount, amounts: Iterable[ResourceAmounts]) -> Shortage | None:
+        """Return the bound of a queue or its ancestors that amounts exceed together, ignoring their usage, or None."""
         total: Counter[str] = Counter()
-        for each in amounts:
-            add(total, each, 1)
-        return all(amount <= each.bound.get(name, amount) for each in account.path for name, amount in total.items())
+        for of_pod in amounts:
+            add(total, of_pod, 1)
+        for each in account.path:
+            for name, amount in total.items():
+                if amount > (most := each.bound.get(name, amount)):
+                    return Shortage(each.fact.name, _bound(each, name), name, most, 0, amount)
+        return None
 
     def of_cluster(self, resource: str) -> int | None:
         """Return how much the cluster has of a resource, None without a limit."""
@@ -108,3 +111,8 @@ class QueueLimits:
             ]
             if lacks:
                 yield account.fact.name, (account.allocated.total(), lacks)
+
+
+def _bound(account: QueueAccount, resource: str) -> str:
+    """Return what the bound of a queue for a resource is due to."""
+    return GUARANTEED if resource in account.guaranteed else CAPABILITY

@@ -210,9 +210,9 @@ class Queues(PodAccounts):
         """Return the additional amount that the queue of a shortage must allow, relative to its present usage."""
         return shortage.used + shortage.asked - self.account(shortage.queue).used[shortage.resource]
 
-    def could_have(self, queue: str, pods: Iterable[PodFact]) -> bool:
-        """Return whether waiting pods may get within the bounds of a queue and its ancestors, ignoring their usage."""
-        return self.limits.could_have(self.account(queue), (self.counting.least(pod.ask) for pod in pods))
+    def excess(self, queue: str, pods: Iterable[PodFact]) -> Shortage | None:
+        """Return the bound of a queue or its ancestors that waiting pods exceed together, ignoring their usage."""
+        return self.limits.excess(self.account(queue), (self.counting.least(pod.ask) for pod in pods))
 
     def asked(self, pods: Iterable[PodFact]) -> Counter[str]:
         """Return the total amounts of waiting pods."""

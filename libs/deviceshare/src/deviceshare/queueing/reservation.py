@@ -140,7 +140,7 @@ class Reservations:
 
     def _begin_search(self, job: Job) -> NodeSearch:
         nodes: list[NodeFact] = []
-        if self._queues.could_have(job.queue, job.group.together):
+        if self._queues.excess(job.queue, job.group.together) is None:
             taken = {name for each in self._of_queue.values() if each.queue != job.queue for name in each.nodes}
             nodes = [node for node in self._queues.counting.nodes if node.name not in taken and node.ready]
             nodes.sort(key=lambda node: (self._allocator.used_amount(node.name, PODS), node.name))

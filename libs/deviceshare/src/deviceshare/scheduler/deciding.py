@@ -253,11 +253,13 @@ class Deciding:
     def _admit(self, now: Now) -> None:
         """Admit groups to their queues."""
         accounts, at = self._cluster.accounts, now.monotonic
-        self._promise(self._promises.renew(self.retries, at))
+        for record in self._promises.renew(self.retries, at):
+            self._promise(record, "", now.wall)
         rejected = self._enqueue(now)
         if _for_promises(rejected):
             returned = self._promises.take_back(accounts.groups.promised(), self.retries, at)
-            self._promise(returned)
+            for record, why in returned:
+                self._promise(record, why, now.wall)
             if returned:
                 rejected = self._enqueue(now)
                 # Groups that have just been admitted may not be able to start either.
@@ -276,11 +278,14 @@ class Deciding:
             self._check(record, now)
         return found.rejected
 
-    def _promise(self, records: Iterable[GroupRecord]) -> None:
-        """Reserve for these groups what they are promised now."""
-        for record in records:
-            if record.fact is not None:
-                self._commit(record, record.fact)
+    def _promise(self, record: GroupRecord, why_not: str, now: float) -> None:
+        """Reserve for a group what it is promised now, and report ``why_not``: it gave that back; '': it did not.
+
+        A group that another replica decides is reported as well: only this one may know.
+        """
+        if record.fact is not None:
+            self._commit(record, record.fact)
+            self._of_groups.append(explaining.admitted(record, now, self._instance, why_not))
 
     def _reject(self, record: GroupRecord, why: str, shortage: Shortage | None, now: float) -> None:
         """Report why a group is not admitted to its queue; its pods wait for the same reason."""

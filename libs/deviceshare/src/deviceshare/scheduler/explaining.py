@@ -126,12 +126,15 @@ def held_up(pod: PodFact, obstacle: Obstacle, now: float, by: str) -> Explanatio
     return msgspec.structs.replace(pending(pod, obstacle.text, now, by), gang_reason=obstacle.reason)
 
 
-def admitted(record: GroupRecord, now: float, by: str) -> Explanation:
-    """Return that a PodGroup was admitted to its queue."""
+def admitted(record: GroupRecord, now: float, by: str, why_not: str = "") -> Explanation:
+    """Return that a PodGroup was admitted to its queue; ``why_not``: why it gave back what that promised it."""
     explanation = _of_group(record, ADMITTED, f"pod group {record.key} is admitted to its queue", (), now, by)
     fact = record.fact
-    terms = admission_terms(fact.queue, fact.min_resources) if fact is not None else ""
-    return msgspec.structs.replace(explanation, admission=terms)
+    if fact is None:
+        return explanation
+    returned = f"gave back what queue {fact.queue!r} promised it, for others: {why_not}" if why_not else ""
+    terms = admission_terms(fact.queue, fact.min_resources)
+    return msgspec.structs.replace(explanation, admission=terms, returned=returned)
 
 
 def rejected(record: GroupRecord, why: str, shortage: Shortage | None, now: float, by: str) -> Explanation:

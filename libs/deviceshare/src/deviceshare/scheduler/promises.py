@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from deviceshare.model import GroupKey
 from deviceshare.queueing import EmptyCluster
 from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.explaining import describe
 from deviceshare.scheduler.readiness import readiness
 from deviceshare.scheduler.records import GroupRecord
 
 MAX_EXAMINED = 100
 """Groups that one round examines; at most half of them have given their promise back."""
+_EVEN_ALONE = "it cannot start even if there are no other pods"
 _CHANGED = -1
 """In place of the version at which a group was examined: it has changed since."""
 
@@ -63,8 +65,13 @@ class Promises:
         able, _ = self._examine(self._returned, self._returned, MAX_EXAMINED // 2, retries, now)
         return able
 
-    def take_back(self, keys: Iterable[GroupKey], retries: Mapping[str, float], now: float) -> list[GroupRecord]:
-        """Return those of the promised groups ``keys`` that cannot start: they give back what they were promised."""
+    def take_back(
+        self, keys: Iterable[GroupKey], retries: Mapping[str, float], now: float
+    ) -> list[tuple[GroupRecord, str]]:
+        """Return those of the promised groups ``keys`` that cannot start, and why.
+
+        They give back what they were promised.
+        """
         self._update()
         promised = [key for key in keys if key in self._cluster.groups and key not in self._returned]
         self._able = {key: self._able[key] for key in promised if key in self._able}
@@ -78,22 +85,25 @@ class Promises:
         most: int,
         retries: Mapping[str, float],
         now: float,
-    ) -> tuple[list[GroupRecord], list[GroupRecord]]:
+    ) -> tuple[list[GroupRecord], list[tuple[GroupRecord, str]]]:
         """Examine at most so many of these groups that were not examined at this version.
 
-        Returns those that can start, and those that cannot.
+        Returns those that can start, and those that cannot, with the reason.
         """
         outdated = [key for key in keys if versions.get(key, _CHANGED) != self._version]
         outdated.sort(key=lambda key: versions.get(key, _CHANGED))
         able: list[GroupRecord] = []
-        unable: list[GroupRecord] = []
+        unable: list[tuple[GroupRecord, str]] = []
         for key in outdated[:most]:
             record = self._cluster.groups[key]
-            cannot_start = self._cannot_start(record, retries, now)
-            now_in, before = (self._returned, self._able) if cannot_start else (self._able, self._returned)
+            obstacle = self._obstacle(record, retries, now)
+            now_in, before = (self._returned, self._able) if obstacle else (self._able, self._returned)
             before.pop(key, None)
             now_in[key] = self._version
-            (unable if cannot_start else able).append(record)
+            if obstacle:
+                unable.append((record, obstacle))
+            else:
+                able.append(record)
         self._left -= len(outdated[:most])
         self.unfinished |= len(outdated) > most
         return able, unable
@@ -110,11 +120,17 @@ class Promises:
         if self._empty.update(accounts.counting.nodes):
             self._version += 1
 
-    def _cannot_start(self, record: GroupRecord, retries: Mapping[str, float], now: float) -> bool:
+    def _obstacle(self, record: GroupRecord, retries: Mapping[str, float], now: float) -> str:
+        """Return why a group cannot start whichever pods end, '' if it can."""
         if not self._conf.extensions.promise_return:
-            return False
+            return ""
         found = readiness(self._cluster, record, retries, now)
         if found.job is None:
-            return any(pod.problems for pod, _ in found.obstacles)
-        accounts, group = self._cluster.accounts, found.job.group
-        return not (accounts.could_have(found.job.queue, group.together) and self._empty.serves(group))
+            return next((obstacle.text for pod, obstacle in found.obstacles if pod.problems), "")
+        group = found.job.group
+        if (excess := self._cluster.accounts.excess(found.job.queue, group.together)) is not None:
+            return f"{_EVEN_ALONE}: {excess}"
+        if self._empty.serves(group):
+            return ""
+        pod, why = self._empty.why_not(group) or (None, None)
+        return f"{_EVEN_ALONE}: {describe(why, f'Pod {pod.ref}')}" if pod is not None else _EVEN_ALONE

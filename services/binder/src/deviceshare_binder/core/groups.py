@@ -10,14 +10,16 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from deviceshare.model import ADMITTED, DEFAULT_QUEUE, Explanation, ResourceAmounts, sign_admission
 from deviceshare.queueing import ROOT, add
-from deviceshare_cluster.interface import StatusValue
+from deviceshare_cluster.interface import EventRecord, StatusValue
 
-from deviceshare_binder.core.commands import Annotate, GroupCondition, SetStatus
+from deviceshare_binder.core.commands import Annotate, GroupCondition, RecordEvent, SetStatus
 from deviceshare_binder.core.queues import OPEN, as_quantities, with_parents
 from deviceshare_binder.core.views import PodGroupView, PodView, QueueView
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 NOT_ENOUGH = "NotEnoughResources"
+RETURNED = "PromiseReturned"
+"""Reason of Events about PodGroups that cannot start and keep no others out of their queue."""
 MAX_UNKNOWN = 10_000
 """Admitted PodGroups that are kept before they are known; most of them are gone, their explanations stay for a day."""
 _WAITS, _BOUND, _RUNS, _SUCCEEDED, _FAILED = "waits", "bound", "runs", "succeeded", "failed"
@@ -36,6 +38,10 @@ class _Group(msgspec.Struct, eq=False):
     """The uid with which placement admitted it, while its phase does not show this yet."""
     unsigned: tuple[str, str] | None = None
     """The uid and terms with which placement admitted it, until our signature of them is written."""
+    returned: tuple[str, str] = ("", "")
+    """The uid with which it gave back what its queue promised it, and a text with the reason; '' if it did not."""
+    unreported: bool = False
+    """Whether an Event has to say so."""
     message: str = ""
     """Why it or a pod of it waits."""
     reason: str = NOT_ENOUGH
@@ -197,7 +203,11 @@ class Groups:
         group.admitted = explanation.uid if explanation.decision == ADMITTED else ""
         signs = bool(self._keys and group.admitted and explanation.admission)
         group.unsigned = (explanation.uid, explanation.admission) if signs else None
-        self._waits(key, "" if group.admitted else explanation.message, NOT_ENOUGH)
+        returned = (explanation.uid, explanation.returned) if explanation.returned else ("", "")
+        if not explanation.returned and group.returned[0] != explanation.uid:
+            self._waits(key, "" if group.admitted else explanation.message, NOT_ENOUGH)
+        group.unreported = bool(explanation.returned) and (group.unreported or group.returned != returned)
+        group.returned = returned
         self._dirty_groups[key] = None
 
     def _waits(self, key: str, message: str, reason: str) -> None:
@@ -206,17 +216,17 @@ class Groups:
             group.message, group.reason = message, reason
             self._dirty_groups[key] = None
 
-    def take(self, most: int) -> list[SetStatus | Annotate]:
-        """Return the next statuses and signatures of admissions to write, ``most`` at most.
+    def take(self, most: int) -> list[SetStatus | Annotate | RecordEvent]:
+        """Return the next statuses, signatures of admissions and Events to write, ``most`` at most.
 
         The status of a PodGroup follows its signature. Those of Queues come last: they depend on their PodGroups.
         """
-        found: list[SetStatus | Annotate] = []
+        found: list[SetStatus | Annotate | RecordEvent] = []
         for dirty, evaluate in ((self._dirty_groups, self._evaluate_group), (self._dirty_queues, self._evaluate_queue)):
             while dirty and len(found) < most:
                 key = next(iter(dirty))
-                if dirty is self._dirty_groups and (signature := self._sign(key)) is not None:
-                    found.append(signature)
+                if dirty is self._dirty_groups and (first := self._sign(key) or self._event(key)) is not None:
+                    found.append(first)
                     continue
                 del dirty[key]
                 if (status := evaluate(key)) is not None:
@@ -234,6 +244,21 @@ class Groups:
         namespace, _, name = key.partition("/")
         annotations: dict[str, str | None] = {**sign_admission(self._keys, uid, terms)}
         return Annotate(kind="PodGroup", namespace=namespace, name=name, uid=uid, annotations=annotations)
+
+    def _event(self, key: str) -> RecordEvent | None:
+        """Return the Event about a PodGroup that gave back what its queue promised it, once."""
+        group = self._groups.get(key)
+        if group is None or group.view is None or not group.unreported:
+            return None
+        group.unreported = False
+        uid, text = group.returned
+        if uid != group.view.uid:
+            return None
+        namespace, _, name = key.partition("/")
+        note = f"The PodGroup {text}"
+        return RecordEvent(
+            record=EventRecord("PodGroup", namespace, name, uid, True, RETURNED, note, at=0.0, once=True)
+        )
 
     def _count(self, group: _Group) -> None:
         """Count a group in its queue under the phase that was reported."""
@@ -286,6 +311,8 @@ class Groups:
         phase = INQUEUE if in_queue else PENDING
         if not message:
             return phase, None
+        if in_queue and group.returned[0] == view.uid:
+            message = f"{message.rstrip('.')}; the PodGroup gave back what its queue promised it"
         return UNKNOWN if counts[_RUNS] else phase, GroupCondition("Unschedulable", group.reason, message)
 
     def _evaluate_queue(self, name: str) -> SetStatus | None:

@@ -20,8 +20,13 @@ STATUS_INTERVAL = 0.5
 """Seconds between two portions of statuses."""
 
 
-def _dated(write: SetStatus | Annotate, at: float) -> SetStatus | Annotate:
-    return replace(write, at=at) if isinstance(write, SetStatus) else write
+def _dated(write: SetStatus | Annotate | RecordEvent, at: float) -> SetStatus | Annotate | RecordEvent:
+    match write:
+        case SetStatus():
+            return replace(write, at=at)
+        case RecordEvent(record=record):
+            return replace(write, record=record._replace(at=at))
+    return write
 
 
 class Portions:
