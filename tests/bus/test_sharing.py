@@ -48,13 +48,13 @@ def pod(uid):
     request = PodRequest(containers=(ContainerRequest("main", (("cpu", 100), ("volcano.sh/vgpu-number", 1))),))
     return PodFact(
         uid=uid, namespace="space", name=f"pod-{uid}", scheduler="volcano", node="node-1", queue="team", ask=request,
-        labels=(("app", "x"),), held=GRANTS,
+        labels=(("app", "x"),), held=GRANTS, owner="Job/train",
     )  # fmt: skip
 
 
 def test_pods_of_one_template_share_all_but_their_names():
     one, two = (read(subjects.fact("pod", uid), pod(uid)) for uid in ("u1", "u2"))
-    for field in ("namespace", "scheduler", "node", "queue", "ask"):
+    for field in ("namespace", "scheduler", "node", "queue", "ask", "owner"):
         assert getattr(one, field) is getattr(two, field), field
     assert one.labels[0] is two.labels[0]
     assert one.held[0].container is two.held[0].container

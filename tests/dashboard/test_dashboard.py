@@ -204,10 +204,13 @@ async def test_pods_that_wait_only_for_fragmentation_are_marked():
         await page.has("It waits only for fragmentation: enough of Tesla-P4 is free in sum")
 
 
+ASKED = "main: cpu 0.5, volcano.sh/vgpu-memory 2.9 GiB"
+
+
 async def test_the_pages_of_a_pod_a_node_and_a_queue():
     async with shown(small_core(), refused="404") as page:
         await page.open("pods/default/a")
-        for part in ("Life cycle", "Handed over", "+800 ms", "Bound", "GPU-1", "research"):
+        for part in ("Life cycle", "Handed over", "+800 ms", "Bound", "GPU-1", "research", "ReplicaSet/web", ASKED):
             await page.has(part)
         await page.until("document.querySelectorAll('.life .done').length === 6")
         await page.open("pods/default/w1")

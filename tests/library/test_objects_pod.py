@@ -273,3 +273,25 @@ def test_unreadable_holdings_are_a_problem():
     assert fact.held == ()
     assert [problem.field for problem in fact.problems] == ["metadata.annotations[volcano.sh/vgpu-ids-new]"]
     assert fact.node == "n1"
+
+
+@pytest.mark.parametrize(
+    ("references", "owner"),
+    [
+        ([{"kind": "Job", "name": "a"}, {"kind": "ReplicaSet", "name": "b", "controller": True}], "ReplicaSet/b"),
+        ([{"kind": "Job", "name": "a"}, {"kind": "Workflow", "name": "b", "controller": False}], "Job/a"),
+        ([{"kind": "Job", "name": "x" * 10_000, "controller": True}], f"Job/{'x' * 1020}"),
+        ([{}], "/"),
+        ([], ""),
+        (None, ""),
+    ],
+)
+def test_the_owner_is_the_controller_or_the_first_owner(references, owner):
+    fact = pod({"containers": [container()]}, ownerReferences=references)
+    assert (fact.owner, fact.problems) == (owner, ())
+
+
+def test_owners_of_another_form_are_ignored_with_a_problem():
+    fact = pod({"containers": [container()]}, ownerReferences="Job")
+    assert fact.owner == ""
+    assert [problem.field for problem in fact.problems] == ["metadata.ownerReferences"]

@@ -92,7 +92,7 @@ def cluster(seed: int) -> tuple[MetricsCore, set[str], set[str]]:
         problems = (Problem(f"Pod {ref}", CARD_MISSING, text(), ""), Problem(f"Pod {ref}", "spec", text(), text()))
         pod = PodFact(
             uid=uid, namespace=namespace, name=name, scheduler="volcano", created=1.0, group=group, queue="q",
-            problems=problems[: chance.randrange(3)],
+            owner=f"Job/{name}-job", problems=problems[: chance.randrange(3)],
         )  # fmt: skip
         refusal = Refusal(code="X", text=text(), nodes=1)
         explanation = Explanation(

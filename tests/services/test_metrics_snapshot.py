@@ -56,6 +56,22 @@ def test_a_claim_takes_its_card_and_its_resources_before_the_pod_is_bound():
     assert (shown.state, shown.node, shown.devices[0].memory) == ("Claimed", "n1", 1024)
 
 
+def test_a_pod_has_its_request_and_owner_and_a_card_the_owners_of_its_pods():
+    ask = PodRequest(
+        containers=(ContainerRequest("main", (("cpu", 500), ("volcano.sh/vgpu-memory", 1024))),),
+        init_containers=(ContainerRequest("init", ()),),
+    )
+    of_job = [pod(name, owner="Job/train", ask=ask) for name in "ab"]
+    snapshot = snapshot_of(read(node(), *of_job, pod("c"), ledger(claim("a"), claim("b"), claim("c"), claim("unseen"))))
+    first, *_, last = snapshot.pods
+    assert [(each.container, each.resources) for each in first.request] == [
+        ("init", {}), ("main", {"cpu": 500, "volcano.sh/vgpu-memory": 1024})
+    ]  # fmt: skip
+    assert (first.owner, first.held_by) == ("Job/train", "default/Job/train")
+    assert (last.owner, last.held_by) == ("", "default/Pod/c")
+    assert only(snapshot.devices).owners == ("default/Job/train", "default/Pod/c", "default/Pod/unseen")
+
+
 def test_a_nominated_claim_takes_nothing_and_its_pod_waits():
     victim = pod("b", node="n1", held=grants(), terminating=True)
     core = read(node(), pod(), victim, ledger(claim(waits_for=(victim[1].uid,))))

@@ -1,6 +1,15 @@
 """A metrics core that has read two nodes with cards of one model, a bound pod and two that wait."""
 
-from deviceshare.model import Card, Explanation, NearCard, NearNode, QueueFact, Refusal
+from deviceshare.model import (
+    Card,
+    ContainerRequest,
+    Explanation,
+    NearCard,
+    NearNode,
+    PodRequest,
+    QueueFact,
+    Refusal,
+)
 from deviceshare_bus.messages.subjects import explain as explained
 from deviceshare_bus.messages.subjects import fact
 from support.metrics import catch_up, read
@@ -15,6 +24,7 @@ FEW = Refusal(
     code="CardInsufficientMemory", text="with too little free memory", nodes=1, asked=9000, free=512, unit="MiB",
     nearest="n1",
 )  # fmt: skip
+ASKED = PodRequest(containers=(ContainerRequest("main", (("cpu", 500), ("volcano.sh/vgpu-memory", 3000))),))
 
 
 def small_core():
@@ -23,7 +33,7 @@ def small_core():
         node("legacy", cards=(), allocatable={"nvidia.com/gpu": 2}),
         (fact("queue", "research"), QueueFact(name="research", weight=3, capability={"cpu": 4000})),
         ledger(claim("a", grants=grants(memory=3000), seen_at=1.2, decided_at=2.0, sent_at=2.1)),
-        pod("a", node="n1", queue="research"),
+        pod("a", node="n1", queue="research", owner="ReplicaSet/web", ask=ASKED),
         outcome("bound"),
         pod("w1", queue="research", group="default/train"),
         pod("w2", queue="research", group="default/train"),

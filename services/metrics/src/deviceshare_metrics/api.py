@@ -90,7 +90,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``slots_used`` counts shares, ``pods`` (``namespace/name``) names each pod once. ``cores_total`` is 0 on MIG cards,
     where cores have no meaning. ``largest_free`` is the largest share that a pod could get: MiB, or cores if the card
     has no memory; 0 if it is unhealthy or cordoned, or has no slots or cores left. ``cordon``: None unless the card
-    is cordoned (``deviceshare cordon card``).
+    is cordoned (``deviceshare cordon card``). ``owners`` are those of the pods, each once, as ``namespace/Kind/name``;
+    of a pod without an owner it is the pod.
     """
 
     node: str
@@ -108,6 +109,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     largest_free: int = 0
     cordon: Cordon | None = None
     pods: tuple[str, ...]
+    owners: tuple[str, ...] = ()
 
 
 class DriverDevices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -156,6 +158,13 @@ class PodCard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory: int
 
 
+class ContainerResources(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a container of a pod requests."""
+
+    container: str
+    resources: Resources
+
+
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod; ``reason`` is the reason why it is pending, if known, or how the volumes of a claimed pod are bound first.
 
@@ -170,6 +179,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``queue`` is the queue of its PodGroup, else its own. ``created`` is its creation (0: unknown), and
     ``waiting_since`` the same while it waits, else null. ``terminating``: it is being deleted;
     ``refused``: it waits, and its request is invalid, so that no change of the cluster helps.
+    ``request``: what its containers request, init containers first. ``owner``: its controller, else its first owner, as
+    ``Kind/name``, '' if it has none.
     ``status`` is the state as users know it of kubectl: ``Terminating`` and ``Nominated`` go before the state itself.
     ``fragmented``: the model of cards of which enough is free for it in sum, but not on one node or card; '' if it
     waits for something else as well.
@@ -188,6 +199,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: float = 0.0
     waiting_since: float | None = None
     priority: int = 0
+    owner: str = ""
+    request: tuple[ContainerResources, ...] = ()
     devices: tuple[PodDevice, ...]
     resource_claims: tuple[str, ...] = ()
     cards: tuple[PodCard, ...] = ()
@@ -202,6 +215,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Set the status, which follows from the other fields."""
         leaves = self.terminating and self.state != "Ended"
         force_setattr(self, "status", "Terminating" if leaves else "Nominated" if self.nominated_node else self.state)
+
+    @property
+    def held_by(self) -> str:
+        """Who holds what the pod holds: its owner, or itself if it has none, as ``namespace/Kind/name``."""
+        return holder(self.namespace, self.name, self.owner)
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -303,6 +321,11 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An error, in one sentence."""
 
     error: str
+
+
+def holder(namespace: str, name: str, owner: str) -> str:
+    """Return the owner ``Kind/name`` of a pod, or the pod if it has none, as ``namespace/Kind/name``."""
+    return f"{namespace}/{owner or f'Pod/{name}'}"
 
 
 def is_whole(resource: str) -> bool:

@@ -2,9 +2,9 @@
 
 The names of namespaces, nodes, queues, containers and services, resources of pods and whole requests are in every
 message about a pod. Decoded, each is an object of its own. Ids of cards are in the fact of their node and in each claim
-on it: they are interned, so that Python remembers them as long as one of these messages exists. What only the few
-messages about one pod repeat, its uid and name and the id of its claim, is not remembered here: a core that keeps these
-messages finds one by the other (:func:`share_names`).
+on it, owners in the facts of their pods: they are interned, so that Python remembers them as long as one of these
+messages exists. What only the few messages about one pod repeat, its uid and name and the id of its claim, is not
+remembered here: a core that keeps these messages finds one by the other (:func:`share_names`).
 """
 
 import sys
@@ -25,7 +25,7 @@ _FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "unt
     "message", "refusals", "first_failing", "closest", "gang", "decided_by", "caveats"
 }  # fmt: skip
 """Fields of facts and explanations whose values are those of many objects: pods of one class wait for one reason."""
-_PARTS = frozenset({"ask", "labels", "held", "cards"})
+_PARTS = frozenset({"ask", "labels", "held", "owner", "cards"})
 """Fields of facts of which parts are shared."""
 _OF_CLAIMS = ("namespace", "queue", "decided_by", "resources", "counted")
 _OF_CHOICES = ("policy", "plugins", "queue")
@@ -88,6 +88,8 @@ class SharedValues:
             force_setattr(message, "labels", tuple([self.value(pair) for pair in message.labels]))
         if "held" in parts:
             self._grants(message.held)
+        if "owner" in parts:
+            force_setattr(message, "owner", sys.intern(message.owner))
         for card in message.cards if "cards" in parts else ():
             _intern_id(card)
 

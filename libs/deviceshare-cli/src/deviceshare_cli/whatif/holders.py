@@ -1,10 +1,9 @@
 """``deviceshare top pods|namespaces|queues|owners``: who holds how much of which card model, and for how long."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 import msgspec
-from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 
 from deviceshare_cli.output import NONE, indented_json, lines_text
@@ -14,6 +13,15 @@ from deviceshare_cli.reports import table_lines
 Holders = Literal["pods", "namespaces", "queues", "owners"]
 _HOUR = 3600.0
 _TITLES: Mapping[Holders, str] = {"pods": "POD", "namespaces": "NAMESPACE", "queues": "QUEUE", "owners": "OWNER"}
+
+
+NAMES: Mapping[Holders, Callable[[api.Pod], str]] = {
+    "pods": lambda pod: f"{pod.namespace}/{pod.name}",
+    "namespaces": lambda pod: pod.namespace,
+    "queues": lambda pod: pod.queue,
+    "owners": lambda pod: pod.held_by,
+}
+"""The holder for whom a pod holds devices."""
 
 
 class Held(msgspec.Struct, kw_only=True):
@@ -36,9 +44,7 @@ async def run_holders(source: Source, by: Holders, model: str, output: str) -> i
     """Print who holds what and return the exit status; ``output`` is ``table`` or ``json``."""
     async with opened(source) as reader:
         pods, claims = await reader.items(api.Pod), await reader.items(api.Claim)
-        objects = await reader.objects("Pod") if by == "owners" else []
-        names = _names(by, {each["metadata"].get("uid", ""): each for each in objects})
-        found = held(pods, claims, names, reader.now)
+        found = held(pods, claims, NAMES[by], reader.now)
     found = [each for each in found if model.lower() in each.model.lower()]
     if output == "json":
         print(indented_json({by: found}))
@@ -71,21 +77,3 @@ def held(
         for model in {card.type or "unknown" for card in pod.cards}:
             found[name_of(pod), model].pods += 1
     return sorted(found.values(), key=lambda each: (-round(each.cards, 6), each.holder, each.model))
-
-
-def _names(by: Holders, objects: Mapping[str, Object]) -> Callable[[api.Pod], str]:
-    if by == "pods":
-        return lambda pod: f"{pod.namespace}/{pod.name}"
-    if by == "namespaces":
-        return lambda pod: pod.namespace
-    if by == "queues":
-        return lambda pod: pod.queue
-    return lambda pod: _owner(pod, objects.get(pod.uid))
-
-
-def _owner(pod: api.Pod, found: Object | None) -> str:
-    """Return the controller of a pod, the pod itself if it has none."""
-    owners: Sequence[Object] = (found["metadata"].get("ownerReferences") or ()) if found is not None else ()
-    owner = next((each for each in owners if each.get("controller")), owners[0] if owners else None)
-    kind, name = (owner.get("kind"), owner.get("name")) if owner is not None else ("Pod", pod.name)
-    return f"{pod.namespace}/{kind}/{name}"

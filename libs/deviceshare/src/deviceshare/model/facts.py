@@ -254,6 +254,8 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     """Seconds that it may take to end (``spec.terminationGracePeriodSeconds``)."""
     never_preempts: bool = False
     """Whether no pod is evicted for it (``preemptionPolicy: Never``, which admission copies from its class)."""
+    owner: str = ""
+    """Its controller, else its first owner, as ``Kind/name``; '' if it has none. For people only."""
     problems: tuple[Problem, ...] = ()
 
     @property

@@ -16,7 +16,7 @@ from deviceshare.model import (
     fenced_claims,
     limited,
 )
-from deviceshare.objects.bounds import MAX_GATES, SMALL_BYTES, cut
+from deviceshare.objects.bounds import MAX_CHARACTERS, MAX_GATES, SMALL_BYTES, cut
 from deviceshare.objects.eviction import read_eviction
 from deviceshare.objects.held import read_held
 from deviceshare.objects.lenient import decode_view, seconds
@@ -27,7 +27,7 @@ from deviceshare.objects.pod_views import PodObject, PodSpec, TemplateObject, Te
 from deviceshare.objects.problems import Problems
 from deviceshare.objects.resizing import with_status
 from deviceshare.objects.unserved import selectable_elsewhere, unserved, until_running
-from deviceshare.objects.views import Metadata
+from deviceshare.objects.views import Metadata, OwnerReference
 from deviceshare.objects.volcano_topology import check_pod
 
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
@@ -145,8 +145,15 @@ def _fact(
         scheduled_at=eviction.scheduled_at,
         grace=eviction.grace,
         never_preempts=eviction.never_preempts,
+        owner=_owner(metadata.owner_references or ()),
         problems=limited(found),
     )
+
+
+def _owner(owners: Sequence[OwnerReference]) -> str:
+    """Return the controller among the owners of a pod, else the first owner, as ``Kind/name``; '' if it has none."""
+    owner = next((each for each in owners if each.controller), owners[0] if owners else None)
+    return f"{owner.kind or ''}/{owner.name or ''}"[:MAX_CHARACTERS] if owner is not None else ""
 
 
 def _task_priority(text: str) -> int | None:

@@ -7,6 +7,7 @@ from deviceshare.objects.views import (
     LabelSelector,
     NodeSelector,
     Object,
+    OwnedMetadata,
     Present,
     Quantities,
     SelectorTerm,
@@ -244,6 +245,7 @@ class TemplateStatus(View):
 class PodObject(Object):
     """A Pod."""
 
+    metadata: OwnedMetadata
     spec: PodSpec | None = None
     status: PodStatus | None = None
 
@@ -273,5 +275,6 @@ class TemplateSpec(View):
 class TemplateObject(Object):
     """A Pod whose request is not decoded."""
 
+    metadata: OwnedMetadata
     spec: TemplateSpec
     status: TemplateStatus | None = None

@@ -4,20 +4,16 @@ As in :mod:`.views`, every field may be missing or null.
 """
 
 from deviceshare.objects.pod_views import ResourceRequirements
-from deviceshare.objects.views import Int32, LabelSelector, Metadata, NodeSelector, Object, Quantities, Status, View
-
-
-class OwnerReference(View):
-    """``metadata.ownerReferences[]``."""
-
-    uid: str | None = None
-    controller: bool | None = None
-
-
-class OwnedMetadata(Metadata):
-    """``metadata`` with owners."""
-
-    owner_references: list[OwnerReference] | None = None
+from deviceshare.objects.views import (
+    Int32,
+    LabelSelector,
+    NodeSelector,
+    Object,
+    OwnedMetadata,
+    Quantities,
+    Status,
+    View,
+)
 
 
 class ClaimSpec(View):

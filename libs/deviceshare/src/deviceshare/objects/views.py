@@ -35,6 +35,21 @@ class Metadata(View):
     deletion_timestamp: str | None = None
 
 
+class OwnerReference(View):
+    """``metadata.ownerReferences[]``."""
+
+    kind: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    controller: bool | None = None
+
+
+class OwnedMetadata(Metadata):
+    """``metadata`` with owners."""
+
+    owner_references: list[OwnerReference] | None = None
+
+
 class Object(View):
     """Base of all objects."""
 

@@ -26,7 +26,7 @@ def queue_accounts(store: StateStore) -> Queues:
             continue
         encoded = bytes(pod.ask)
         if encoded not in requests:
-            requests[encoded] = decoded_request(pod)
+            requests[encoded] = decoded_request(pod.ask)
         if (request := requests[encoded]) is None:
             continue
         fact = PodFact(

@@ -24,7 +24,7 @@ def kind_of(store: StateStore, pod: PodSeen) -> bytes:
         for each in pod.device_claims
     ]
     of_group = decisive(group) if group is not None else (pod.queue,)
-    request = decoded_request(pod)
+    request = decoded_request(pod.ask)
     asked = pod.ask if request is None else _without_names(request)
     return blake2b(encode((asked, claims, pod.priority, of_group)), digest_size=16).digest()
 

@@ -50,6 +50,7 @@ class PodSeen(Fact, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag
     ask: msgspec.Raw = msgspec.Raw(b"\x80")
     held: tuple[ContainerGrant, ...] = ()
     device_claims: tuple[PodDeviceClaim, ...] = ()
+    owner: str = ""
     problems: tuple[Problem, ...] = ()
 
 
@@ -74,9 +75,9 @@ decode_fact = msgspec.msgpack.Decoder(AnyFact).decode
 _decode_request = msgspec.msgpack.Decoder(PodRequest).decode
 
 
-def decoded_request(pod: PodSeen) -> PodRequest | None:
+def decoded_request(ask: bytes | msgspec.Raw) -> PodRequest | None:
     """Return the request of a pod, None if it cannot be decoded."""
     try:
-        return _decode_request(pod.ask)
+        return _decode_request(ask)
     except UNDECODABLE:
         return None

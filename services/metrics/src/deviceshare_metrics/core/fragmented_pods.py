@@ -53,7 +53,7 @@ class FragmentedPods:
         """Return whether one container of a pod requests devices, or none of those that are known."""
         if (pod := self._store.pods.get(fact("pod", uid))) is None:
             return True
-        if (request := decoded_request(pod)) is None:
+        if (request := decoded_request(pod.ask)) is None:
             return False
         requesting = (
             any(name in self._resources or api.is_whole(name) for name, _ in each.resources)

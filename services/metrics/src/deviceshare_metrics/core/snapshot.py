@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, groupby
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from deviceshare_bus.messages.subjects import explain, fact, ledger, outcome
 
 from deviceshare_metrics import api
 from deviceshare_metrics.core.claimed_devices import devices_of_claims, driver_devices
-from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.facts import PodSeen, decoded_request
 from deviceshare_metrics.core.fragmented_pods import FragmentedPods
 from deviceshare_metrics.core.held_cards import HeldCards
 from deviceshare_metrics.core.state_store import StateStore
@@ -134,8 +135,12 @@ def nodes_of(
 def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.Device]:
     """Yield the cards of all nodes, with their usage."""
     pods: dict[tuple[str, str], set[str]] = defaultdict(set)
+    owners: dict[tuple[str, str], set[str]] = defaultdict(set)
     for share in usage.pods:
-        pods[share.node, share.card].add(f"{share.namespace}/{share.pod}")
+        card_of = share.node, share.card
+        pods[card_of].add(f"{share.namespace}/{share.pod}")
+        seen = store.pods.get(fact("pod", share.uid))
+        owners[card_of].add(api.holder(share.namespace, share.pod, seen.owner if seen is not None else ""))
     for node in sorted(store.nodes.values(), key=lambda node: node.name):
         cordons = {each.id: api.Cordon(by=each.by, reason=each.reason, since=each.since) for each in node.cordons}
         for card in cards.of(node.name):
@@ -156,6 +161,7 @@ def cards_of(store: StateStore, cards: Cards, usage: CardUsage) -> Iterator[api.
                 largest_free=free if card.healthy and not card.cordoned else 0,
                 cordon=cordons.get(card.id),
                 pods=tuple(sorted(pods.get((node.name, card.id), ()))),
+                owners=tuple(sorted(owners.get((node.name, card.id), ()))),
             )
 
 
@@ -267,6 +273,8 @@ def _pods(
             created=pod.created,
             waiting_since=pod.created if state in api.WAITING and not pod.terminating else None,
             priority=pod.priority,
+            owner=pod.owner,
+            request=_request(bytes(pod.ask)),
             devices=devices,
             resource_claims=tuple(each.claim.partition("/")[2] for each in pod.device_claims if each.claim),
             cards=on_nodes.cards(node, pod.uid) if holds else (),
@@ -280,6 +288,14 @@ def _pods(
                 *_invalid(store, fact("pod", pod.uid), explain(pod.uid)),
             ),
         )
+
+
+@lru_cache(maxsize=4096)
+def _request(ask: bytes) -> tuple[api.ContainerResources, ...]:
+    """Return what the containers of a pod with this encoded request ask for; many pods have equal ones."""
+    request = decoded_request(ask)
+    containers = (*request.init_containers, *request.containers) if request is not None else ()
+    return tuple(api.ContainerResources(container=each.name, resources=dict(each.resources)) for each in containers)
 
 
 def _other(pod: OtherPodFact) -> api.Pod:

@@ -76,7 +76,7 @@ def holdings(store: StateStore) -> Iterator[Holding]:
 
 def _requested(pod: PodSeen, devices: frozenset[str]) -> tuple[tuple[str, int], ...]:
     """Return the resources of a pod without a claim, none if its request cannot be decoded."""
-    request = decoded_request(pod)
+    request = decoded_request(pod.ask)
     return pod_resources(request, devices) if request is not None else ()
 
 

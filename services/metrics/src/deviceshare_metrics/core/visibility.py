@@ -117,6 +117,11 @@ def _device(device: _OfPods, visibility: Visibility) -> _OfPods:
     return device if len(pods) == len(device.pods) else replace(device, pods=pods)
 
 
+def _card(card: api.Device, visibility: Visibility) -> api.Device:
+    seen = _device(card, visibility)
+    return seen if seen is card else replace(seen, owners=tuple(filter(visibility.names, seen.owners)))
+
+
 def _pod(pod: api.Pod, visibility: Visibility) -> api.Pod | None:
     if not visibility.sees(pod.namespace):
         return None
@@ -190,7 +195,7 @@ def _refusals(refusals: Iterable[Refusal], visibility: Visibility) -> tuple[Refu
 
 _SHOW: dict[type, Callable[[Any, Visibility], Any]] = {
     api.Node: _node,
-    api.Device: _device,
+    api.Device: _card,
     api.DriverDevices: _device,
     api.Pod: _pod,
     api.Claim: _claim,

@@ -1,6 +1,6 @@
 // The pages: waiting pods, pods, nodes, queues and events.
 import { get, name as quoted } from "./api.js";
-import { asOf, badge, bar, cordonText, duration, h, instant, link, memory, moment, number, panel, path, percent, podBadge, shortModel, since, stateBadge, sum, table } from "./dom.js";
+import { amount, asOf, badge, bar, cordonText, duration, h, instant, link, memory, moment, number, panel, path, percent, podBadge, shortModel, since, stateBadge, sum, table } from "./dom.js";
 import { explanation, steps } from "./explain.js";
 import { totals, usage } from "./model.js";
 import { mainResources, queueBars, resourceBar } from "./overview.js";
@@ -80,6 +80,8 @@ function life(stages) {
   }));
 }
 
+const requested = ({ container, resources }) => h("li", {}, `${container}: ${Object.entries(resources).map(([name, value]) => `${name} ${amount(name, value)}`).join(", ") || "nothing"}`);
+
 export async function pod(app, [namespace, name]) {
   const answer = await get(`pods/${quoted(namespace, name)}/explain`), found = answer.pod;
   return [
@@ -87,6 +89,7 @@ export async function pod(app, [namespace, name]) {
     panel("Life cycle", life(answer.life)),
     found ? panel("Placement", fields([
       ["Node", nodeOf(found) || "none"], ["Created", found.created ? instant(found.created) : "unknown"], found.waiting_since ? ["Waiting", since(found.waiting_since)] : null, ["Priority", number(found.priority)],
+      ["Owner", found.owner || "none"], ["Request", found.request.length ? h("ul", { class: "plain" }, found.request.map(requested)) : "nothing"],
       ["Queue", found.queue ? link(found.queue, "queues", found.queue) : "none"],
       found.group && !found.group.startsWith("pod/") ? ["PodGroup", found.group] : null, ["Scheduler", found.scheduler || "default"], ["UID", h("code", {}, found.uid)], ["Trace", h("code", {}, answer.trace_id)],
     ]), found.devices.length ? table("Devices", ["Container or claim", "Device", "Memory", "Cores"],
