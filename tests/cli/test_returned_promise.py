@@ -27,7 +27,7 @@ async def test_events_and_the_group_say_that_the_promise_went_back_and_why(tmp_p
         (event,) = await until(events)
         assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("PodGroup", "never")
         assert event["message"].startswith("The PodGroup gave back what queue 'q' promised it, for others: it cannot ")
-        assert "asked 20000 MiB, at most 10000 MiB free" in event["message"]
+        assert "asked 20000 MiB, the largest card that the pod may use has 10000 MiB" in event["message"]
         shown = "the PodGroup gave back what its queue promised it"
         await until(lambda: shown in system.out("explain", "podgroup", "never"))
         assert "PromiseReturned" in system.out("describe", "podgroup", "never")

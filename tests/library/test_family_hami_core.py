@@ -251,7 +251,8 @@ def test_reasons_are_one_line_without_node_names() -> None:
     why = both.why_not(vgpu(1, 101))
     assert unavailable(why.nodes, why.first_failing) == (
         "0/2 nodes are unavailable: "
-        "1 Insufficient volcano.sh/vgpu-memory on a card (asked 101 MiB, at most 100 MiB free, 1 MiB missing), "
+        "1 Insufficient volcano.sh/vgpu-memory on a card "
+        "(asked 101 MiB, the largest card that the pod may use has 100 MiB), "
         "1 node(s) had no vGPU cards."
     )
 

@@ -61,7 +61,7 @@ def test_a_group_that_cannot_start_keeps_no_other_out(plugin, asks, together) ->
 
 
 WHY_NOT = {
-    "a pod larger than any card": "asked 200 MiB, at most 100 MiB free, 100 MiB missing",
+    "a pod larger than any card": "asked 200 MiB, the largest card that the pod may use has 100 MiB",
     "more cards than any node has": "asked 2, at most 1 usable, 1 missing",
     "a gang that fits on no nodes": "0/2 nodes are unavailable",
     "an invalid pod": "Pod ns/huge-0: ",

@@ -14,6 +14,7 @@ from deviceshare.model import (
     Outcome,
     PodFact,
     PodGroupFact,
+    PodRequest,
     QueueFact,
 )
 from deviceshare_placement.core import OutcomesReceived
@@ -102,6 +103,35 @@ def test_the_job_for_which_nodes_are_kept_free_is_named_beside_the_message(membe
     assert found.kept_for == (("ns/g",) if members else ("ns/big",))
 
 
+def test_only_the_job_is_named_that_keeps_nodes_from_the_pod() -> None:
+    """Of two queues that keep nodes free, one keeps those with room for it, then one those that it may use at all."""
+    of_kinds = {"a": "A100", "b": "V100"}
+    played = Played(
+        *(
+            node(name, [card(at, memory=100, model=model, node=name) for at in range(2)])
+            for name, model in of_kinds.items()
+        )
+    )
+    arguments = {"deviceshare.StarvationSeconds": 20, "deviceshare.VGPUEnable": True}
+    tiers = [{"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "deviceshare", "arguments": arguments}]}]
+    played.put(ConfigFact(name="scheduler", text=json.dumps({"actions": "allocate, backfill", "tiers": tiers})))
+    for name, model in of_kinds.items():
+        played.put(QueueFact(name=f"of-{name}"), on_node(name, 60, at=0), on_node(name, 60, at=1))
+        big = vgpu(2, 100, annotations={"nvidia.com/use-gputype": model})
+        played.put(replace(pod(f"big-{name}", big, created=WALL + 100.0), queue=f"of-{name}"))
+    for _ in range(4):
+        played.tick(30.0)
+    assert {each.queue for each in played.core.scheduler.cluster.dispatcher.reservations} == {"of-a", "of-b"}
+    asks = {
+        "v100": vgpu(1, 10, annotations={"nvidia.com/use-gputype": "V100"}),
+        "either": vgpu(1, 10),
+        "later": vgpu(1, 90, annotations={"nvidia.com/use-gputype": "A100"}),
+    }
+    played.put(*(pod(name, ask, created=WALL + 160.0) for name, ask in asks.items()))
+    found = {each.name: each.kept_for for each in played.tick(2.0).explanations if each.name in asks}
+    assert found == {"v100": ("ns/big-b",), "either": ("ns/big-a", "ns/big-b"), "later": ("ns/big-a",)}
+
+
 def test_that_enough_is_free_in_sum_is_published_though_the_message_is_the_same() -> None:
     played = Played(*(node(name, [card(0, memory=1000, node=name)]) for name in ("a", "b")))
     for name, memory in (("a", 400), ("b", 400), ("b", 550)):
@@ -115,7 +145,32 @@ def test_that_enough_is_free_in_sum_is_published_though_the_message_is_the_same(
     assert [model for model, _ in after.enough_in_sum] == ["NVIDIA-Tesla V100"]
 
 
-def on_node(name: str, memory: int) -> PodFact:
-    there = card(0, memory=1000, node=name)
-    held = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant(there.id, 0, memory, 0),)),)
-    return pod(f"on-{name}-{memory}", vgpu(1, memory), node=name, held=held)
+SMALL, LARGE = card(0, memory=100), card(1, memory=300, model="NVIDIA-A100")
+TOO_LARGE = {
+    "than all cards": (vgpu(1, 400), 300),
+    "than those of a model": (vgpu(1, 200, annotations={"nvidia.com/use-gputype": "V100"}), 100),
+    "than those of its nodes": (replace(vgpu(1, 200), node_selector=(("kubernetes.io/hostname", "small"),)), 100),
+    "not larger than the largest card, which others hold": (vgpu(1, 300), 0),
+}
+
+
+@pytest.mark.parametrize(("ask", "largest"), TOO_LARGE.values(), ids=TOO_LARGE)
+def test_a_request_that_is_larger_than_any_card_is_told_what_the_largest_has(ask: PodRequest, largest: int) -> None:
+    small, large = (
+        node(name, [each], labels={"kubernetes.io/hostname": name})
+        for name, each in (("small", SMALL), ("large", LARGE))
+    )
+    played = Played(small, large)
+    held = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant(LARGE.id, 1, 250, 0),)),)
+    played.put(pod("other", vgpu(1, 250), node="large", held=held), pod("w", ask))
+    (found,) = played.tick().explanations
+    assert {each.largest for each in found.refusals if each.code == "CardInsufficientMemory"} == {largest}
+    amount = ask.containers[0].get(MEMORY)
+    text = f"(asked {amount} MiB, the largest card that the pod may use has {largest} MiB)"
+    assert (text in found.message) == bool(largest)
+
+
+def on_node(name: str, memory: int, at: int = 0) -> PodFact:
+    there = card(at, memory=1000, node=name)
+    held = (ContainerGrant("c0", 0, "hami-core", (DeviceGrant(there.id, at, memory, 0),)),)
+    return pod(f"on-{name}-{memory}-{at}", vgpu(1, memory), node=name, held=held)

@@ -20,6 +20,8 @@ CLOSEST = 3
 """The number of nodes that are reported in detail."""
 
 _NO_CARDS, _NUMBER = "CardNotFound", "NodeInsufficientDevice"
+_TOO_LITTLE_MEMORY = "CardInsufficientMemory"
+_EXCLUDING = ("CardTypeMismatch", "CardUuidMismatch")
 _ELSEWHERE = 5.0
 """The distance added for a node that the node filter does not admit: less than for a node without cards."""
 _LEAST = 1e-6
@@ -136,6 +138,34 @@ def _refusal(check: Check, *, nodes: int, free: int, cards: int, nearest: str = 
         nearest=nearest,
         cards=cards,
         needed=check.needed,
+    )
+
+
+def with_largest(
+    refusals: Iterable[Refusal], of_cards: Iterable[Check], view: CardView | None, admitted: Bools
+) -> tuple[Refusal, ...]:
+    """Return refusals, those that ask for more memory than any card has with what the largest one has.
+
+    Cards that the pod excludes by model or id, and those of nodes that the node filter does not admit (bool[R]), do not
+    count. ``of_cards``: the checks of cards, not merged.
+    """
+    if view is None:
+        return tuple(refusals)
+    checks = [(check, check.cards) for check in of_cards if check.cards is not None]
+    usable = np.broadcast_to((admitted if admitted.any() else ~admitted)[:, None], view.memory.shape)
+    for check, failed in checks:
+        usable = usable & ~failed if check.code in _EXCLUDING else usable
+    largest: dict[tuple[str, str, int], int] = {}
+    for check, failed in checks:
+        if check.code == _TOO_LITTLE_MEMORY and check.asked:
+            alike = usable & np.isin(view.mode, view.mode[failed])
+            key = check.code, check.text, check.asked
+            largest[key] = max(largest.get(key, 0), int(view.memory[alike].max(initial=0)))
+    return tuple(
+        replace(each, largest=most)
+        if 0 < (most := largest.get((each.code, each.text, each.asked), 0)) < each.asked
+        else each
+        for each in refusals
     )
 
 

@@ -52,6 +52,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left: int = 0
     considered: int = 0
     excluded: int = 0
+    largest: int = 0
+    """Of an amount of which no card that the pod may use has so much: what the largest of them has."""
     used: int | None = None
     """Of a queue's limit: what the queue's pods have of it. None for other checks, and for a limit of what groups are
     promised."""
@@ -84,6 +86,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             # The check of the number of cards counts those in use as well, unless it is about the cards in use.
             what = "usable" if self.code == _NUMBER_OF_CARDS and not self.cards else "free"
             free = f"at most {shown(self.free, self.unit)} {what}{each}, {missing} missing"
+            if self.largest:
+                free = f"the largest card that the pod may use has {shown(self.largest, self.unit)}"
             parts.append(free if self.needed > 1 else f"asked {shown(self.asked, self.unit)}, {free}")
         if self.excluded and parts:
             cards = "1 other card fails" if self.excluded == 1 else f"{self.excluded} other cards fail"

@@ -6,13 +6,14 @@ and the decisions into explanations.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from deviceshare.allocation import Placement, Unplaceable
-from deviceshare.model import Backoff, Explanation, GroupKey, Now, PodFact, PodGroupFact, PodUid, Resources
+from deviceshare.allocation import Placement, Unplaceable, is_lasting
+from deviceshare.model import Backoff, Explanation, GroupKey, Now, PodFact, PodGroupFact, PodRequest, PodUid, Resources
 from deviceshare.queueing import ROOM_FOR_DEVICES, Applicant, Decision, Group, Job, JobClass, Reason, Shortage
 from deviceshare.scheduler import explaining
 from deviceshare.scheduler.arrivals import most_frequent_requests
@@ -28,6 +29,8 @@ MAX_PODS = 500
 EXPECT_INTERVAL, MAX_EXPECTED = 10.0, 100
 """Seconds between two reports to the allocator of the most frequent requests, and how many: they decide how cards
 are partitioned."""
+MAX_KEPT = 100
+"""Reservations that are examined to say for whom nodes are kept free from a request."""
 SEARCH_RETRY = Backoff(1.0, 60.0)
 """Pauses before devices are looked for again where a round had no time for all nodes."""
 
@@ -73,6 +76,8 @@ class Deciding:
         """How far the wall clock was ahead of the monotonic one at first: a step of it does not change ages."""
         self._ownership: Ownership = EVERYTHING
         """That of this round."""
+        self._kept: dict[PodRequest, tuple[set[GroupKey], set[GroupKey]]] = {}
+        """For whom nodes are kept free, of requests that are reported in this round: room there now, and later."""
         self._of_groups: list[Explanation] = []
         """Explanations of PodGroups in this round."""
 
@@ -118,7 +123,7 @@ class Deciding:
 
         A pod goes to one of the ``avoided`` nodes only if it fits on no other.
         """
-        cluster, self._ownership = self._cluster, ownership
+        cluster, self._ownership, self._kept = self._cluster, ownership, {}
         if now.monotonic >= self._expect_at:
             self._expect_at = now.monotonic + EXPECT_INTERVAL
             cluster.allocator.expect(most_frequent_requests(cluster, MAX_EXPECTED))
@@ -312,9 +317,27 @@ class Deciding:
         found = explaining.waiting(pod, why, decision, now, self._instance, preemption)
         if not any(refusal.code == "NodeKeptFree" for refusal in found.refusals):
             return found
-        pods, jobs = self._cluster.pods, {each.key for each in self._cluster.dispatcher.reservations} - {pod.group}
+        pods, jobs = self._cluster.pods, self._kept_from(pod)
         single = ((key, pods.get(PodUid(key.removeprefix("pod/")))) for key in jobs)
         return replace(found, kept_for=tuple(sorted(key if one is None else one.fact.ref for key, one in single)))
+
+    def _kept_from(self, pod: PodFact) -> set[GroupKey]:
+        """Return the jobs that keep nodes from a waiting pod: those with nodes that have room for it.
+
+        If there are none, those with nodes on which it may fit when pods end; of very many reservations the first ones.
+        """
+        if (found := self._kept.get(pod.ask)) is None:
+            allocator, (room, later) = self._cluster.allocator, (found := (set(), set()))
+            for each in islice(self._cluster.dispatcher.reservations, MAX_KEPT):
+                nodes = [name for name in each.nodes if allocator.node(name) is not None]
+                first = allocator.why_not(pod.ask, nodes).first_failing
+                if sum(refusal.nodes for refusal in first) < len(nodes):
+                    room.add(each.key)
+                elif not all(is_lasting(refusal.code) for refusal in first):
+                    later.add(each.key)
+            self._kept[pod.ask] = found
+        room, later = found
+        return room - {pod.group} or later - {pod.group}
 
     def _report_job_class(self, job_class: JobClass, decision: Decision, now: float) -> None:
         """Report why the jobs of a class wait: the first one as it was decided, the others like it."""

@@ -123,4 +123,4 @@ def _fits_no_node(explanation: Explanation) -> bool:
     """Return whether a pending pod fits no node, whichever pods end."""
     of_pod = any(not each.nodes and is_lasting(each.code) for each in explanation.refusals)
     first = explanation.first_failing
-    return of_pod or (bool(first) and all(is_lasting(each.code) for each in first))
+    return of_pod or (bool(first) and all(is_lasting(each.code) or each.largest for each in first))

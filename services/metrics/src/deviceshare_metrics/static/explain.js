@@ -14,7 +14,7 @@ const OF_QUEUES = /^(Queue|Cluster)/;
 
 function refusal(each) {
   const free = each.asked ? h("div", { class: "row need" }, bar(each.free ?? 0, each.asked, "free of requested"),
-    h("small", {}, `at most ${shown(each.free ?? 0, each.unit)} free of ${shown(each.asked, each.unit)} requested`)) : null;
+    h("small", {}, `at most ${shown(each.free ?? 0, each.unit)} free of ${shown(each.asked, each.unit)} requested${each.largest ? `; the largest card that the pod may use has ${shown(each.largest, each.unit)}` : ""}`)) : null;
   return h("li", {}, h("div", {}, each.nodes ? h("b", {}, counted(each)) : null, each.text, " ", h("code", {}, each.code)),
     free, each.nearest ? h("small", {}, "closest: ", link(each.nearest, "nodes", each.nearest)) : null);
 }
