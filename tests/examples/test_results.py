@@ -101,7 +101,7 @@ def test_what_pods_get(configuration, nodes, workloads, expected):
         (VGPU, "", "refused/mode-unknown", ["metadata.annotations[volcano.sh/vgpu-mode]: 'time-slicing'",
                                             "expected one of hami-core, mig, mps"]),
         (VGPU, "mig-a100", "refused/mig-larger-than-any-instance",
-         ["asked 90000 MiB, at most 40960 MiB free, 49040 MiB missing"]),
+         ["asked 90000 MiB, the largest card that the pod may use has 40960 MiB"]),
         (VGPU, "plain share-1", "hami-pod", ["0/2 nodes are unavailable: 2 node(s) had no vGPU cards."]),
         (HAMI, "ascend-910a", "refused/ascend-910a-too-large",
          ["resources.limits[huawei.com/Ascend910A-memory]: '40000'", "at most 32768 MiB"]),
