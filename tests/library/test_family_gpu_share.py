@@ -60,7 +60,8 @@ def test_one_card_must_have_all_the_memory() -> None:
     assert chosen(two.place(share(1000))) == [0]
     (refusal,) = two.why_not(share(1001)).refusals
     assert refusal.line == (
-        "1 Insufficient volcano.sh/gpu-memory on one card (asked 1001 MiB, the largest card that the pod may use has 1000 MiB)"
+        "1 Insufficient volcano.sh/gpu-memory on one card "
+        "(asked 1001 MiB, the largest card that the pod may use has 1000 MiB)"
     )
 
 

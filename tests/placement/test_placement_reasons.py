@@ -155,7 +155,7 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize(("ask", "largest"), TOO_LARGE.values(), ids=TOO_LARGE)
-def test_a_request_that_is_larger_than_any_card_is_told_what_the_largest_has(ask: PodRequest, largest: int) -> None:
+def test_a_request_that_is_larger_than_any_card_says_what_the_largest_has(ask: PodRequest, largest: int) -> None:
     small, large = (
         node(name, [each], labels={"kubernetes.io/hostname": name})
         for name, each in (("small", SMALL), ("large", LARGE))

@@ -17,7 +17,7 @@ from deviceshare.allocation.answers import Placement, Unplaceable
 from deviceshare.allocation.card_models import type_caveats, unit_caveats
 from deviceshare.allocation.card_removals import NEVER_ENOUGH
 from deviceshare.allocation.device_filter import NO_DEVICES, DeviceFilter
-from deviceshare.allocation.diagnosis import closest, counted, merged, with_largest
+from deviceshare.allocation.diagnosis import closest, counted, largest_cards, merged, with_largest
 from deviceshare.allocation.expected_pods import Cluster, ExpectedPods
 from deviceshare.allocation.first_failing import Models, first_failing, stages
 from deviceshare.allocation.inter_pod import InterPod
@@ -279,8 +279,9 @@ class Allocator(NodeTable):
         card_models = Models(self._cards.kinds.types.names, self._cards.models[rows], view)
         first = first_failing(checks, of_cards, name, len(rows), card_models)
         checks = merged([*checks, *of_cards])
-        found = with_largest((counted(check, name, admitted) for check in checks), of_cards, view, admitted)
-        first = with_largest(first, of_cards, view, admitted)
+        largest = largest_cards(of_cards, view, admitted)
+        found = with_largest((counted(check, name, admitted) for check in checks), largest)
+        first = with_largest(first, largest)
         near = closest(checks, view, name, admitted)
         return Unplaceable(self.nodes, found, closest=near, caveats=self.caveats(request), first_failing=first)
 

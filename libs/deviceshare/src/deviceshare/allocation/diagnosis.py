@@ -3,7 +3,7 @@
 All checks are over the same R nodes, the rows of the view, sorted by name. :mod:`.first_failing` counts each node once.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -141,31 +141,33 @@ def _refusal(check: Check, *, nodes: int, free: int, cards: int, nearest: str = 
     )
 
 
-def with_largest(
-    refusals: Iterable[Refusal], of_cards: Iterable[Check], view: CardView | None, admitted: Bools
-) -> tuple[Refusal, ...]:
-    """Return refusals, those that ask for more memory than any card has with what the largest one has.
+def largest_cards(of_cards: Iterable[Check], view: CardView | None, admitted: Bools) -> dict[tuple[str, int], int]:
+    """Return how much memory the largest card has where it is less than is asked, by text and amount of the check.
 
     Cards that the pod excludes by model or id, and those of nodes that the node filter does not admit (bool[R]), do not
     count. ``of_cards``: the checks of cards, not merged.
     """
+    found: dict[tuple[str, int], int] = {}
     if view is None:
-        return tuple(refusals)
+        return found
     checks = [(check, check.cards) for check in of_cards if check.cards is not None]
-    usable = np.broadcast_to((admitted if admitted.any() else ~admitted)[:, None], view.memory.shape)
+    unusable = np.logical_or.reduce(
+        [(~admitted if admitted.any() else admitted)[:, None] | np.zeros_like(view.healthy)]
+        + [failed for check, failed in checks if check.code in _EXCLUDING]
+    )
     for check, failed in checks:
-        usable = usable & ~failed if check.code in _EXCLUDING else usable
-    largest: dict[tuple[str, str, int], int] = {}
-    for check, failed in checks:
-        if check.code == _TOO_LITTLE_MEMORY and check.asked:
-            alike = usable & np.isin(view.mode, view.mode[failed])
-            key = check.code, check.text, check.asked
-            largest[key] = max(largest.get(key, 0), int(view.memory[alike].max(initial=0)))
+        if check.code != _TOO_LITTLE_MEMORY or check.asked <= view.memory[failed & ~unusable].max(initial=0):
+            continue  # such a card is in use
+        same_mode = np.isin(view.mode, np.unique(view.mode[failed]))
+        key = check.text, check.asked
+        found[key] = max(found.get(key, 0), int(view.memory[same_mode & ~unusable].max(initial=0)))
+    return {(text, asked): most for (text, asked), most in found.items() if 0 < most < asked}
+
+
+def with_largest(refusals: Iterable[Refusal], largest: Mapping[tuple[str, int], int]) -> tuple[Refusal, ...]:
+    """Return refusals with what :func:`largest_cards` returns."""
     return tuple(
-        replace(each, largest=most)
-        if 0 < (most := largest.get((each.code, each.text, each.asked), 0)) < each.asked
-        else each
-        for each in refusals
+        replace(each, largest=most) if (most := largest.get((each.text, each.asked))) else each for each in refusals
     )
 
 
