@@ -1,5 +1,6 @@
 """Commands that only read do not import what takes long: numpy with the scheduler, aiohttp, the local cluster."""
 
+import os
 import subprocess
 import sys
 
@@ -42,3 +43,36 @@ except SystemExit as ended: print(ended.code, gc.get_threshold() == GC_THRESHOLD
 """
     done = subprocess.run([sys.executable, "-c", called], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 True True"
+
+
+def test_fit_does_not_look_for_garbage_among_what_it_has_made() -> None:
+    called = """
+import gc, sys
+import deviceshare_cli.whatif.fit as module
+from deviceshare_cli.main import main
+looks = lambda: sum(generation["collections"] for generation in gc.get_stats())
+async def fit(*_):
+    global before, kept
+    kept = [[] for _ in range(200_000)]
+    before = looks()
+    return len(kept) - 200_000
+module._run_fit = fit
+sys.argv = ["deviceshare", "fit", "-f", "pods.yaml"]
+try: main()
+except SystemExit as ended: print(ended.code, looks() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", called], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 0\n"
+
+
+def test_numpy_starts_no_threads_in_a_command() -> None:
+    called = """
+import os, sys
+from deviceshare_cli.main import main
+sys.argv = ["deviceshare", "fit", "-f", "absent.yaml", "--snapshot", "absent"]
+try: main()
+except SystemExit as ended: print(ended.code, "numpy" in sys.modules, len(os.listdir("/proc/self/task")))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", called], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "1 True 1\n", done.stderr

@@ -1,8 +1,9 @@
-"""The process of a command: its log, its output and its garbage."""
+"""The process of a command: its log, its output, its threads and its garbage."""
 
 import gc
 import io
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ def prepared() -> Iterator[None]:
     """Prepare the process, until a command has ended."""
     # Modules, and what a command reads, are in use until it ends: to look for garbage among them is in vain.
     gc.set_threshold(*GC_THRESHOLDS)
+    # numpy would start a thread for each core, for matrix products, of which there are none.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Log messages of libraries are for services; commands report errors themselves.
     logging.getLogger("deviceshare").addHandler(logging.NullHandler())
     logging.getLogger("deviceshare").propagate = False

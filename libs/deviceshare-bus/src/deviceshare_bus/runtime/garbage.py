@@ -31,16 +31,19 @@ def rarely_collect() -> None:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def uncollected(*, until_exit: bool = False) -> Iterator[None]:
     """Collect no garbage but what was made before, and this only between two uses.
 
-    For what keeps all that it makes until its end: each collection would visit all of it.
+    For what keeps all that it makes until its end: each collection would visit all of it. ``until_exit``: the process
+    ends then, so that what was made is never visited.
     """
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if until_exit:
+            gc.freeze()  # else it is visited as soon as collections are possible again
         if collecting:
             gc.enable()
 

@@ -32,7 +32,7 @@ async def run_fit(
     source: Source, paths: Sequence[str], count: int, limit: int, output: str, changes: ClusterChanges
 ) -> int:
     """Print whether the pods of files fit in a cluster after changes, and return the exit status: 1 if they do not."""
-    with uncollected():
+    with uncollected(until_exit=True):
         return await _run_fit(source, paths, count, limit, output, changes)
 
 

@@ -91,8 +91,10 @@ class Models(NamedTuple):
         else:
             return Counter()
         found: Counter[str] = Counter()
-        for model in np.unique(models[free > 0]).tolist():
-            found[self.names[model] or unnamed] += int(free[models == model].sum())
+        some = free > 0
+        of_models = np.bincount(models[some], free[some])  # not np.unique, whose first use imports numpy.ma
+        for model in np.flatnonzero(of_models).tolist():
+            found[self.names[model] or unnamed] += int(of_models[model])
         return found
 
 

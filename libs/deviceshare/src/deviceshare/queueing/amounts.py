@@ -27,7 +27,7 @@ from deviceshare.families import (
 )
 from deviceshare.families.dra import is_of_class
 from deviceshare.families.vgpu.wire import MIG
-from deviceshare.model import INIT, WHOLE, ContainerGrant, InputError, NodeFact, PodRequest, ResourceAmounts
+from deviceshare.model import INIT, WHOLE, Card, ContainerGrant, InputError, NodeFact, PodRequest, ResourceAmounts
 from deviceshare.state import PODS, pod_resources
 
 _CONCURRENT = -1
@@ -121,14 +121,18 @@ class Counting:
 
     def _count(self, node: NodeFact) -> tuple[Mapping[str, int], _Profile]:
         has = Counter({name: amount for name, amount in node.allocatable.items() if name not in self._devices})
-        for card in node.cards if self._by_card else ():
+        cards = node.cards if self._by_card else ()
+        # The cards of a node are mostly alike.
+        alike = Counter(Card("", 0, each.slots, each.memory, each.cores, each.type, mode=each.mode) for each in cards)
+        for card, number in alike.items():
             counted: dict[str, int] = {}
             for family in self._families.get(card.mode, ()):
                 names = family.card_names(card, self._conf)
                 counted |= {names.number: 1 if names.whole else card.slots, names.cores: card.cores}
                 counted[names.memory] = card.memory
-            has.update({name: amount for name, amount in counted.items() if name})
-        cards = node.cards if self._by_card else ()
+            for name, amount in counted.items():
+                if name:
+                    has[name] += number * amount
         profile = sorted(((card.mode, card.type, card.memory) for card in cards), key=lambda card: -card[2])
         return has, tuple(profile)
 
