@@ -202,9 +202,9 @@ def test_wide_shows_the_closest_nodes_and_their_cards() -> None:
         "",
         "Cards of the closest nodes:",
         "  NODE   CARD   ID      FREE MEMORY   FREE CORES   FREE SLOTS   CODES",
-        "  n2     0      GPU-a   5000          100          10           CardNotHealth",
-        "  n2     1      GPU-b   1000          0            3            CardInsufficientMemory, CardTypeMismatch",
-        "  n2     2      GPU-c   9000          20           1            <none>",
+        "  n2     0      GPU-a   5000Mi        100          10           CardNotHealth",
+        "  n2     1      GPU-b   1000Mi        0            3            CardInsufficientMemory, CardTypeMismatch",
+        "  n2     2      GPU-c   9000Mi        20           1            <none>",
     ]
     assert "losest nodes" not in explanation_text("default/a", waiting, None, 0.0)
 

@@ -49,7 +49,7 @@ async def test_a_node_shows_every_resource_and_no_negative_amount() -> None:
         ["volcano.sh/vgpu-memory", "16000", "8192", "0"],
         ["xilinx.com/fpga", "0", "2", "2"],
     ]
-    assert sections["Cards"][1].split()[-4:] == ["0/8192Mi", "0/100", "1", "default/a"]
+    assert sections["Cards"][1].split()[-4:] == ["16000/8192Mi", "110/100", "1", "default/a"]
     assert list(sections["Problems"]) == list(NODE.problems)
 
 

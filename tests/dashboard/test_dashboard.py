@@ -347,3 +347,11 @@ async def test_the_page_goes_on_after_the_loss_of_the_stream():
         read(node("later"), into=core)
         await page.until("deviceshare.nodes.has('later')")
         await page.page.wait_for_selector("#live.on")
+
+
+async def test_memory_is_shown_in_the_largest_unit_that_has_at_least_one():
+    async with shown(small_core()) as page:
+        await page.open()
+        written = "async (mib) => (await import('/ui/dom.js')).memory(mib)"
+        for mib, text in ((0, "0 MiB"), (1023, "1,023 MiB"), (1024, "1 GiB"), (11178, "10.9 GiB"), (3 << 20, "3 TiB")):
+            assert await page.page.evaluate(written, mib) == text

@@ -9,6 +9,7 @@ from deviceshare.model import FormatError
 from deviceshare_cluster.interface import Object
 from deviceshare_metrics import api
 
+from deviceshare_cli import tables
 from deviceshare_cli.notices import to_stderr
 from deviceshare_cli.object_tables import last_seen, since
 from deviceshare_cli.output import NONE, lines_text, table
@@ -16,7 +17,6 @@ from deviceshare_cli.pods import shown_devices
 from deviceshare_cli.reading.kinds import DESCRIBED, not_found, parse_target, split_name
 from deviceshare_cli.reading.opening import Source, opened
 from deviceshare_cli.reading.reader import Reader
-from deviceshare_cli.tables import as_of
 
 _HIDDEN = ("managedFields", "name", "namespace", "labels", "annotations")
 
@@ -92,7 +92,7 @@ async def _pod(reader: Reader, pod: Object) -> dict[str, Any]:
         fields["Group"] = shown.group or NONE
         fields["Devices"] = shown_devices(shown.devices) or NONE
         if shown.reason:
-            fields["Reason"] = shown.reason + as_of(shown.reason_at, reader.now)
+            fields["Reason"] = shown.reason + tables.as_of(shown.reason_at, reader.now)
         if shown.problems:
             fields["Problems"] = list(shown.problems)
     for title, key in (("Init Containers", "initContainers"), ("Containers", "containers")):
@@ -122,8 +122,8 @@ async def _node(reader: Reader, node: Object) -> dict[str, Any]:
             "Type": each.type,
             "Mode": each.mode,
             "Healthy": "yes" if each.healthy else "no",
-            "Memory": f"{each.memory_used}/{each.memory_total}Mi",
-            "Cores": f"{each.cores_used}/{each.cores_total}" if each.cores_total else NONE,
+            "Memory": tables.memory(each),
+            "Cores": tables.cores(each),
         }
         for each in devices
     ]

@@ -245,7 +245,7 @@ def _closest(answer: api.PodExplanation) -> list[str]:
             of_cards = f"{refusal.left} of {refusal.considered} pass" if several else str(refusal.cards or NONE)
             lacks.append((near.node, refusal.code, *numbers, of_cards, refusal.text))
         for card in near.cards:
-            free = [str(each) for each in (card.memory, card.cores, card.slots)]
+            free = [f"{card.memory}Mi", str(card.cores), str(card.slots)]
             cards.append((near.node, str(card.index), card.id, *free, ", ".join(card.codes) or NONE))
     lacked = table(("NODE", "CODE", "REQUESTED", "FREE", "CARDS", "REASON"), lacks).splitlines() if lacks else []
     head = ("NODE", "CARD", "ID", "FREE MEMORY", "FREE CORES", "FREE SLOTS", "CODES")

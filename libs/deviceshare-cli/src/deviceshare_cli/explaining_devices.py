@@ -82,7 +82,7 @@ def _resources(node: api.Node) -> Table:
 
 
 def _cards(devices: Iterable[api.Device]) -> Table:
-    head = ("CARD", "ID", "TYPE", "MODE", "HEALTHY", "FREE MEMORY", "FREE CORES", "SHARES", "PODS")
+    head = ("CARD", "ID", "TYPE", "MODE", "HEALTHY", "MEMORY", "CORES", "SHARES", "PODS")
     rows = []
     for device in devices:
         row = [
@@ -92,20 +92,21 @@ def _cards(devices: Iterable[api.Device]) -> Table:
             device.mode or NONE,
             tables.health(device),
         ]
-        row.append(f"{max(0, device.memory_total - device.memory_used)}/{device.memory_total}Mi")
-        cores = f"{max(0, device.cores_total - device.cores_used)}/{device.cores_total}"
-        row.append(cores if device.cores_total else NONE)
+        row += [tables.memory(device), tables.cores(device)]
         rows.append([*row, str(device.slots_used), ", ".join(device.pods) or NONE])
     return head, rows
 
 
 def _capacity(device: api.Device) -> Table:
     rows = [
-        ("memory (MiB)", device.memory_used, device.memory_total),
-        *([("cores", device.cores_used, device.cores_total)] if device.cores_total else []),
-        ("shares", device.slots_used, device.slots_total),
+        *([("memory", "Mi", device.memory_used, device.memory_total)] if device.memory_total else []),
+        *([("cores", "", device.cores_used, device.cores_total)] if device.cores_total else []),
+        ("shares", "", device.slots_used, device.slots_total),
     ]
-    numbers = [(name, str(used), str(total), str(max(0, total - used))) for name, used, total in rows]
+    numbers = [
+        (name, *(f"{number}{unit}" for number in (used, total, max(0, total - used))))
+        for name, unit, used, total in rows
+    ]
     return ("RESOURCE", "USED", "TOTAL", "FREE"), numbers
 
 

@@ -1,11 +1,15 @@
 """Tables of the items of the JSON API."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from deviceshare_metrics import api
 
 from deviceshare_cli.output import NONE, Table
 from deviceshare_cli.pods import counted_devices, shown_devices
+
+if TYPE_CHECKING:
+    from deviceshare_cli.whatif.top import ModelTotals
 
 RECENT_SECONDS = 5.0
 """What was true so many seconds ago is shown without its age."""
@@ -46,8 +50,7 @@ def devices_table(devices: Sequence[api.Device], wide: bool) -> Table:
     rows = []
     for device in devices:
         row = [device.node, device.id, device.mode or NONE, device.type or NONE, health(device)]
-        row.append(f"{device.memory_used}/{device.memory_total}Mi")
-        row.append(f"{device.cores_used}/{device.cores_total}" if device.cores_total else NONE)
+        row += [memory(device), cores(device)]
         # If memory alone limits the number of pods on a card, the plugin counts one slot per MiB.
         limited = device.slots_total != device.memory_total
         row.append(f"{device.slots_used}/{device.slots_total}" if limited else str(device.slots_used))
@@ -56,6 +59,16 @@ def devices_table(devices: Sequence[api.Device], wide: bool) -> Table:
             row += [str(device.index), cordon, ", ".join(device.pods) or NONE]
         rows.append(row)
     return head, rows
+
+
+def memory(of: "api.Device | ModelTotals") -> str:
+    """Return the used and the total memory of devices, as ``1024/8192Mi``: in MiB, as pods request it."""
+    return f"{of.memory_used}/{of.memory_total}Mi" if of.memory_total else NONE
+
+
+def cores(of: "api.Device | ModelTotals") -> str:
+    """Return the used and the total cores of devices, as ``30/100``."""
+    return f"{of.cores_used}/{of.cores_total}" if of.cores_total else NONE
 
 
 def health(device: api.Device) -> str:

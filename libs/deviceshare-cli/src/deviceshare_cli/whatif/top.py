@@ -10,6 +10,7 @@ from deviceshare_metrics import api
 from deviceshare_metrics.api_dashboard import Queue
 from deviceshare_metrics.free_cards import NUMBERS, closed_nodes, is_available, nodes_with, whole_free
 
+from deviceshare_cli import tables
 from deviceshare_cli.errors import NotFoundError
 from deviceshare_cli.output import NONE, indented_json, lines_text
 from deviceshare_cli.reading.opening import Source, opened
@@ -89,8 +90,8 @@ async def run_top(source: Source, model: str, output: str) -> int:
     if output == "json":
         print(indented_json({"models": models, "pods_fragmented": pods, "device_classes": classes, "queues": queues}))
     else:
-        tables = [[*_models(models), *_fragmented(pods)], _classes(classes), _queues(queues)]
-        print(lines_text(line for lines in tables if lines for line in ("", *lines)).removeprefix("\n"))
+        parts = [[*_models(models), *_fragmented(pods)], _classes(classes), _queues(queues)]
+        print(lines_text(line for lines in parts if lines for line in ("", *lines)).removeprefix("\n"))
     return 0
 
 
@@ -190,8 +191,7 @@ def _models(models: Iterable[ModelTotals]) -> list[str]:
     rows = []
     for each in models:
         row = [each.model, each.mode or NONE, str(each.cards), str(each.unavailable)]
-        row.append(f"{each.memory_used}/{each.memory_total}Mi" if each.memory_total else NONE)
-        row.append(f"{each.cores_used}/{each.cores_total}" if each.cores_total else NONE)
+        row += [tables.memory(each), tables.cores(each)]
         parts = [f"{each.largest_free_memory}Mi"] if each.memory_total else []
         parts += [f"{each.largest_free_cores} cores"] if each.cores_total else []
         free = ", ".join(parts) or NONE
