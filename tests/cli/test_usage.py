@@ -12,10 +12,11 @@ import pytest
 import yaml
 from deviceshare_cli.main import app
 from deviceshare_cli.usage import expression
-from deviceshare_metrics.holders import CARDS_METRIC
+from deviceshare_metrics.holders import CARDS_METRIC, HOLDER_LABELS, MEMORY_METRIC, RECORDED
 from support.promtool import promtool
 from typer.testing import CliRunner, Result
 
+RULES = Path(__file__).parents[2] / "deploy/helm/deviceshare/files/rules.yaml"
 TOO_MANY = "query processing would load too many samples into memory in query execution"
 """ErrTooManySamples of Prometheus' promql/engine.go."""
 
@@ -52,6 +53,40 @@ def test_the_query_adds_up_cards_and_hours(tmp_path: Path) -> None:
         ],
     }
     (tmp_path / "usage.yaml").write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": [case]}))
+    tested = promtool("test", "rules", "usage.yaml", directory=tmp_path)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_the_rules_record_what_the_service_exposes() -> None:
+    rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    found = {rule["record"]: rule["expr"] for rule in rules if rule.get("record") in RECORDED.values()}
+    labels = ", ".join(HOLDER_LABELS)
+    assert found == {RECORDED[each]: f"max by ({labels}) ({each})" for each in (CARDS_METRIC, MEMORY_METRIC)}
+
+
+def test_recorded_samples_count_once_also_where_those_of_the_service_are_gone(tmp_path: Path) -> None:
+    left = {"series": f'{RECORDED[CARDS_METRIC]}{{namespace="blue",queue="q",type="A100"}}', "values": "3x180 _x420"}
+    case = {
+        "interval": "1m",
+        "input_series": [
+            # Recorded by the rules, with a restart of the metrics service, which stops for six minutes: ten hours.
+            series("a", "red", "A100", "2x300 stale _x5 2x294"),
+            left,  # Three hours, of which only the recorded samples are left.
+        ],
+        "promql_expr_test": [
+            {
+                "expr": f"round({expression(CARDS_METRIC, 'namespace', '12h')})",
+                "eval_time": "10h",
+                "exp_samples": [
+                    {"labels": '{namespace="red"}', "value": 20},
+                    {"labels": '{namespace="blue"}', "value": 9},
+                ],
+            },
+        ],
+    }
+    (tmp_path / "rules.yaml").write_text(RULES.read_text())
+    tests = {"rule_files": ["rules.yaml"], "evaluation_interval": "2m", "tests": [case]}
+    (tmp_path / "usage.yaml").write_text(yaml.safe_dump(tests))
     tested = promtool("test", "rules", "usage.yaml", directory=tmp_path)
     assert tested.returncode == 0, tested.stdout + tested.stderr
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from deviceshare_bus.messages.subjects import explain as explained
 from deviceshare_metrics.core.events import ExplanationReceived
+from deviceshare_metrics.holders import CARDS_METRIC, RECORDED
 from msgspec.structs import replace
 from support.browser import needs_chromium, shown
 from support.metrics import NOW, exposed, read
@@ -69,5 +70,5 @@ def test_the_panel_of_who_used_what_reads_a_metric_of_the_service():
     (panel,) = (each for each in dashboard["panels"] if each["title"] == title)
     core = small_core()
     read(ledger(claim("a", grants=grants(memory=3000))), into=core)
-    assert "deviceshare_held_cards" in panel["targets"][0]["expr"]
-    assert "\ndeviceshare_held_cards{" in exposed(core)
+    assert RECORDED[CARDS_METRIC] in panel["targets"][0]["expr"]
+    assert f"\n{CARDS_METRIC}{{" in exposed(core)

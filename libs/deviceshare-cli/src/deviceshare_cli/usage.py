@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 from deviceshare.model import describe_error
-from deviceshare_metrics.holders import CARDS_METRIC, MEMORY_METRIC
+from deviceshare_metrics.holders import CARDS_METRIC, HOLDER_LABELS, MEMORY_METRIC, RECORDED
 
 from deviceshare_cli.endpoint import Endpoint, check_url
 from deviceshare_cli.errors import CommandError
@@ -51,9 +51,11 @@ def expression(metric: str, by: By, since: str) -> str:
     """Return the query of a metric's sum over a time, in its unit × hours: a sample each five minutes counts for them.
 
     An average would not do: it takes no account of the time in which a series did not exist. Replicas of the metrics
-    service, and a new one beside its predecessor, have the same series.
+    service, and a new one beside its predecessor, have the same series. Where there are no recorded samples, because
+    the rules were not loaded then, those of the service count.
     """
-    samples = f"sum_over_time((max by (namespace, queue, type) ({metric}))[{since}:{_STEP_MINUTES}m])"
+    recorded, exposed = (f"max by ({', '.join(HOLDER_LABELS)}) ({each})" for each in (RECORDED[metric], metric))
+    samples = f"sum_over_time(({recorded} or {exposed})[{since}:{_STEP_MINUTES}m])"
     return f"sum by ({LABELS[by]}) ({samples}) * {_STEP_MINUTES} / 60"
 
 

@@ -13,7 +13,7 @@ from deviceshare_metrics.api import Device
 from deviceshare_metrics.core import Snapshot
 from deviceshare_metrics.core.fragmented_pods import count_by_model
 from deviceshare_metrics.free_cards import closed_nodes, nodes_with, whole_free
-from deviceshare_metrics.holders import CARDS_METRIC, MEMORY_METRIC
+from deviceshare_metrics.holders import CARDS_METRIC, HOLDER_LABELS, MEMORY_METRIC
 from deviceshare_metrics.many_series import Gauge, Labels
 
 Detail = Literal["card", "node", "cluster"]
@@ -151,7 +151,7 @@ def _held(snapshot: Snapshot) -> Iterator[Gauge]:
         others = held["", "", ""]
         others[:] = map(sum, zip(others, least, strict=True))
         del held[holder]
-    labels = Labels(("namespace", "queue", "type"), [*held])
+    labels = Labels(HOLDER_LABELS, [*held])
     text = "Cards that pods hold; a share counts by its part of the card's memory, or of its cores."
     yield Gauge(CARDS_METRIC, text, labels, [cards for cards, _ in held.values()])
     text = "Device memory that pods hold."
