@@ -22,7 +22,8 @@ TOO_MANY = "query processing would load too many samples into memory in query ex
 
 
 def series(instance: str, namespace: str, model: str, values: str) -> dict[str, str]:
-    labels = f'instance="{instance}",namespace="{namespace}",queue="q",type="{model}"'
+    kind = {"red": "Job", "blue": "PyTorchJob"}[namespace]
+    labels = f'instance="{instance}",namespace="{namespace}",owner_kind="{kind}",queue="q",type="{model}"'
     return {"series": f"{CARDS_METRIC}{{{labels}}}", "values": values}
 
 
@@ -49,6 +50,14 @@ def test_the_query_adds_up_cards_and_hours(tmp_path: Path) -> None:
                 "expr": f"round({expression(CARDS_METRIC, 'model', '1h')})",
                 "eval_time": "10h",
                 "exp_samples": [{"labels": '{type="A100"}', "value": 6}],
+            },
+            {
+                "expr": f"round({expression(CARDS_METRIC, 'owner-kind', '1h')})",
+                "eval_time": "10h",
+                "exp_samples": [
+                    {"labels": '{owner_kind="Job"}', "value": 2},
+                    {"labels": '{owner_kind="PyTorchJob"}', "value": 4},
+                ],
             },
         ],
     }
@@ -143,6 +152,10 @@ def test_holders_with_most_come_first(prometheus: tuple[str, list[Any], list[str
     ]
     assert all("[30d:5m]" in query for query in queries[:2])
     assert all("[4w:5m]" in query for query in queries[2:])
+    answers[:] = [vector("owner_kind", Job="2"), vector("owner_kind", Job=str(2**30))]
+    assert usage(url, "--by", "owner-kind").stdout.splitlines()[0].startswith("OWNER KIND   CARD-HOURS")
+    assert usage(url, "--by", "owner-kind", "-o", "csv").stdout.splitlines()[0].startswith("owner_kind,card_hours")
+    answers[:] = [vector("namespace", blue="20.5"), vector("namespace", blue=str(5 * 2**30))]
     (first, *_) = json.loads(usage(url, "-o", "json").stdout)["usage"]
     assert first == {"holder": "blue", "card_hours": 20.5, "memory_gib_hours": 5.0}
 

@@ -171,8 +171,8 @@ def test_a_cluster_without_cards_has_all_families() -> None:
 
 def test_what_holders_have_adds_up_to_what_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [
-        (subjects.fact("pod", uid), PodFact(uid=uid, namespace=namespace, name=uid, queue="q"))
-        for uid, namespace in (("p", "x"), ("q", "y"), ("r", "x"))
+        (subjects.fact("pod", uid), PodFact(uid=uid, namespace=namespace, name=uid, queue="q", owner=owner))
+        for uid, namespace, owner in (("p", "x", "Job/a"), ("q", "y", ""), ("r", "x", "Job/b"))
     ]
     core = read(*pods, into=cluster())
 
@@ -180,9 +180,12 @@ def test_what_holders_have_adds_up_to_what_is_allocated(monkeypatch: pytest.Monk
         found = names_and_values(core, "cluster")
         return {tuple(value for _, value in labels): number for (each, labels), number in found.items() if each == name}
 
-    cards = {("x", "q", "A100"): (100 + 400) / 1000, ("y", "q", "A100"): 200 / 1000}
+    cards = {("x", "Job", "q", "A100"): (100 + 400) / 1000, ("y", "Pod", "q", "A100"): 200 / 1000}
     assert held("deviceshare_held_cards") == pytest.approx(cards)
     allocated = held("deviceshare_cluster_card_memory_allocated_bytes")
     assert sum(held("deviceshare_held_card_memory_bytes").values()) == sum(allocated.values()) == 700 * MIB
+    monkeypatch.setattr("deviceshare_metrics.card_metrics.MAX_OWNER_KINDS", 1)
+    bounded = {("x", "Job", "q", "A100"): 0.5, ("y", "(other)", "q", "A100"): 0.2}
+    assert held("deviceshare_held_cards") == pytest.approx(bounded)
     monkeypatch.setattr("deviceshare_metrics.card_metrics.MAX_HOLDERS", 1)
-    assert held("deviceshare_held_cards") == pytest.approx({("x", "q", "A100"): 0.5, ("", "", ""): 0.2})
+    assert held("deviceshare_held_cards") == pytest.approx({("x", "Job", "q", "A100"): 0.5, ("", "", "", ""): 0.2})

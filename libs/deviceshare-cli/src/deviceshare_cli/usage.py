@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import re
+from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Literal
 
@@ -17,8 +18,8 @@ from deviceshare_cli.json_api import get
 from deviceshare_cli.output import indented_json, lines_text
 from deviceshare_cli.reports import table_lines
 
-By = Literal["namespace", "queue", "model"]
-LABELS = {"namespace": "namespace", "queue": "queue", "model": "type"}
+By = Literal["namespace", "queue", "model", "owner-kind"]
+LABELS: Mapping[By, str] = {"namespace": "namespace", "queue": "queue", "model": "type", "owner-kind": "owner_kind"}
 _STEP_MINUTES = 5
 _DURATION = re.compile(r"([1-9]\d{0,4})(h|d|w)")
 
@@ -72,13 +73,15 @@ async def run_usage(prometheus: Endpoint, since: str, by: By, output: str) -> in
         for name, hours in sorted(cards.items(), key=lambda item: (-item[1], item[0]))
         if hours
     ]
-    head = (by.upper(), "CARD-HOURS", "MEMORY GIB-HOURS")
+    head = (by.upper().replace("-", " "), "CARD-HOURS", "MEMORY GIB-HOURS")
     rows = [(each.holder or "others", f"{each.card_hours:.2f}", f"{each.memory_gib_hours:.2f}") for each in found]
     if output == "json":
         print(indented_json({"since": since, "by": by, "usage": found}))
     elif output == "csv":
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([(by, "card_hours", "memory_gib_hours"), *rows])
+        csv.writer(text, lineterminator="\n").writerows(
+            [(by.replace("-", "_"), "card_hours", "memory_gib_hours"), *rows]
+        )
         print(text.getvalue(), end="")
     else:
         print(lines_text(table_lines((head, rows)) or [f"Prometheus knows of no usage in the last {since}."]))

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from deviceshare.families import FAMILIES
 
-from deviceshare_metrics.api import Device
+from deviceshare_metrics.api import Device, Pod
 from deviceshare_metrics.core import Snapshot
 from deviceshare_metrics.core.fragmented_pods import count_by_model
 from deviceshare_metrics.free_cards import closed_nodes, nodes_with, whole_free
@@ -21,7 +21,9 @@ Detail = Literal["card", "node", "cluster"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)
 MIB = 1024 * 1024
 MAX_HOLDERS = 10_000
-"""Namespaces, by queue and card model, that have series of their own."""
+"""Namespaces, by owner kind, queue and card model, that have series of their own."""
+MAX_OWNER_KINDS = 30
+"""Kinds of owners of pods that are named: tenants may write any kind."""
 _AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
     ("cards", "Cards", lambda _: 1),
     ("cards_healthy", "Cards that the device plugin reports as healthy", lambda card: card.healthy),
@@ -140,15 +142,23 @@ def _fragmented(snapshot: Snapshot) -> Gauge:
 
 
 def _held(snapshot: Snapshot) -> Iterator[Gauge]:
-    """Yield who holds how much; beyond :data:`MAX_HOLDERS` those with least are one holder without a name."""
-    held: defaultdict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    """Yield who holds how much; beyond :data:`MAX_HOLDERS` those with least are one holder without a name.
+
+    Kinds of owners with few cards are ``(other)`` beyond :data:`MAX_OWNER_KINDS`.
+    """
+    kinds: defaultdict[str, float] = defaultdict(float)
+    for pod in snapshot.pods:
+        kinds[_owner_kind(pod)] += sum(card.part for card in pod.cards)
+    named = sorted(kinds, key=lambda kind: -kinds[kind])[:MAX_OWNER_KINDS]
+    held: defaultdict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for pod in snapshot.pods:
         for card in pod.cards:
-            amounts = held[pod.namespace, pod.queue, card.type or "unknown"]
+            kind = _owner_kind(pod)
+            amounts = held[pod.namespace, kind if kind in named else "(other)", pod.queue, card.type or "unknown"]
             amounts[0] += card.part
             amounts[1] += card.memory * MIB
     for holder, least in sorted(held.items(), key=lambda item: -item[1][0])[MAX_HOLDERS:]:
-        others = held["", "", ""]
+        others = held["", "", "", ""]
         others[:] = map(sum, zip(others, least, strict=True))
         del held[holder]
     labels = Labels(HOLDER_LABELS, [*held])
@@ -156,6 +166,10 @@ def _held(snapshot: Snapshot) -> Iterator[Gauge]:
     yield Gauge(CARDS_METRIC, text, labels, [cards for cards, _ in held.values()])
     text = "Device memory that pods hold."
     yield Gauge(MEMORY_METRIC, text, labels, [memory for _, memory in held.values()])
+
+
+def _owner_kind(pod: Pod) -> str:
+    return pod.owner.partition("/")[0] or "Pod"
 
 
 def _sums(what: str, names: tuple[str, ...], cards: Iterable[Device]) -> Iterator[Gauge]:

@@ -260,7 +260,9 @@ def usage(
         ),
     ] = "http://127.0.0.1:9090",
     since: Annotated[str, typer.Option(metavar="TIME", help="Of the last hours, days or weeks: 12h, 30d, 4w.")] = "30d",
-    by: Annotated[Literal["namespace", "queue", "model"], typer.Option(help="Whose usage.")] = "namespace",
+    by: Annotated[
+        Literal["namespace", "queue", "model", "owner-kind"], typer.Option(help="Whose usage.")
+    ] = "namespace",
     output: Annotated[
         Literal["table", "csv", "json"], typer.Option("-o", "--output", help="How to print it.")
     ] = "table",
