@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from deviceshare_lab.bench.kube import measure
 from deviceshare_lab.bench.kube.apiserver import find_program
 from support import apiserver
 
@@ -59,3 +61,19 @@ def test_the_error_without_an_api_server_names_its_directory(tmp_path: Path) -> 
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert f"no etcd and no kube-apiserver in {tmp_path}" in done.stderr
+
+
+@pytest.mark.parametrize("before", [None, "/home/me/config"])
+async def test_the_kubeconfig_of_the_user_is_that_of_the_process_again(
+    before: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = SimpleNamespace(start=lambda: None, stop=lambda: None, kubeconfig=lambda: tmp_path / "config")
+    monkeypatch.setattr(measure, "find_binaries", lambda: None)
+    monkeypatch.setattr(measure, "ApiServer", lambda *_: server)
+    if before is None:
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+    else:
+        monkeypatch.setenv("KUBECONFIG", before)
+    async with measure.api_server():
+        assert os.environ["KUBECONFIG"] == str(tmp_path / "config")
+    assert os.environ.get("KUBECONFIG") == before

@@ -113,6 +113,18 @@ def test_claims_are_chosen_by_labels_and_namespaces(system: System) -> None:
     )
 
 
+def test_claims_and_slices_are_chosen_by_node(system: System) -> None:
+    for name in ("n1", "n2"):
+        (of_node,) = system.lines("get", "resourceslices", "--node", name, "--no-headers")
+        assert of_node[0] == f"{name}-gpus"
+    every = system.lines("get", "resourceclaims", "--no-headers")
+    found = [system.lines("get", "resourceclaims", "--node", name, "--no-headers") for name in ("n1", "n2")]
+    assert [{row[3] for row in rows} - {name} for rows, name in zip(found, ("n1", "n2"), strict=True)] == [set(), set()]
+    assert sum(map(len, found)) == sum(row[3] != "<none>" for row in every) == 2
+    refused = system.command("get", "deviceclasses", "--node", "n1")
+    assert "selects pods, devices, claims, resourceclaims, resourceslices, not deviceclasses" in refused.stderr
+
+
 def test_classes_and_slices_have_the_columns_of_kubectl(system: System) -> None:
     assert system.lines("get", "deviceclasses")[0] == ["NAME", "AGE"]
     assert [row[0] for row in system.lines("get", "deviceclass", "--no-headers")] == ["gpu"]

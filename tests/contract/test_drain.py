@@ -148,6 +148,21 @@ async def test_the_timeout_ends_a_long_look_for_pods(
     assert "error: the timeout of 3 s is over" in capsys.readouterr().err.splitlines()
 
 
+async def test_the_timeout_ends_the_look_whether_a_card_exists_before_anything_changes(
+    cluster: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def endless(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(drain._Drain, "check", endless)
+    assert await run(cluster, "gpu-1/GPU-0", timeout=0.1) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "error: the timeout of 0.1 s is over",
+        "error: gpu-1/GPU-0 not drained: 0 pods evicted",
+    ]
+    assert await cordoned(cluster) == []
+
+
 async def test_an_interrupt_names_the_pods_that_are_left(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
     await cluster.create(pod("web-0", "GPU-0"))
     await budget(cluster, "web", expected=1)

@@ -98,12 +98,12 @@ async def drain_cards(
     nodes = {name: await node_of(cluster, name) for name, _ in cards}
     found = list(dict.fromkeys((name, _card(nodes[name], card, cordoning)) for name, card in cards))
     draining = _Drain(cluster, options, read_system)
-    await draining.check([(name, card) for name, card in found if not cards_of(nodes[name])])
-    for node, card in found:
-        dry = f"{node}/{card} cordoned (dry run)"
-        _show(dry if options.dry_run else await change_card(cluster, node, card, cordoning))
     try:
         async with time_limit(options.timeout or None) as limit:
+            await draining.check([(name, card) for name, card in found if not cards_of(nodes[name])])
+            for node, card in found:
+                dry = f"{node}/{card} cordoned (dry run)"
+                _show(dry if options.dry_run else await change_card(cluster, node, card, cordoning))
             await draining.of_cards(found)
     except ClusterError as error:
         draining.failures.append(str(error))

@@ -96,6 +96,7 @@ async def api_server() -> AsyncIterator[ApiServer]:
     binaries = find_binaries()
     with tempfile.TemporaryDirectory(prefix="deviceshare-kube-") as directory:
         server = ApiServer(binaries, Path(directory))
+        before = os.environ.get("KUBECONFIG")
         try:
             try:
                 await asyncio.to_thread(server.start)
@@ -104,6 +105,9 @@ async def api_server() -> AsyncIterator[ApiServer]:
             os.environ["KUBECONFIG"] = str(server.kubeconfig())  # the services inherit it
             yield server
         finally:
+            os.environ.pop("KUBECONFIG", None)
+            if before is not None:
+                os.environ["KUBECONFIG"] = before
             server.stop()
 
 

@@ -89,7 +89,10 @@ def get(
         ),
     ] = None,
     queue: Annotated[str, typer.Option(metavar="NAME", help="Only pods of this queue.")] = "",
-    node: Annotated[str, typer.Option(metavar="NAME", help="Only pods, devices or claims of this node.")] = "",
+    node: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Only pods, devices, claims, ResourceClaims or ResourceSlices of this node."),
+    ] = "",
     field_selector: Annotated[
         str,
         typer.Option(metavar="FIELDS", help="Only with these fields: spec.nodeName=gpu-1,status.phase!=Running."),

@@ -1,13 +1,15 @@
 """Options of ``get`` that choose by what an object is: ``--status``, ``--queue``, ``--node``, ``--field-selector``."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from deviceshare_metrics import api
 
 from deviceshare_cli.errors import CommandError
 from deviceshare_cli.reading.fields import MISSING, Path, parse_path, value_at
-from deviceshare_cli.reading.kinds import CLAIMS, DEVICES, PODS, Resource
+from deviceshare_cli.reading.kinds import CLAIMS, DEVICES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from deviceshare_cli.resource_claim_tables import claim_node
 
 Status = Literal[
     "waiting", "refused", "fragmented", "pending", "nominated", "gated", "otherscheduler", "claimed", "bound",
@@ -21,6 +23,11 @@ _SERVED = {
     "status.nominatedNodeName",
 }  # fmt: skip
 """Fields that every object of some kind may lack. Others have to exist in an object at least."""
+_NODE_OF: Mapping[Resource, Callable[[Any], str]] = {
+    RESOURCE_CLAIMS: claim_node,
+    RESOURCE_SLICES: lambda each: (each.get("spec") or {}).get("nodeName", ""),
+}
+"""The node of Kubernetes objects that have one: that of a ResourceClaim is the one of its devices."""
 
 
 class Filters(NamedTuple):
@@ -40,14 +47,15 @@ def item_filter(filters: Filters, resource: Resource) -> Callable[[Any], bool]:
     for option, value, kinds in (
         ("--status", filters.status, (PODS,)),
         ("--queue", filters.queue, (PODS,)),
-        ("--node", filters.node, (PODS, DEVICES, CLAIMS)),
+        ("--node", filters.node, (PODS, DEVICES, CLAIMS, *_NODE_OF)),
     ):
         if value and resource not in kinds:
             raise CommandError(f"{option} selects {', '.join(each.plural for each in kinds)}, not {resource.plural}")
+    node_of = _NODE_OF.get(resource, attrgetter("node"))
     return lambda item: (
         (filters.status is None or _has_status(item, filters.status))
         and (not filters.queue or item.queue == filters.queue)
-        and (not filters.node or item.node == filters.node)
+        and (not filters.node or node_of(item) == filters.node)
     )
 
 
