@@ -218,3 +218,12 @@ def test_a_hint_names_a_resource_that_some_node_has() -> None:
     assert cluster(node("n1", cards(1))).why_not(misspelt).refusals[0].text.endswith(hint)
     assert cluster(node("n1", **{MEMORY: 10})).why_not(misspelt).refusals[0].text.endswith(hint)
     assert cluster(node("n1")).why_not(misspelt).refusals[0].text.endswith("which no node has")
+
+
+def test_what_only_a_removed_node_offered_limits_no_pod() -> None:
+    one = cluster(node("gone", cards(1), **{MEMORY: 70}), node("n1", cards(1, memory=100)))
+    assert one.place(vgpu(1, 30)) is not None
+    one.remove_node("gone")
+    # Other resources get the columns that nothing uses.
+    one.set_node(node("other", **{f"example.com/r{at}": 1 for at in range(20)}))
+    assert one.place(vgpu(1, 40)) is not None

@@ -38,7 +38,7 @@ class ResourceTable:
         self._open = frozenset({PODS})
         """Resources of which a node has no limit unless it states one."""
         self._stated: set[str] = set()
-        """Those of which some node has stated a limit."""
+        """Those of which some node has stated a limit, as long as they have a column."""
         self._unstated: Ints = np.array([UNLIMITED, 0, 0, 0], dtype=np.int64)
         """What is allocatable of each column on a node that does not state it."""
         self._allocatable: Ints = np.zeros((0, 4), dtype=np.int64)
@@ -193,6 +193,7 @@ class ResourceTable:
             if not (in_use[column] or name in keep or name in self._reserved_names)
         ]
         self._free = sorted((self._columns.pop(name) for name in unused), reverse=True)
+        self._stated.difference_update(unused)
         if len(self._free) * 4 < width:
             self._unstated = np.pad(self._unstated, (0, width))
             self._enter(_widen(self._allocatable), _widen(self._used))
