@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from deviceshare.families import FamilyError
 from deviceshare.model import Claim, DeviceFact, DeviceSliceFact, Eviction
 from deviceshare_bus.cores.core import Now, Unreadable
+from deviceshare_bus.messages.sharing import share_names
 from deviceshare_bus.messages.subjects import PARTITIONS, address, ledger, partition
 
 from deviceshare_binder.core.bind_answers import Answer
@@ -149,6 +150,10 @@ class ClaimBinder:
             self.evictions.pod(uid)
             return
         before = self.facts.pods.get(uid)
+        if view.node in self.outcomes.nodes:
+            for claim in self.outcomes.nodes[view.node].ledger.values():
+                if claim.uid == uid:
+                    share_names(view, claim)
         view = self.facts.put(view)
         changed = before is None or before.selecting != view.selecting or before.ended != view.ended
         if changed and self.started and any(map(self._owns, view.selecting)):
@@ -196,14 +201,18 @@ class ClaimBinder:
             found = self.facts.devices.new_conflicts(before, fact, self._owns, self.facts.waits, self.now.monotonic)
             self._steps.add(*found)
 
-    def ledger(self, name: str, claims: Iterable[Claim], evictions: Iterable[Eviction] = ()) -> None:
+    def ledger(self, name: str, claims: Sequence[Claim], evictions: Iterable[Eviction] = ()) -> None:
         """Apply all claims on a node, and all evictions.
 
         A nominated claim counts nothing: other pods still have its devices, and placement says why its pod waits.
         """
         node = self.outcomes.node(name)
         self.outcomes.resume(node, ledger(name))
-        before, node.ledger = node.ledger, {claim.id: claim for claim in claims}
+        before = node.ledger
+        for claim in claims:
+            if claim.id not in before and (pod := self.facts.pods.get(claim.uid)) is not None:
+                share_names(claim, pod)
+        node.ledger = {claim.id: claim for claim in claims}
         node.evictions = {eviction_key(each.claim, each.uid): each for each in evictions}
         opened_before, opened = _opened(before), _opened(node.ledger)
         self.facts.shares.set_claims(name, opened_before, opened)
