@@ -8,6 +8,7 @@ Every fact is a tagged msgspec struct with a version ``v``. Decoders ignore unkn
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import ClassVar, NewType
 
 import msgspec
@@ -278,7 +279,7 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
         """The pod as a holder of devices, and as other pods see it on its node."""
         ask = self.ask
         volumes, disks = (self.volume_uses, ask.disks) if ask.volumes or ask.disks else ((), ())
-        tenant = Tenant(self.podgroup, self.labels, self.namespace, self.terminating, ask.topology, volumes, disks)
+        tenant = _tenant(self.podgroup, self.labels, self.namespace, self.terminating, ask.topology, volumes, disks)
         if self.device_claims:
             return replace(tenant, devices=tuple(DeviceClaim(each.claim) for each in self.device_claims))
         return tenant
@@ -287,6 +288,10 @@ class PodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pod"):
     def volume_uses(self) -> tuple[VolumeUse, ...]:
         """The claims that its volumes use."""
         return uses_of(self.ask.volumes, self.namespace, self.name, self.uid)
+
+
+_tenant = lru_cache(maxsize=4096)(Tenant)
+"""One object for equal pods: each that is placed keeps its own."""
 
 
 class OtherPodFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="otherpod"):

@@ -134,7 +134,7 @@ class Counting:
                 if name:
                     has[name] += number * amount
         profile = sorted(((card.mode, card.type, card.memory) for card in cards), key=lambda card: -card[2])
-        return has, tuple(profile)
+        return has, _shared(tuple(profile))
 
     def _memory(self, cards: CardDemand, *, largest: bool, modes: frozenset[str], demand: Demand) -> int:
         """Return the most or the least MiB that a container may get of a node, of the cards that the pod accepts.
@@ -243,6 +243,12 @@ class Counting:
                 if demand.or_whole:
                     of_whole.append((family.name, frozenset({names.memory, names.cores})))
         return _Counted(_sorted(total), _sorted(least), depends, tuple(of_whole))
+
+
+@lru_cache(maxsize=_MAX_KNOWN)
+def _shared(profile: _Profile) -> _Profile:
+    """Return one object for nodes with equal cards."""
+    return profile
 
 
 def _sorted(amounts: Mapping[str, int]) -> ResourceAmounts:
