@@ -257,11 +257,9 @@ class Allocator(NodeTable):
 
         admitted = pod_class.ranking.node_filter.admitted[rows]
         checks = state_checks(pod_class.rule, [self._nodes[row] for row in rows.tolist()], admitted)
+        models, types = self._cards.models[rows], self._cards.type_names
         if pod_class.models is not None:
-            models = self._cards.models[rows]
-            checks += model_checks(
-                pod_class.models, self._cards.type_names, models, pod_class.resources, self._resources, rows
-            )
+            checks += model_checks(pod_class.models, types, models, pod_class.resources, self._resources, rows)
         checks += port_checks(pod_class.ports, self._ports, rows)
         checks += amount_checks(
             pod_class.resources, self._resources, rows, device_names(self.conf), self._offered_names()
@@ -276,12 +274,10 @@ class Allocator(NodeTable):
             of_cards = health_by_kubelet(of_cards, [self._nodes[row] for row in rows.tolist()], offered)
             undecided = stages(of_cards, len(rows)) < 0
             checks += kubelet_checks(pod_class.of_devices, self._resources, rows, undecided, view)
-        card_models = Models(self._cards.kinds.types.names, self._cards.models[rows], view)
-        first = first_failing(checks, of_cards, name, len(rows), card_models)
-        checks = merged([*checks, *of_cards])
         largest = largest_cards(of_cards, view, admitted)
+        first = with_largest(first_failing(checks, of_cards, name, len(rows), Models(types, models, view)), largest)
+        checks = merged([*checks, *of_cards])
         found = with_largest((counted(check, name, admitted) for check in checks), largest)
-        first = with_largest(first, largest)
         near = closest(checks, view, name, admitted)
         return Unplaceable(self.nodes, found, closest=near, caveats=self.caveats(request), first_failing=first)
 
