@@ -48,6 +48,15 @@ def test_the_pod_has_an_event_once() -> None:
     assert record.message == f"waits for binding conditions of devices on n1: {DEVICE} lacks the condition 'Attached'"
 
 
+def test_a_claim_that_changes_often_while_it_waits_has_one_timer() -> None:
+    core = allocating()
+    for at in range(1, 500):
+        core.fact(attaching(MINE, *["Attached"][: at % 2], at="1970-01-01T00:00:00.5Z"), float(at))
+        assert not binds(core, float(at))
+    assert len(core.core._claims._tasks._timers._heap) < 100
+    assert core.next_due() == 600.5
+
+
 def test_a_failure_ends_the_wait() -> None:
     core = allocating()
     assert core.take(0.2) == []

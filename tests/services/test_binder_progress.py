@@ -169,7 +169,7 @@ class Progress(RuleBasedStateMachine):
         assert len(queue._busy) == len(in_flight), "two tasks of a pod are in flight"
         for task in tasks:
             key, node = task.claim.id, task.node
-            assert (task.due in {due for due, timed in queue._timers if timed == key}) == (task.state in TIMED)
+            assert (key in queue._timers._entries) == (task.state in TIMED)
             if task.state is State.QUEUED:
                 assert key in queue._resumed or (key in node.queue and node in queue._turns)
             elif task.state is State.PARKED:

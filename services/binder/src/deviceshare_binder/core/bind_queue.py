@@ -1,11 +1,11 @@
 """The queue of bind tasks: which node's tasks begin next, which wait for a time, which are in flight."""
 
-import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
 
 from deviceshare.families import FamilyError
 from deviceshare.model import Claim
+from deviceshare.queueing.replacing_heap import ReplacingHeap
 
 from deviceshare_binder.core.bind_task import IN_FLIGHT, QUEUE, TIMED, BindTask, Move, State
 from deviceshare_binder.core.outcomes import NodeClaims
@@ -32,7 +32,8 @@ class BindQueue:
         self._resumed: deque[str] = deque()
         """Claims that waited for a handoff and begin before all others: the work on their nodes ends soon, and its
         outcomes are one message."""
-        self._timers: list[tuple[float, str]] = []
+        self._timers = ReplacingHeap[float, str]()
+        """The claims that wait for a time; before it has come, facts may have one judged again many times."""
         self.in_flight = 0
         """Tasks whose request to the cluster is unanswered."""
 
@@ -78,15 +79,17 @@ class BindQueue:
     def move(self, task: BindTask, move: Move) -> None:
         """Change the state of a task, as :func:`.bind_transitions.advance` demands: nothing else does."""
         before, state = task.state, move.state
-        task.state, task.due = state, move.until
+        task.state = state
         if before in IN_FLIGHT:
             self.in_flight -= 1
             self._busy.discard(task.claim.uid)
+        elif before in TIMED:
+            self._timers.discard(task.claim.id)
         if state in IN_FLIGHT:
             self.in_flight += 1
             self._busy.add(task.claim.uid)
         elif state in TIMED:
-            heapq.heappush(self._timers, (move.until, task.claim.id))
+            self._timers.put(task.claim.id, move.until, task.claim.id)
         elif move.first:
             self._resumed.append(task.claim.id)
         elif state is _QUEUED:
@@ -139,12 +142,11 @@ class BindQueue:
 
     def next_due(self) -> float | None:
         """Return the monotonic time of the next timer."""
-        return self._timers[0][0] if self._timers else None
+        first = self._timers.first()
+        return None if first is None else first[0]
 
     def due(self, now: float) -> Iterator[BindTask]:
         """Yield the tasks whose timers have expired."""
-        while self._timers and self._timers[0][0] <= now:
-            until, claim = heapq.heappop(self._timers)
-            task = self._tasks.get(claim)
-            if task is not None and task.due == until:
-                yield task
+        while (first := self._timers.first()) is not None and first[0] <= now:
+            self._timers.discard(first[1])
+            yield self._tasks[first[1]]

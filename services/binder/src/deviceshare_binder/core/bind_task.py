@@ -151,8 +151,6 @@ class BindTask(msgspec.Struct, eq=False):
     """When it was last its turn, unix seconds."""
     state: State = State.QUEUED
     tries: int = 0
-    due: float = inf
-    """The monotonic time at which a task that waits or backs off is queued again."""
     deadline: float | None = None
     """The monotonic time until which it waits for facts."""
     verdict: Verdict | None = None
