@@ -87,6 +87,12 @@ def test_a_successor_waits_no_longer() -> None:
 SHARED = replace(CLAIM, devices=(replace(ONE, results=()),))
 
 
+def test_a_claim_that_another_pod_waited_for_too_long_is_not_reserved() -> None:
+    """Else the pods that share it would keep each other from taking its devices back."""
+    late = attaching(replace(MINE, reserved_for=("other",)), at="1970-01-01T00:00:10Z")
+    assert Scene(SLICE, late, made=SHARED).refusal(610.0) == f"{DEVICE} lacks the condition 'Attached' after 600 s"
+
+
 def released(core: Scene) -> str:
     """Return the allocation that is to be taken back, '' if only the reservation is."""
     assert [type(each) for each in core.take(1.0)] == [FencePod]

@@ -193,7 +193,7 @@ class BindSteps:
         Returns None if it is done.
         """
         claim, node, devices = task.claim, task.node.name, self.facts.devices
-        found = devices.progress(claim)
+        found = devices.progress(claim, now.wall)
         if found.done:
             return self._await_devices(task, found.binding, now)
         task.devices_seen = None

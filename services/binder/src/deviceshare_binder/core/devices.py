@@ -140,8 +140,8 @@ class Devices:
 
     # What is to be done
 
-    def progress(self, claim: Claim) -> DeviceProgress:
-        """Return how far the ResourceClaims of a claim are."""
+    def progress(self, claim: Claim, now: float) -> DeviceProgress:
+        """Return how far the ResourceClaims of a claim are; ``now``: unix seconds."""
         unknown, waits, found, pending = "", "", list[DeviceClaim](), Binding()
         for each in claim.devices:
             fact, name = self._known.claims.get(each.key), f"ResourceClaim {each.key}"
@@ -160,8 +160,8 @@ class Devices:
                     return DeviceProgress(f"{name} has no devices, and no pod gets some for it", doubtful=True)
             elif each.results and _ids(fact.allocation) != sorted(result.id for result in each.results):
                 return DeviceProgress(f"{name} was allocated elsewhere")
-            elif (binding := binding_of(fact)).failed:
-                return DeviceProgress(f"{name}: {binding.failed}")
+            elif problem := (binding := binding_of(fact)).problem(now):
+                return DeviceProgress(f"{name}: {problem}")
             elif object_uid(claim.uid) not in fact.reserved_for:
                 found.append(each)
             elif binding.waits and not pending.waits:

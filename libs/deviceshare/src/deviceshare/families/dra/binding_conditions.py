@@ -30,6 +30,11 @@ class Binding(NamedTuple):
     waits: str = ""
     since: float = 0.0
 
+    def problem(self, now: float) -> str:
+        """Return why the devices cannot be used any more at a unix time, '' if they can."""
+        late = self.waits and self.since and now >= self.since + BINDING_TIMEOUT
+        return f"{self.waits} after {BINDING_TIMEOUT:g} s" if late else self.failed
+
 
 _READY = Binding()
 
