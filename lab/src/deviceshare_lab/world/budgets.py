@@ -22,11 +22,12 @@ class SimulatedBudgets:
         server.evictable = self.check
 
     def _seen(self, seen: Seen) -> None:
-        if seen.kind not in ("Pod", BUDGET):
-            return
-        for budget in list(self._server.objects(BUDGET)):
-            if seen.kind == BUDGET or any(_selects(budget, each) for each in (seen.before, seen.after) if each):
-                self._count(budget)
+        if seen.kind == BUDGET and seen.after is not None:
+            self._count(seen.after)
+        elif seen.kind == "Pod":
+            for budget in list(self._server.objects(BUDGET)):
+                if any(_selects(budget, each) for each in (seen.before, seen.after) if each):
+                    self._count(budget)
 
     def _count(self, budget: Object) -> None:
         """Write the status of a budget, if it changes."""
