@@ -213,14 +213,13 @@ class Devices:
             status = self._fact(each).allocation if each.results else None
             for result in status.devices.results if status is not None else ():
                 try:
-                    expected = not result.binding_conditions and self._known.device(device_result(result))[0]
+                    device = self._known.device(device_result(result))[0]
                 except LookupError:
                     continue
-                if expected and expected.binding_conditions:
-                    device = f"device {result.driver}/{result.pool}/{result.device}"
-                    return (
-                        f"ResourceClaim {each.key}: the binding conditions of {device} were dropped (are {_GATES} on?)"
-                    )
+                if device.binding_conditions and not result.binding_conditions:
+                    name = f"{result.driver}/{result.pool}/{result.device}"
+                    why = f"the binding conditions of device {name} were dropped (are {_GATES} on?)"
+                    return f"ResourceClaim {each.key}: {why}"
         return ""
 
     def new_conflicts(

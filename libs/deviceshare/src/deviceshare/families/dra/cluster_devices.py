@@ -201,9 +201,8 @@ class ClusterDevices:
             if len(fact.reserved_for) >= MAX_RESERVED and object_uid(pod.uid) not in fact.reserved_for:
                 return ClaimRequest(obstacle=f"ResourceClaim {name} is in use by {MAX_RESERVED} pods")
             if (failed := binding_of(fact).failed) and {*fact.reserved_for} - {object_uid(pod.uid)}:
-                return ClaimRequest(
-                    obstacle=f"ResourceClaim {name}: {failed}"
-                )  # else the binder takes its devices away
+                # Without other pods the binder takes its devices away.
+                return ClaimRequest(obstacle=f"ResourceClaim {name}: {failed}")
             return ClaimRequest(claim=key)
         return ClaimRequest(encode(fact.devices).decode(), "" if template else key)
 
