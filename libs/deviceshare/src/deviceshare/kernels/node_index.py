@@ -115,8 +115,9 @@ class NodeIndex:
             if not short:
                 return
             self.short = np.pad(self.short, (0, self.best.rows - len(self.short)))
-        self.short_rows += (1 if short else 0) - self.short[row]
-        self.short[row] = short
+        if self.short[row] != short:
+            self.short[row] = short
+            self.short_rows += 1 if short else -1
 
     def put(self, row: int, key: float, waste: float) -> None:
         """Set the score of a row's cards, and what the row wastes."""
