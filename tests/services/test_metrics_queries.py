@@ -13,7 +13,7 @@ class Value:
     """What may be large."""
 
 
-async def test_a_value_is_shared_until_nobody_asks_for_it_any_more(monkeypatch):
+async def test_concurrent_users_have_one_value_and_it_is_released_afterwards(monkeypatch):
     monkeypatch.setattr(queries, "KEEP", 3600.0)
 
     async def compute(store: StateStore) -> Value:
