@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from deviceshare.families.dra import Binding, binding_of
+from deviceshare.families.dra import DeviceBinding, binding_of
 from deviceshare.objects.devices import decode_device_claim
 from deviceshare_bus.messages.codec import decode_fact, encode
 from msgspec.structs import replace
@@ -54,14 +54,14 @@ def test_the_failure_of_any_device_counts() -> None:
     assert binding_of(claim_of(*shares, devices=(device("Failed", shareID="two"),))).failed
     both = [device("Attached", "Powered", shareID=name) for name in ("one", "two")]
     assert binding_of(claim_of(*shares, devices=(both[0],))).waits
-    assert binding_of(claim_of(*shares, devices=(*both,))) == Binding()
+    assert binding_of(claim_of(*shares, devices=(*both,))) == DeviceBinding()
 
 
 def test_what_is_not_waited_for_is_not_kept() -> None:
     plain = claim_of({}, devices=(device("Attached", "Ready"),))
     assert plain.device_statuses == ()
     assert plain.allocation.allocation_timestamp == ""
-    assert binding_of(plain) == Binding()
+    assert binding_of(plain) == DeviceBinding()
     long = device("Attached", "Ready")
     long["conditions"][0]["message"] = "x" * 32_768
     long["conditions"] *= 3
@@ -73,6 +73,6 @@ def test_what_is_not_waited_for_is_not_kept() -> None:
 
 def test_without_an_allocation_or_its_time() -> None:
     fact = claim_of(WAITS)
-    assert binding_of(replace(fact, allocation=None)) == Binding()
+    assert binding_of(replace(fact, allocation=None)) == DeviceBinding()
     for at in ("", "yesterday"):
         assert binding_of(replace(fact, allocation=replace(fact.allocation, allocation_timestamp=at))).since == 0.0

@@ -6,7 +6,7 @@ The transitions of :mod:`.bind_transitions` are functions of this module and :mo
 from collections.abc import Sequence
 
 from deviceshare.families import FamilyError, UnknownFamilyError
-from deviceshare.families.dra import BINDING_TIMEOUT, Binding, DeviceConflict
+from deviceshare.families.dra import BINDING_TIMEOUT, DeviceBinding, DeviceConflict
 from deviceshare.model import BOUND, REFUSED, InputError, Outcome, sign
 from deviceshare_bus.cores.core import Now
 
@@ -217,7 +217,7 @@ class BindSteps:
             return self._object(task, request, now)
         return Move(State.ALLOCATING_DEVICES, request)
 
-    def _await_devices(self, task: BindTask, binding: Binding, now: Now) -> Move | None:
+    def _await_devices(self, task: BindTask, binding: DeviceBinding, now: Now) -> Move | None:
         """Wait until the devices that facts show can be used, or refuse the claim; None: they can be used.
 
         Of two claims with the same device the one whose pod is not bound is refused, whichever was first. Others that

@@ -15,8 +15,8 @@ import msgspec
 from deviceshare.conf import DeviceScope
 from deviceshare.families.dra import (
     AllocationError,
-    Binding,
     ClusterDevices,
+    DeviceBinding,
     DeviceConflict,
     Solver,
     allocation,
@@ -53,7 +53,7 @@ class DeviceProgress(NamedTuple):
     unknown: str = ""
     open: tuple[DeviceClaim, ...] = ()
     waits: str = ""
-    binding: Binding = Binding()
+    binding: DeviceBinding = DeviceBinding()
 
     @property
     def done(self) -> bool:
@@ -142,7 +142,7 @@ class Devices:
 
     def progress(self, claim: Claim, now: float) -> DeviceProgress:
         """Return how far the ResourceClaims of a claim are; ``now``: unix seconds."""
-        unknown, waits, found, pending = "", "", list[DeviceClaim](), Binding()
+        unknown, waits, found, pending = "", "", list[DeviceClaim](), DeviceBinding()
         for each in claim.devices:
             fact, name = self._known.claims.get(each.key), f"ResourceClaim {each.key}"
             if fact is None:
@@ -293,7 +293,7 @@ class Devices:
             if each.results:
                 shares = zip(each.results, _shares(claim, each), strict=True)
                 written += [(one, share if one.shared else "") for one, share in shares]
-            elif fact is not None and fact.allocation is not None and binding_of(fact) != Binding():
+            elif fact is not None and fact.allocation is not None and binding_of(fact) != DeviceBinding():
                 written += [(one, one.share_id) for one in fact.allocation.devices.results]
             results = [
                 {"request": one.request, "driver": one.driver, "pool": one.pool, "device": one.device}

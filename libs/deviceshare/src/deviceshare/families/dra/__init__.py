@@ -12,7 +12,7 @@ what claims count in queues.
 """
 
 from deviceshare.families.dra.best_fit import device_order
-from deviceshare.families.dra.binding_conditions import BINDING_TIMEOUT, Binding, binding_of
+from deviceshare.families.dra.binding_conditions import BINDING_TIMEOUT, DeviceBinding, binding_of
 from deviceshare.families.dra.cluster_devices import ClusterDevices
 from deviceshare.families.dra.conflicts import DeviceConflict, new_conflicts, overused
 from deviceshare.families.dra.diagnosis import DeviceReason, why_not
@@ -28,8 +28,8 @@ __all__ = [
     "MAX_STEPS",
     "AllocationError",
     "Answer",
-    "Binding",
     "ClusterDevices",
+    "DeviceBinding",
     "DeviceConflict",
     "DeviceReason",
     "Layout",

@@ -19,7 +19,7 @@ _REASON = 200
 """Characters of the reason and of the message of a condition that are kept; the API allows 32,768."""
 
 
-class Binding(NamedTuple):
+class DeviceBinding(NamedTuple):
     """How far the binding conditions of a claim are; both texts name a device and a condition, '' for none.
 
     ``failed``: a failure condition is true; ``waits``: a binding condition is not; ``since``: the unix time from which
@@ -36,10 +36,10 @@ class Binding(NamedTuple):
         return f"{self.waits} after {BINDING_TIMEOUT:g} s" if late else self.failed
 
 
-_READY = Binding()
+_READY = DeviceBinding()
 
 
-def binding_of(claim: DeviceClaimFact) -> Binding:
+def binding_of(claim: DeviceClaimFact) -> DeviceBinding:
     """Return how far the binding conditions of the devices of a claim are."""
     allocation = claim.allocation
     if allocation is None or not _has_conditions(allocation):
@@ -53,11 +53,11 @@ def binding_of(claim: DeviceClaimFact) -> Binding:
         for condition in result.binding_failure_conditions:
             if condition in true:
                 why = ": ".join(filter(None, (true[condition].reason, true[condition].message)))
-                return Binding(f"{name} has the condition {condition!r}{f' ({why})' if why else ''}")
+                return DeviceBinding(f"{name} has the condition {condition!r}{f' ({why})' if why else ''}")
         for condition in result.binding_conditions:
             if condition not in true:
                 waits = waits or f"{name} lacks the condition {condition!r}"
-    return Binding(waits=waits, since=_unix(allocation.allocation_timestamp)) if waits else _READY
+    return DeviceBinding(waits=waits, since=_unix(allocation.allocation_timestamp)) if waits else _READY
 
 
 def kept(status: ClaimStatus) -> tuple[AllocationStatus | None, tuple[DeviceStatus, ...]]:
