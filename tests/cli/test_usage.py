@@ -100,6 +100,26 @@ def test_recorded_samples_count_once_also_where_those_of_the_service_are_gone(tm
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
 
+def test_cards_that_change_hands_between_two_recordings_count_once(tmp_path: Path) -> None:
+    # Recorded every two minutes: at the sample of minute 5, the record of minute 4 names the holder before.
+    case = {
+        "interval": "1m",
+        "input_series": [series("a", "red", "A100", "2x4 stale"), series("a", "blue", "A100", "_x5 2x60")],
+        "promql_expr_test": [
+            {
+                "expr": f"round(12 * sum({expression(CARDS_METRIC, 'namespace', '1h')}))",
+                "eval_time": "10m",
+                "exp_samples": [{"labels": "{}", "value": 2 * 3}],
+            },
+        ],
+    }
+    (tmp_path / "rules.yaml").write_text(RULES.read_text())
+    tests = {"rule_files": ["rules.yaml"], "evaluation_interval": "2m", "tests": [case]}
+    (tmp_path / "usage.yaml").write_text(yaml.safe_dump(tests))
+    tested = promtool("test", "rules", "usage.yaml", directory=tmp_path)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
 @pytest.fixture
 def prometheus() -> Iterator[tuple[str, list[Any], list[str]]]:
     """A server that gives the answers of the list in turn, by metric; and the queries that it got."""

@@ -52,11 +52,12 @@ def expression(metric: str, by: By, since: str) -> str:
     """Return the query of a metric's sum over a time, in its unit × hours: a sample each five minutes counts for them.
 
     An average would not do: it takes no account of the time in which a series did not exist. Replicas of the metrics
-    service, and a new one beside its predecessor, have the same series. Where there are no recorded samples, because
-    the rules were not loaded then, those of the service count.
+    service, and a new one beside its predecessor, have the same series. Where there are no recorded samples at all,
+    because the rules were not loaded then, those of the service count. They do not fill in single series: a card that
+    changes hands is already of the new holder there, and still of the old one among what is recorded.
     """
     recorded, exposed = (f"max by ({', '.join(HOLDER_LABELS)}) ({each})" for each in (RECORDED[metric], metric))
-    samples = f"sum_over_time(({recorded} or {exposed})[{since}:{_STEP_MINUTES}m])"
+    samples = f"sum_over_time(({recorded} or {exposed} unless on () {RECORDED[metric]})[{since}:{_STEP_MINUTES}m])"
     return f"sum by ({LABELS[by]}) ({samples}) * {_STEP_MINUTES} / 60"
 
 
