@@ -189,3 +189,13 @@ def test_what_holders_have_adds_up_to_what_is_allocated(monkeypatch: pytest.Monk
     assert held("deviceshare_held_cards") == pytest.approx(bounded)
     monkeypatch.setattr("deviceshare_metrics.card_metrics.MAX_HOLDERS", 1)
     assert held("deviceshare_held_cards") == pytest.approx({("x", "Job", "q", "A100"): 0.5, ("", "", "", ""): 0.2})
+
+
+def test_a_kind_of_owner_that_cannot_exist_is_no_label() -> None:
+    pods = [
+        (subjects.fact("pod", uid), PodFact(uid=uid, namespace="x", name=uid, queue="q", owner=f"{kind}/a"))
+        for uid, kind in (("p", "K" * 64), ("q", "K" * 63), ("r", "K" * 900))
+    ]
+    found = names_and_values(read(*pods, into=cluster()), "cluster")
+    kinds = {dict(labels)["owner_kind"] for name, labels in found if name == "deviceshare_held_cards"}
+    assert kinds == {"K" * 63, "(other)"}

@@ -24,6 +24,11 @@ MAX_HOLDERS = 10_000
 """Namespaces, by owner kind, queue and card model, that have series of their own."""
 MAX_OWNER_KINDS = 30
 """Kinds of owners of pods that are named: tenants may write any kind."""
+OTHER_KIND = "(other)"
+"""In place of kinds of owners that are not named."""
+_LONGEST_KIND = 63
+"""Characters of the longest kind that Kubernetes serves, a DNS label. For a longer label, which any pod may have in its
+owner references, Prometheus would refuse the whole scrape where its ``label_value_length_limit`` is less."""
 _AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
     ("cards", "Cards", lambda _: 1),
     ("cards_healthy", "Cards that the device plugin reports as healthy", lambda card: card.healthy),
@@ -144,7 +149,7 @@ def _fragmented(snapshot: Snapshot) -> Gauge:
 def _held(snapshot: Snapshot) -> Iterator[Gauge]:
     """Yield who holds how much; beyond :data:`MAX_HOLDERS` those with least are one holder without a name.
 
-    Kinds of owners with few cards are ``(other)`` beyond :data:`MAX_OWNER_KINDS`.
+    Kinds of owners with few cards are :data:`OTHER_KIND` beyond :data:`MAX_OWNER_KINDS`, and those that cannot exist.
     """
     kinds: defaultdict[str, float] = defaultdict(float)
     for pod in snapshot.pods:
@@ -154,7 +159,7 @@ def _held(snapshot: Snapshot) -> Iterator[Gauge]:
     for pod in snapshot.pods:
         for card in pod.cards:
             kind = _owner_kind(pod)
-            amounts = held[pod.namespace, kind if kind in named else "(other)", pod.queue, card.type or "unknown"]
+            amounts = held[pod.namespace, kind if kind in named else OTHER_KIND, pod.queue, card.type or "unknown"]
             amounts[0] += card.part
             amounts[1] += card.memory * MIB
     for holder, least in sorted(held.items(), key=lambda item: -item[1][0])[MAX_HOLDERS:]:
@@ -169,7 +174,8 @@ def _held(snapshot: Snapshot) -> Iterator[Gauge]:
 
 
 def _owner_kind(pod: Pod) -> str:
-    return pod.owner.partition("/")[0] or "Pod"
+    kind = pod.owner.partition("/")[0] or "Pod"
+    return kind if len(kind) <= _LONGEST_KIND else OTHER_KIND
 
 
 def _sums(what: str, names: tuple[str, ...], cards: Iterable[Device]) -> Iterator[Gauge]:
