@@ -3,7 +3,7 @@
 from random import Random
 
 import hypothesis.strategies as st
-from deviceshare.allocation import Allocator, Unplaceable, is_lasting
+from deviceshare.allocation import Allocator, Unplaceable, lasts
 from deviceshare.model import ContainerGrant, DeviceGrant, NodeFact, PodRequest, Taint, Toleration, unavailable
 from hypothesis import given, settings
 from msgspec.structs import replace
@@ -197,7 +197,7 @@ def test_a_node_with_a_lasting_first_failing_check_takes_the_pod_neither_with_no
         if full.place(what) is not None:
             continue
         (first,) = full.why_not(what).first_failing
-        if is_lasting(first.code):
+        if lasts(first):
             assert empty.place(what) is None, (seed, first)
             lasting += 1
         else:

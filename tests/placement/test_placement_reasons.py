@@ -105,10 +105,10 @@ def test_the_job_for_which_nodes_are_kept_free_is_named_beside_the_message(membe
 
 def test_only_the_job_is_named_that_keeps_nodes_from_the_pod() -> None:
     """Of two queues that keep nodes free, one keeps those with room for it, then one those that it may use at all."""
-    of_kinds = {"a": "A100", "b": "V100"}
+    of_kinds, memory = {"a": "A100", "b": "V100"}, {"a": 100, "b": 150}
     played = Played(
         *(
-            node(name, [card(at, memory=100, model=model, node=name) for at in range(2)])
+            node(name, [card(at, memory=memory[name], model=model, node=name) for at in range(2)])
             for name, model in of_kinds.items()
         )
     )
@@ -126,10 +126,13 @@ def test_only_the_job_is_named_that_keeps_nodes_from_the_pod() -> None:
         "v100": vgpu(1, 10, annotations={"nvidia.com/use-gputype": "V100"}),
         "either": vgpu(1, 10),
         "later": vgpu(1, 90, annotations={"nvidia.com/use-gputype": "A100"}),
+        "larger than the cards of a": vgpu(1, 120),
     }
     played.put(*(pod(name, ask, created=WALL + 160.0) for name, ask in asks.items()))
     found = {each.name: each.kept_for for each in played.tick(2.0).explanations if each.name in asks}
-    assert found == {"v100": ("ns/big-b",), "either": ("ns/big-a", "ns/big-b"), "later": ("ns/big-a",)}
+    assert found == {"v100": ("ns/big-b",), "either": ("ns/big-a", "ns/big-b"), "later": ("ns/big-a",)} | {
+        "larger than the cards of a": ("ns/big-b",)
+    }
 
 
 def test_that_enough_is_free_in_sum_is_published_though_the_message_is_the_same() -> None:

@@ -21,6 +21,7 @@ from deviceshare.allocation.defragmentation import (
     plan as plan,
 )
 from deviceshare.allocation.first_failing import is_lasting as is_lasting
+from deviceshare.allocation.first_failing import lasts as lasts
 from deviceshare.allocation.inter_pod import InterPod as InterPod
 from deviceshare.allocation.node_scores import counted as counted
 from deviceshare.allocation.pod_class import PodClass as PodClass

@@ -108,6 +108,11 @@ def is_lasting(code: str) -> bool:
     return _LASTING.get(code, False)
 
 
+def lasts(refusal: Refusal) -> bool:
+    """Return whether nodes refuse a pod so whichever pods start and end: also where no card has what it asks for."""
+    return is_lasting(refusal.code) or refusal.largest > 0
+
+
 def stages(checks: Iterable[Check], total: int) -> Ints:
     """Return int64[R]: the stage of each node's first failing check among these checks, -1 where there is none."""
     found = np.full(total, -1, dtype=np.int64)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from deviceshare.allocation import Placement, Unplaceable, is_lasting
+from deviceshare.allocation import Placement, Unplaceable, lasts
 from deviceshare.model import Backoff, Explanation, GroupKey, Now, PodFact, PodGroupFact, PodRequest, PodUid, Resources
 from deviceshare.queueing import ROOM_FOR_DEVICES, Applicant, Decision, Group, Job, JobClass, Reason, Shortage
 from deviceshare.scheduler import explaining
@@ -333,7 +333,7 @@ class Deciding:
                 first = allocator.why_not(pod.ask, nodes).first_failing
                 if sum(refusal.nodes for refusal in first) < len(nodes):
                     room.add(each.key)
-                elif not all(is_lasting(refusal.code) for refusal in first):
+                elif not all(map(lasts, first)):
                     later.add(each.key)
             self._kept[pod.ask] = found
         room, later = found

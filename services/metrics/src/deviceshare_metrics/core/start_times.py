@@ -2,7 +2,7 @@
 
 from math import inf
 
-from deviceshare.allocation import is_lasting
+from deviceshare.allocation import lasts
 from deviceshare.model import PENDING, Explanation
 from deviceshare_bus.cores.core import Now
 from deviceshare_bus.messages.subjects import fact
@@ -121,6 +121,6 @@ def unknown(answer: api.PodExplanation) -> str:
 
 def _fits_no_node(explanation: Explanation) -> bool:
     """Return whether a pending pod fits no node, whichever pods end."""
-    of_pod = any(not each.nodes and is_lasting(each.code) for each in explanation.refusals)
+    of_pod = any(not each.nodes and lasts(each) for each in explanation.refusals)
     first = explanation.first_failing
-    return of_pod or (bool(first) and all(is_lasting(each.code) or each.largest for each in first))
+    return of_pod or (bool(first) and all(map(lasts, first)))
