@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from deviceshare_cli.main import app
-from deviceshare_cli.usage import expression
+from deviceshare_cli.usage import expression, held
 from deviceshare_metrics.holders import CARDS_METRIC, HOLDER_LABELS, MEMORY_METRIC, RECORDED
 from support.promtool import promtool
 from typer.testing import CliRunner, Result
@@ -71,6 +71,13 @@ def test_the_rules_record_what_the_service_exposes() -> None:
     found = {rule["record"]: rule["expr"] for rule in rules if rule.get("record") in RECORDED.values()}
     labels = ", ".join(HOLDER_LABELS)
     assert found == {RECORDED[each]: f"max by ({labels}) ({each})" for each in (CARDS_METRIC, MEMORY_METRIC)}
+
+
+def test_the_dashboard_shows_who_holds_cards_also_without_the_rules() -> None:
+    panels = json.loads((RULES.parent / "dashboard.json").read_text())["panels"]
+    shown = {each["title"]: [target["expr"] for target in each.get("targets", ())] for each in panels}
+    for holder in ("namespace", "queue"):
+        assert shown[f"Cards held by {holder}"] == [f"sum by ({holder}, type) ({held(CARDS_METRIC)})"]
 
 
 def test_recorded_samples_count_once_also_where_those_of_the_service_are_gone(tmp_path: Path) -> None:

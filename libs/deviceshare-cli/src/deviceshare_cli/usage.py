@@ -52,13 +52,21 @@ def expression(metric: str, by: By, since: str) -> str:
     """Return the query of a metric's sum over a time, in its unit × hours: a sample each five minutes counts for them.
 
     An average would not do: it takes no account of the time in which a series did not exist. Replicas of the metrics
-    service, and a new one beside its predecessor, have the same series. Where there are no recorded samples at all,
-    because the rules were not loaded then, those of the service count. They do not fill in single series: a card that
-    changes hands is already of the new holder there, and still of the old one among what is recorded.
+    service, and a new one beside its predecessor, have the same series.
+    """
+    samples = f"sum_over_time(({held(metric)})[{since}:{_STEP_MINUTES}m])"
+    return f"sum by ({LABELS[by]}) ({samples}) * {_STEP_MINUTES} / 60"
+
+
+def held(metric: str) -> str:
+    """Return the query of who holds how much.
+
+    Where there are no recorded samples at all, because the rules were not loaded then, those of the service count. They
+    do not fill in single series: a card that changes hands is already of the new holder there, and still of the old one
+    among what is recorded.
     """
     recorded, exposed = (f"max by ({', '.join(HOLDER_LABELS)}) ({each})" for each in (RECORDED[metric], metric))
-    samples = f"sum_over_time(({recorded} or {exposed} unless on () {RECORDED[metric]})[{since}:{_STEP_MINUTES}m])"
-    return f"sum by ({LABELS[by]}) ({samples}) * {_STEP_MINUTES} / 60"
+    return f"{recorded} or {exposed} unless on () {RECORDED[metric]}"
 
 
 async def run_usage(prometheus: Endpoint, since: str, by: By, output: str) -> int:
