@@ -114,6 +114,23 @@ def test_a_group_gets_its_promise_again_from_a_node_that_serves_it() -> None:
     assert any("300 MiB promised" in message for message in played.tick().messages)
 
 
+def test_a_group_that_its_queue_has_to_admit_again_does_not_get_its_promise_again_instead() -> None:
+    """Its user changed what it was admitted for, so that inventory does not believe its phase any more."""
+    played = of_two_nodes("capacity")
+    apply(played, "huge", vgpu(1, 200))
+    apply(played, "ordinary", vgpu(1, 100), created=1.0)
+    played.decided()
+    group = PodGroupFact(
+        key=GroupKey("ns/huge"), uid="huge", queue="q", min_member=1, min_resources={MEMORY: 200}, phase="Inqueue"
+    )
+    played.put(replace(group, admitted=True))
+    played.decided()
+    small = replace(pod("huge-0", vgpu(1, 50), gang="huge"), queue="q")
+    played.put(replace(group, min_resources={MEMORY: 10_000}), small)
+    found = [each for each in played.decided().explanations if each.uid == "huge"]
+    assert [(each.decision, "is not admitted to its queue" in each.message) for each in found] == [("rejected", True)]
+
+
 def test_a_whole_card_counts_as_what_the_pod_gets_from_its_claim_on() -> None:
     cards = {"a": card(0, memory=60), "b": card(1, memory=100), "c": card(2, memory=55)}
     played = Played(*(node(name, [each]) for name, each in cards.items()))

@@ -286,10 +286,13 @@ class Deciding:
     def _promise(self, record: GroupRecord, why_not: str, now: float) -> None:
         """Reserve for a group what it is promised now, and report ``why_not``: it gave that back; '': it did not.
 
-        A group that another replica decides is reported as well: only this one may know.
+        A group that another replica decides is reported as well: only this one may know. Not one that its queue has to
+        admit again, for example since it requests something else now: the report would be taken for the admission.
         """
-        if record.fact is not None:
-            self._commit(record, record.fact)
+        if record.fact is None:
+            return
+        self._commit(record, record.fact)
+        if not record.applies:
             self._of_groups.append(explaining.admitted(record, now, self._instance, why_not))
 
     def _reject(self, record: GroupRecord, why: str, shortage: Shortage | None, now: float) -> None:
