@@ -132,6 +132,14 @@ def test_a_group_that_gave_its_promise_back_has_an_event_and_the_reason_in_its_c
     assert decided("of-another", text) == ([], [])
 
 
+def test_a_group_that_gave_its_promise_back_and_is_rejected_then_has_that_reason():
+    groups = following(WAITS, phase="Pending", why="0/1 nodes are unavailable.")
+    groups.decided(explanation("g", "let in", "admitted", group="ns/gang", returned="gave back"))
+    groups.take(100)
+    groups.decided(explanation("g", "queue 'q' has not enough", "rejected", group="ns/gang"))
+    assert reported(groups)["PodGroup"].condition.message == "queue 'q' has not enough"
+
+
 def test_a_gang_without_enough_pods_has_the_reason_of_volcano():
     groups = following(WAITS)
     groups.explained(explanation("0", "1 of 2 pods exist", gang_reason="NotEnoughTasks"))

@@ -204,7 +204,7 @@ class Groups:
         signs = bool(self._keys and group.admitted and explanation.admission)
         group.unsigned = (explanation.uid, explanation.admission) if signs else None
         returned = (explanation.uid, explanation.returned) if explanation.returned else ("", "")
-        if not explanation.returned and group.returned[0] != explanation.uid:
+        if not group.admitted or explanation.uid not in (returned[0], group.returned[0]):
             self._waits(key, "" if group.admitted else explanation.message, NOT_ENOUGH)
         group.unreported = bool(explanation.returned) and (group.unreported or group.returned != returned)
         group.returned = returned
