@@ -236,7 +236,7 @@ class BindSteps:
                 until = min(until, now.monotonic + binding.since + BINDING_TIMEOUT - now.wall)
             if now.monotonic < until:
                 return self._wait_until(until, task, now)
-            return self.fence(task, Verdict(REFUSED, f"{binding.waits} after {BINDING_TIMEOUT:g} s", sure=False))
+            return self.fence(task, Verdict(REFUSED, binding.timed_out, sure=False))
         certain = seen + OTHERS
         if now.monotonic < certain and devices.may_be_taken(claim, now.monotonic):
             return self._wait_until(certain, task, now)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from deviceshare.model import DeviceClaimFact
-from deviceshare.model.device_objects import AllocationStatus, ClaimStatus, Condition, DeviceStatus
+from deviceshare.model.device_objects import AllocationStatus, ClaimStatus, Condition, DeviceStatus, Result
 
 BINDING_TIMEOUT = 600.0
 """Seconds from its allocation in which a device gets its binding conditions, as with kube-scheduler."""
@@ -33,7 +33,12 @@ class DeviceBinding(NamedTuple):
     def problem(self, now: float) -> str:
         """Return why the devices cannot be used any more at a unix time, '' if they can."""
         late = self.waits and self.since and now >= self.since + BINDING_TIMEOUT
-        return f"{self.waits} after {BINDING_TIMEOUT:g} s" if late else self.failed
+        return self.timed_out if late else self.failed
+
+    @property
+    def timed_out(self) -> str:
+        """Why the devices cannot be used when the time for the condition that is missing is over."""
+        return f"{self.waits} after {BINDING_TIMEOUT:g} s"
 
 
 _READY = DeviceBinding()
@@ -44,11 +49,11 @@ def binding_of(claim: DeviceClaimFact) -> DeviceBinding:
     allocation = claim.allocation
     if allocation is None or not _has_conditions(allocation):
         return _READY
-    statuses = {(each.driver, each.pool, each.device, each.share_id): each for each in claim.device_statuses}
+    statuses = {_device(each): each for each in claim.device_statuses}
     waits = ""
     for result in allocation.devices.results:
         name = f"device {result.driver}/{result.pool}/{result.device}"
-        found = statuses.get((result.driver, result.pool, result.device, result.share_id))
+        found = statuses.get(_device(result))
         true = {each.type: each for each in found.conditions} if found is not None else {}
         for condition in result.binding_failure_conditions:
             if condition in true:
@@ -66,18 +71,19 @@ def kept(status: ClaimStatus) -> tuple[AllocationStatus | None, tuple[DeviceStat
     if allocation is None or not _has_conditions(allocation):
         return allocation and replace(allocation, allocation_timestamp=""), ()
     named = {
-        (each.driver, each.pool, each.device, each.share_id): {
-            *each.binding_conditions,
-            *each.binding_failure_conditions,
-        }
+        _device(each): {*each.binding_conditions, *each.binding_failure_conditions}
         for each in allocation.devices.results
     }
     found = (
         replace(each, conditions=tuple(_true(each.conditions, names)))
         for each in status.devices
-        if (names := named.pop((each.driver, each.pool, each.device, each.share_id), None))
+        if (names := named.pop(_device(each), None))
     )
     return allocation, tuple(each for each in found if each.conditions)
+
+
+def _device(of: Result | DeviceStatus) -> tuple[str, str, str, str]:
+    return of.driver, of.pool, of.device, of.share_id
 
 
 def _true(conditions: Iterable[Condition], names: set[str]) -> Iterable[Condition]:
