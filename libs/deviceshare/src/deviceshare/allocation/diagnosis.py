@@ -145,11 +145,12 @@ def largest_cards(of_cards: Iterable[Check], view: CardView | None, admitted: Bo
     """Return how much memory the largest card has where it is less than is asked, by text and amount of the check.
 
     Cards that the pod excludes by model or id, and those of nodes that the node filter does not admit (bool[R]), do not
-    count. ``of_cards``: the checks of cards, not merged.
+    count; if it admits none, those of all nodes do. ``of_cards``: the checks of cards, not merged.
     """
     found: dict[tuple[str, int], int] = {}
     if view is None:
         return found
+    modes = view.mode
     checks = [(check, check.cards) for check in of_cards if check.cards is not None]
     unusable = np.logical_or.reduce(
         [(~admitted if admitted.any() else admitted)[:, None] | np.zeros_like(view.healthy)]
@@ -158,7 +159,7 @@ def largest_cards(of_cards: Iterable[Check], view: CardView | None, admitted: Bo
     for check, failed in checks:
         if check.code != _TOO_LITTLE_MEMORY or check.asked <= view.memory[failed & ~unusable].max(initial=0):
             continue  # such a card is in use
-        same_mode = np.isin(view.mode, np.unique(view.mode[failed]))
+        same_mode = np.isin(modes, modes[failed])
         key = check.text, check.asked
         found[key] = max(found.get(key, 0), int(view.memory[same_mode & ~unusable].max(initial=0)))
     return {(text, asked): most for (text, asked), most in found.items() if 0 < most < asked}
