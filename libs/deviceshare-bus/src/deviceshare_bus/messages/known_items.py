@@ -62,17 +62,18 @@ class KnownItems(Generic[T]):
                 self._share(item)
             hashes.append(key)
             found.append(item)
-        return self._remember(node, hashes, tuple(found))
+        now = _Known(hashes, tuple(found))
+        self._remember(node, now)
+        return now.items
 
-    def _remember(self, node: str, hashes: "array[int]", items: tuple[T, ...]) -> tuple[T, ...]:
+    def _remember(self, node: str, now: _Known[T]) -> None:
         before = self._nodes.pop(node, None)
-        self._count += len(items) - (0 if before is None else len(before.items))
-        if items:
-            self._nodes[node] = _Known(hashes, items)
+        self._count += len(now.items) - (0 if before is None else len(before.items))
+        if now.items:
+            self._nodes[node] = now
         while self._count > self._most:
             _, oldest = self._nodes.popitem(last=False)
             self._count -= len(oldest.items)
-        return items
 
 
 class _EncodedLedger(msgspec.Struct, frozen=True, kw_only=True):
