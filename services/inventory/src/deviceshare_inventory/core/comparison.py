@@ -134,8 +134,9 @@ class Comparison:
     def _report_failure(self, failure: ComparisonFailed) -> list[Command]:
         """Report a refusal once, since it lasts, as of a kind without permissions; the next round tries again."""
         message = f"cannot compare {failure.kind}: {failure.error}"
-        if failure.kind in self._failed and failure.final:
+        if not failure.final:
+            return [Log("debug", message), Count("cluster_errors")]
+        if failure.kind in self._failed:
             return [Log("debug", message)]
-        if failure.final:
-            self._failed.add(failure.kind)
-        return [Log("warning" if failure.final else "debug", message), Count("cluster_errors")]
+        self._failed.add(failure.kind)
+        return [Log("warning", message), Count("cluster_errors")]
