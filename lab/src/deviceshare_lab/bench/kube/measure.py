@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 from deviceshare_bus.messages.codec import decode_status
@@ -94,9 +95,8 @@ async def measure(size: Size, timeout: float, notices: Notices) -> dict[str, Any
 async def api_server() -> AsyncIterator[ApiServer]:
     """Run an API server, which the services use that are started meanwhile."""
     binaries = find_binaries()
-    with tempfile.TemporaryDirectory(prefix="deviceshare-kube-") as directory:
+    with tempfile.TemporaryDirectory(prefix="deviceshare-kube-") as directory, patch.dict(os.environ):
         server = ApiServer(binaries, Path(directory))
-        before = os.environ.get("KUBECONFIG")
         try:
             try:
                 await asyncio.to_thread(server.start)
@@ -105,9 +105,6 @@ async def api_server() -> AsyncIterator[ApiServer]:
             os.environ["KUBECONFIG"] = str(server.kubeconfig())  # the services inherit it
             yield server
         finally:
-            os.environ.pop("KUBECONFIG", None)
-            if before is not None:
-                os.environ["KUBECONFIG"] = before
             server.stop()
 
 
