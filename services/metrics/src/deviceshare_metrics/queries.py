@@ -69,8 +69,7 @@ class Computed(Generic[T]):
             if self._release is not None:
                 self._release.cancel()
             if self._latest is None or self._latest[0] < wanted:
-                # At most one value at a time: that of a large cluster takes a hundred megabytes.
-                self._latest = None
+                self._latest = None  # at most one value at a time
                 copy = self._store.copy()
                 self._latest = (copy.version, await self._compute(copy))
             self._release = asyncio.get_running_loop().call_later(KEEP, self._forget)
