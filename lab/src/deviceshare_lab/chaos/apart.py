@@ -41,7 +41,7 @@ def run_apart(function: Callable[..., T], *arguments: Any) -> T:
 
 def _answer(writer: Connection, function: Callable[..., T], *arguments: Any) -> None:
     """Send the result or the exception of a function."""
-    gc.disable()
+    gc.disable()  # also after the function: what it has left would be visited
     try:
         writer.send((function(*arguments), None))
     except Exception as error:
