@@ -13,9 +13,7 @@ from deviceshare_cli.reports import table_lines
 Holders = Literal["pods", "namespaces", "queues", "owners"]
 _HOUR = 3600.0
 _TITLES: Mapping[Holders, str] = {"pods": "POD", "namespaces": "NAMESPACE", "queues": "QUEUE", "owners": "OWNER"}
-
-
-NAMES: Mapping[Holders, Callable[[api.Pod], str]] = {
+_NAMES: Mapping[Holders, Callable[[api.Pod], str]] = {
     "pods": lambda pod: f"{pod.namespace}/{pod.name}",
     "namespaces": lambda pod: pod.namespace,
     "queues": lambda pod: pod.queue,
@@ -44,7 +42,7 @@ async def run_holders(source: Source, by: Holders, model: str, output: str) -> i
     """Print who holds what and return the exit status; ``output`` is ``table`` or ``json``."""
     async with opened(source) as reader:
         pods, claims = await reader.items(api.Pod), await reader.items(api.Claim)
-        found = held(pods, claims, NAMES[by], reader.now)
+        found = held(pods, claims, _NAMES[by], reader.now)
     found = [each for each in found if model.lower() in each.model.lower()]
     if output == "json":
         print(indented_json({by: found}))
