@@ -1,8 +1,11 @@
 """How long computed answers are kept."""
 
 import asyncio
+import re
 import weakref
+from pathlib import Path
 
+import pytest
 from deviceshare_metrics import queries
 from deviceshare_metrics.core import StateStore
 from deviceshare_metrics.queries import Computed
@@ -36,3 +39,10 @@ async def test_a_value_that_is_asked_for_again_is_not_released_by_the_earlier_re
     for _ in range(3):  # the earlier timer would run
         await asyncio.sleep(0)
     assert await computed.get() is first
+
+
+@pytest.mark.parametrize(("script", "name"), [("main.js", "REFRESH"), ("overview.js", "SIDE")])
+def test_a_value_is_kept_until_an_open_dashboard_asks_again(script, name):
+    text = (Path(queries.__file__).parent / "static" / script).read_text()
+    (milliseconds,) = re.findall(rf"^const {name} = (\d+);", text, re.MULTILINE)
+    assert int(milliseconds) < queries.KEEP * 1000

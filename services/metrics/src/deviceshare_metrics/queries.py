@@ -32,9 +32,9 @@ from deviceshare_metrics.core.visibility import (
 )
 
 T = TypeVar("T")
-KEEP = 2.0
-"""Seconds for which a value is kept after it was last asked for: one of a large cluster takes hundreds of megabytes,
-and while the cluster changes the next request needs another one."""
+KEEP = 10.0
+"""Seconds for which a value is kept after it was last asked for: one of a large cluster takes hundreds of megabytes. A
+dashboard asks every five seconds: while the cluster does not change, each answer would else be computed anew."""
 MAX_VISIBILITIES = 32
 """Views of users whose counts are kept."""
 
