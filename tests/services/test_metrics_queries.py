@@ -41,6 +41,19 @@ async def test_a_value_that_is_asked_for_again_is_not_released_by_the_earlier_re
     assert await computed.get() is first
 
 
+async def test_memory_is_returned_once_for_values_that_are_released_together(monkeypatch):
+    done, returned = asyncio.Event(), []
+    monkeypatch.setattr(queries, "KEEP", 0.0)
+    monkeypatch.setattr(queries, "RETURN", 0.0)
+    monkeypatch.setattr(queries, "return_memory", lambda: (returned.append(True), done.set()))
+    values = [Computed(StateStore(), lambda store: asyncio.sleep(0, Value())) for _ in range(3)]
+    await asyncio.gather(*(value.get() for value in values))
+    await done.wait()
+    for _ in range(5):  # others would follow at once
+        await asyncio.sleep(0)
+    assert len(returned) == 1
+
+
 @pytest.mark.parametrize(("script", "name"), [("main.js", "REFRESH"), ("overview.js", "SIDE")])
 def test_a_value_is_kept_until_an_open_dashboard_asks_again(script, name):
     text = (Path(queries.__file__).parent / "static" / script).read_text()

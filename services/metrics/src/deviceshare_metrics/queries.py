@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 from deviceshare.queueing import Queues
@@ -35,6 +35,9 @@ T = TypeVar("T")
 KEEP = 10.0
 """Seconds for which a value is kept after it was last asked for: one of a large cluster takes hundreds of megabytes. A
 dashboard asks every five seconds: while the cluster does not change, each answer would else be computed anew."""
+RETURN = 1.0
+"""Seconds after which the memory of released values is returned to the system, once for all that were released
+meanwhile: it blocks the process for some tenths of a second in a large cluster."""
 MAX_VISIBILITIES = 32
 """Views of users whose counts are kept."""
 
@@ -51,6 +54,8 @@ class Computed(Generic[T]):
         store: the state, which changes between calls of :meth:`get`.
         compute: computes the value from an unchanging copy of the store, what takes long in a thread.
     """
+
+    _returning: ClassVar[asyncio.TimerHandle | None] = None
 
     def __init__(self, store: StateStore, compute: Callable[[StateStore], Awaitable[T]]) -> None:
         self._store = store
@@ -77,7 +82,9 @@ class Computed(Generic[T]):
 
     def _forget(self) -> None:
         self._latest = None
-        return_memory()
+        if Computed._returning is not None:
+            Computed._returning.cancel()
+        Computed._returning = asyncio.get_running_loop().call_later(RETURN, return_memory)
 
 
 class Queries:
