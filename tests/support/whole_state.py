@@ -29,7 +29,8 @@ _DERIVED = (Changes, LastUnbound, NodeLabels, UndoLog)
 def whole_state(value: Any) -> dict[str, Any]:
     """Return the values of an object by their paths, equal to those of another moment if nothing has changed.
 
-    Amounts of 0 in a Counter are left out: they are equal to missing ones. Of maps only that of holdings has an order.
+    Amounts of 0 in a Counter are left out: they are equal to missing ones. A Counter is equal to a dict of the same
+    amounts, which pods share until one of them changes. Of maps only that of holdings has an order.
     """
     return dict(_values("", value, {}))
 
@@ -39,6 +40,8 @@ def _values(path: str, value: Any, seen: dict[int, str]) -> Iterator[tuple[str, 
         yield path, (value.dtype.str, value.shape, value.tobytes())
     elif isinstance(value, Counter):
         yield path, {repr(key): amount for key, amount in value.items() if amount}
+    elif isinstance(value, dict) and value and all(type(each) is int for each in value.values()):
+        yield path, {repr(key): amount for key, amount in value.items()}
     elif isinstance(value, Mapping | WeakValueDictionary | WeakKeyDictionary):
         yield path, sorted(map(repr, value))
         for key, each in value.items():
