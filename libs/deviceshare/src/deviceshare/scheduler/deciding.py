@@ -327,20 +327,25 @@ class Deciding:
     def _kept_from(self, pod: PodFact) -> set[GroupKey]:
         """Return the jobs that keep nodes from a waiting pod: those with nodes that have room for it.
 
-        If there are none, those with nodes on which it may fit when pods end; of very many reservations the first ones.
+        If there are none, those with nodes on which it may fit when pods end; of many reservations the first ones.
         """
-        if (found := self._kept.get(pod.ask)) is None:
-            allocator, (room, later) = self._cluster.allocator, (found := (set(), set()))
-            for each in islice(self._cluster.dispatcher.reservations, MAX_KEPT):
-                nodes = [name for name in each.nodes if allocator.node(name) is not None]
-                first = allocator.why_not(pod.ask, nodes).first_failing
-                if sum(refusal.nodes for refusal in first) < len(nodes):
-                    room.add(each.key)
-                elif not all(map(lasts, first)):
-                    later.add(each.key)
-            self._kept[pod.ask] = found
-        room, later = found
+        if pod.ask not in self._kept:
+            self._kept[pod.ask] = self._keepers(pod.ask)
+        room, later = self._kept[pod.ask]
         return room - {pod.group} or later - {pod.group}
+
+    def _keepers(self, request: PodRequest) -> tuple[set[GroupKey], set[GroupKey]]:
+        """Return the jobs with reserved nodes that have room for a request, and those on whose nodes it may fit."""
+        room, later = set[GroupKey](), set[GroupKey]()
+        allocator = self._cluster.allocator
+        for each in islice(self._cluster.dispatcher.reservations, MAX_KEPT):
+            nodes = [name for name in each.nodes if allocator.node(name) is not None]
+            first = allocator.why_not(request, nodes).first_failing
+            if sum(refusal.nodes for refusal in first) < len(nodes):
+                room.add(each.key)
+            elif not all(map(lasts, first)):
+                later.add(each.key)
+        return room, later
 
     def _report_job_class(self, job_class: JobClass, decision: Decision, now: float) -> None:
         """Report why the jobs of a class wait: the first one as it was decided, the others like it."""
