@@ -103,7 +103,7 @@ WAITING = {
     "default/claim-missing": 'persistentvolumeclaim "nowhere" not found',
     "default/gpu-index-missing": "volcano.sh/gpu-index 9",
     "default/gpu-type-missing": "nvidia.com/use-gputype H200",
-    "default/mig-larger-than-any-instance": "asked 90000 MiB, at most 40960 MiB free",
+    "default/mig-larger-than-any-instance": "asked 90000 MiB, the largest card that the pod may use has 40960 MiB",
     "default/mode-unknown": "one of hami-core, mig, mps",
     "default/npu-dvpp-mismatch": "null for 2 AI cores",
     "default/npu-dvpp-unknown": "metadata.labels[vnpu-dvpp]: 'maybe'",
