@@ -8,7 +8,7 @@ remembered here: a core that keeps these messages finds one by the other (:func:
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -134,6 +134,14 @@ def share_outcome(outcome: Outcome, claim: Claim) -> None:
     """Replace the names in the outcome of a claim by the claim's own."""
     force_setattr(outcome, "claim", claim.id)
     force_setattr(outcome, "uid", claim.uid)
+
+
+def share_outcomes(outcomes: Iterable[Outcome], claims: Mapping[str, Claim]) -> None:
+    """Replace the names in outcomes by those of their claims, which are given by id."""
+    for outcome in outcomes:
+        claim = claims.get(outcome.claim)
+        if claim is not None and claim.uid == outcome.uid:
+            share_outcome(outcome, claim)
 
 
 def _intern_id(message: Any) -> None:

@@ -25,7 +25,7 @@ from deviceshare_bus.cores.core import (
     Written,
 )
 from deviceshare_bus.cores.postponed import Postponed
-from deviceshare_bus.messages.sharing import share_outcome
+from deviceshare_bus.messages.sharing import share_outcomes
 from deviceshare_bus.messages.subjects import TOMBSTONE_SECONDS, Stream, address, node_of, outcome
 
 FOLD = 5.0
@@ -262,9 +262,7 @@ class Outcomes:
             self._drop(name)
             return None
         self.resume(node, outcome(name))
-        for each in outcomes:
-            if (claim := node.ledger.get(each.claim)) is not None and claim.uid == each.uid:
-                share_outcome(each, claim)
+        share_outcomes(outcomes, node.ledger)
         node.read({_key(each): each for each in outcomes})
         self._dirty[name] = None
         return node

@@ -15,7 +15,6 @@ from deviceshare.model import (
     Gone,
     NodeFact,
     NodeLedger,
-    NodeOutcomes,
     OtherPodFact,
     PodGroupFact,
     PriorityClassFact,
@@ -24,7 +23,7 @@ from deviceshare.model import (
 )
 from deviceshare_bus.cores.core import CaughtUp, Command, Event, Now, ReadBack, Tick, Unreadable
 from deviceshare_bus.messages.codec import Events, Step, Undecodable
-from deviceshare_bus.messages.sharing import SharedValues, share_names, share_outcome
+from deviceshare_bus.messages.sharing import SharedValues, share_names, share_outcomes
 from deviceshare_bus.messages.subjects import Stream, address, fact
 from deviceshare_bus.messages.subjects import ledger as ledger_subject
 from msgspec.structs import replace
@@ -137,7 +136,9 @@ class MetricsCore:
             case LedgerReceived(subject=subject, ledger=ledger):
                 self._set_ledger(subject, ledger)
             case OutcomesReceived(subject=subject, outcomes=outcomes):
-                self._share_outcomes(outcomes)
+                known = self.store.ledgers.get(ledger_subject(outcomes.node))
+                claims = known.claims if known is not None else ()
+                share_outcomes(outcomes.outcomes, {claim.id: claim for claim in claims})
                 _put(self.store.outcomes, subject, outcomes, keep=bool(outcomes.outcomes))
             case ExplanationReceived(explanation=explanation):
                 self._set_explanation(explanation)
@@ -209,14 +210,6 @@ class MetricsCore:
         _put(self.store.going, subject, len(ledger.evictions), keep=bool(ledger.evictions))
         for eviction in ledger.evictions:
             self.tallies.chosen(eviction)
-
-    def _share_outcomes(self, outcomes: NodeOutcomes) -> None:
-        ledger = self.store.ledgers.get(ledger_subject(outcomes.node))
-        claims = {claim.id: claim for claim in ledger.claims} if ledger is not None else {}
-        for outcome in outcomes.outcomes:
-            claim = claims.get(outcome.claim)
-            if claim is not None and claim.uid == outcome.uid:
-                share_outcome(outcome, claim)
 
     def _set_explanation(self, explanation: Explanation) -> None:
         uid, histories = explanation.uid, self.store.histories
