@@ -1,16 +1,24 @@
 """`deviceshare lab bench kube`: a run on a real API server, with consistent measurements."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import create_autospec
 
+import msgspec
 import pytest
-from deviceshare_lab.bench.kube import measure
+from deviceshare_cli.errors import CommandError
+from deviceshare_cluster.interface import Change, ChangeType, Listed
+from deviceshare_lab.bench.kube import measure, watched
 from deviceshare_lab.bench.kube.apiserver import find_program
+from deviceshare_lab.bench.kube.client import Client
 from support import apiserver
 
 pytestmark = pytest.mark.system
@@ -41,6 +49,36 @@ def test_the_system_and_the_bare_client_bind_all_pods(tmp_path: Path) -> None:
     else:
         assert other["bindings_per_second"] == pytest.approx(40 / other["seconds"], rel=0.05)
         assert other["cpu_milliseconds_per_pod"].keys() == {"etcd", "kube-apiserver", "kube-scheduler"}
+
+
+class OnePod(AsyncExitStack):
+    """A cluster where ``served-1`` was bound shortly after the watch began."""
+
+    async def watch(self, *_: object, **__: object) -> AsyncIterator[list[Change | Listed]]:
+        yield [Listed(1)]
+        await asyncio.sleep(0)
+        metadata = {"name": "served-1", "resourceVersion": "2", "annotations": {"volcano.sh/gpu-index": "0"}}
+        pod = msgspec.json.encode({"metadata": metadata, "spec": {"nodeName": "n1"}})
+        yield [Change(ChangeType.APPLIED, "Pod", "default", "served-1", 2, pod)]
+        await asyncio.Event().wait()
+
+
+async def test_the_watch_ends_when_the_plugins_have_served_the_last_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched, "KubeCluster", lambda **_: OnePod())
+    plugins = create_autospec(Client, instance=True)
+    async with watched.Watched(["served-1"], plugins).watching():
+        assert plugins.request.call_count == 0
+    assert [call.args[1] for call in plugins.request.mock_calls] == ["/api/v1/namespaces/default/pods/served-1"]
+
+
+async def test_a_plugin_that_is_refused_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched, "KubeCluster", lambda **_: OnePod())
+    plugins = create_autospec(Client, instance=True)
+    plugins.request.side_effect = CommandError("PATCH served-1: 409 the object has been modified")
+    watch = watched.Watched(["served-1", "served-2"], plugins)
+    with pytest.raises(CommandError, match="^PATCH served-1: 409 the object has been modified$"):
+        async with watch.watching():
+            await watch.until(2)
 
 
 def test_both_schedulers_bind_all_pods_with_claims(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 import msgspec
-from deviceshare_bus.wire.tasks import end
 from deviceshare_cluster.interface import Listed, Object
 from deviceshare_cluster.kube import KubeCluster
 from deviceshare_cluster.kube.client import MERGE
@@ -26,6 +25,7 @@ class Watched:
         self._names = frozenset(names)
         self._plugins = plugins
         self._changed = asyncio.Event()
+        self._group = asyncio.TaskGroup()
         self._serving: set[asyncio.Task[None]] = set()
         self.given: dict[str, tuple[str, dict[str, str]]] = {}
         """Node and annotations of each pod."""
@@ -49,15 +49,21 @@ class Watched:
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Watch the pods; at the end wait until all of them are served."""
-        async with KubeCluster(name="bench") as cluster:
-            task = asyncio.create_task(self._watch(cluster))
-            try:
+        """Watch the pods; at the end wait until all of them are bound and served.
+
+        No pod would be bound any longer to a node where one is not served. So an error of a plugin ends at once what is
+        done meanwhile, and is raised.
+        """
+        try:
+            async with KubeCluster(name="bench") as cluster, self._group:
+                watch = self._group.create_task(self._watch(cluster))
                 await self._changed.wait()
                 yield
+                await self.until(len(self._names))
                 await asyncio.gather(*self._serving)
-            finally:
-                await end(task)
+                watch.cancel()
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
 
     async def _watch(self, cluster: KubeCluster) -> None:
         listed = False
@@ -79,7 +85,7 @@ class Watched:
         annotations = pod["metadata"].get("annotations") or {}
         self.given[name] = node, annotations
         if self._plugins is not None:
-            task = asyncio.ensure_future(self._serve(self._plugins, name, annotations))
+            task = self._group.create_task(self._serve(self._plugins, name, annotations))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
 
