@@ -29,7 +29,7 @@ def bench(directory: Path, *options: str) -> dict[str, Any]:
     program = str(Path(sys.executable).parent / "deviceshare")
     command = [program, "lab", "bench", "kube", "--nodes", "10", "--pods", "40", "--json", *options]
     assets = {"KUBEBUILDER_ASSETS": str(apiserver.binaries()), "DEVICESHARE_RUN_DIR": str(directory)}
-    done = subprocess.run(command, env={**os.environ, **assets}, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, env={**os.environ, **assets}, capture_output=True, text=True, timeout=380)
     assert done.returncode == 0, done.stderr
     shown: dict[str, Any] = json.loads(done.stdout)
     return shown
@@ -76,7 +76,7 @@ async def test_a_plugin_that_is_refused_ends_the_run(monkeypatch: pytest.MonkeyP
     plugins = create_autospec(Client, instance=True)
     plugins.request.side_effect = CommandError("PATCH served-1: 409 the object has been modified")
     watch = watched.Watched(["served-1", "served-2"], plugins)
-    with pytest.raises(CommandError, match="^PATCH served-1: 409 the object has been modified$"):
+    with pytest.raises(CommandError, match=r"^PATCH served-1: 409 the object has been modified$"):
         async with watch.watching():
             await watch.until(2)
 
