@@ -5,10 +5,11 @@ import re
 import pytest
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import ContainerGrant, DeviceGrant, Gone, PodFact, sign
+from deviceshare_bus.cores.core import CaughtUp
 from deviceshare_bus.messages.subjects import fact
 from deviceshare_cluster.interface import EventRecord, Listed
 from deviceshare_inventory.core.adoption import Adoption
-from support.inventory import REGISTER, config_map, gone, started, work_off
+from support.inventory import REGISTER, Driver, config_map, gone, started, work_off
 from support.inventory import node as any_node
 from support.inventory import vgpu_node as node
 from support.inventory import vgpu_pod as pod
@@ -102,6 +103,20 @@ def test_the_request_depends_on_the_configuration_in_effect():
     assert held(bus) == []
     text = "nvidia:\n  resourceCountName: gpu.example/count\n  resourceMemoryName: gpu.example/memory\n"
     work_off(core, bus, config_map(text, 4, "volcano-vgpu-device-config", "device-config.yaml"))
+    assert held(bus) == [("GPU-0", 3000, 0)]
+
+
+def test_the_request_depends_on_the_configuration_in_effect_also_after_a_takeover():
+    """The fact of another replica has the revision of the pod, which the configuration does not change."""
+    objects = [node(), pod(one("GPU-0"), limits={"gpu.example/count": 1, "gpu.example/memory": 3000})]
+    _, bus, _ = started(objects, 3)
+    successor = Driver()
+    successor.handle(CaughtUp("CLUSTER"))
+    successor.begin_list()
+    work_off(successor, bus, *objects, Listed(3))
+    assert held(bus) == []
+    text = "nvidia:\n  resourceCountName: gpu.example/count\n  resourceMemoryName: gpu.example/memory\n"
+    work_off(successor, bus, config_map(text, 4, "volcano-vgpu-device-config", "device-config.yaml"))
     assert held(bus) == [("GPU-0", 3000, 0)]
 
 

@@ -54,6 +54,8 @@ class _Record(msgspec.Struct, eq=False):
     wanted: _Content | None = None
     data: bytes = b""
     """The message of ``wanted``."""
+    since: int = 0
+    """The cluster's revision since which it is wanted: later than its own if other objects made it what it is."""
     generation: int = 0
     """The list of the cluster that wanted the fact last."""
 
@@ -69,13 +71,18 @@ class _Record(msgspec.Struct, eq=False):
 
     @property
     def matches(self) -> bool:
-        """Whether the message may stay: it is the wanted one, or another writer's that is not older."""
+        """Whether the message may stay: it is the wanted one, or another writer's that is not older.
+
+        One of the same revision is older if other objects have changed the wanted fact since.
+        """
         if self.wanted is None or self.newer:
             return True
         if self.published is None:
             return self.wanted.gone
-        same = self.published.digest == self.wanted.digest
-        return same or (self.foreign and self.published.revision >= self.wanted.revision)
+        if self.published.digest == self.wanted.digest:
+            return True
+        changed = self.since > self.wanted.revision
+        return self.foreign and self.published.revision >= self.wanted.revision + changed
 
 
 class DesiredState:
@@ -137,6 +144,7 @@ class DesiredState:
         record.generation = generation
         if record.wanted is None or record.wanted.digest != content.digest:
             self._refused.forget(subject)
+            record.since = revision
         record.wanted = content
         record.data = data
         self._update(subject, record, revision)
