@@ -6,7 +6,7 @@ import pytest
 from deviceshare.families.vgpu import wire as vgpu_wire
 from deviceshare.model import ContainerGrant, DeviceGrant, Gone, PodFact, sign
 from deviceshare_bus.cores.core import CaughtUp
-from deviceshare_bus.messages.subjects import fact
+from deviceshare_bus.messages.subjects import SYNCED, fact
 from deviceshare_cluster.interface import EventRecord, Listed
 from deviceshare_inventory.core.adoption import Adoption
 from support.inventory import REGISTER, Driver, config_map, gone, started, work_off
@@ -104,6 +104,21 @@ def test_the_request_depends_on_the_configuration_in_effect():
     text = "nvidia:\n  resourceCountName: gpu.example/count\n  resourceMemoryName: gpu.example/memory\n"
     work_off(core, bus, config_map(text, 4, "volcano-vgpu-device-config", "device-config.yaml"))
     assert held(bus) == [("GPU-0", 3000, 0)]
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_what_a_pod_holds_by_a_new_configuration_is_published_before_it(lists):
+    """Otherwise placement could give it away by the new configuration."""
+    objects = [node(), pod(one("GPU-0"), limits={"gpu.example/count": 1, "gpu.example/memory": 3000})]
+    core, bus, _ = started(objects, 3)
+    text = "nvidia:\n  resourceCountName: gpu.example/count\n  resourceMemoryName: gpu.example/memory\n"
+    config = config_map(text, 4, "volcano-vgpu-device-config", "device-config.yaml")
+    if lists:
+        core, _, _ = started([*objects, config], 5, bus)
+    else:
+        work_off(core, bus, config)
+    written = [subject for subject, _, _ in bus.log if subject != SYNCED]
+    assert written[-2:] == [fact("pod", "u1"), fact("config", "devices")]
 
 
 def test_the_request_depends_on_the_configuration_in_effect_also_after_a_takeover():

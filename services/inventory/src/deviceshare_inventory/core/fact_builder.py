@@ -17,7 +17,6 @@ from deviceshare.model import (
     PodGroupFact,
     Problem,
     StorageFact,
-    VolumeClaimFact,
     object_uid,
 )
 from deviceshare.objects import (
@@ -37,7 +36,7 @@ from deviceshare_bus.messages.subjects import kind_of
 from deviceshare_cluster.interface import Change, ChangeType
 
 from deviceshare_inventory.core.adoption import Adoption
-from deviceshare_inventory.core.configs import Configs, effective
+from deviceshare_inventory.core.configs import Configs, Resolved, effective
 from deviceshare_inventory.core.desired_state import DesiredState
 from deviceshare_inventory.core.device_claim_use import DeviceClaimUse
 from deviceshare_inventory.core.device_problems import DeviceProblems
@@ -130,11 +129,12 @@ class FactBuilder:
         self._want_storage(revision)
         self._identities.end_list()
         self._apply_freed()
-        self._want_configs(revision)
+        resolved, _ = self._resolve_configs()
         for change in list(self._described.values()):
             self._apply_node(change)
         for pod in (*self._adoption.pods(), *self._using_claims.values()):
             self._want_pod(pod, revision)
+        self._want_configs(resolved, revision)
         self._using_claims.clear()
         self._want_storage(revision)
         for subject in self._desired.older_than(self._generation):
@@ -208,7 +208,7 @@ class FactBuilder:
                 continue
             self._want(subject, fact, revision)
             if fact.problems:
-                self._reports.report(subject, _about(fact), fact.problems)
+                self._reports.report(subject, Reference.of_storage(fact), fact.problems)
             else:
                 self._reports.forget(subject)
 
@@ -347,17 +347,22 @@ class FactBuilder:
                 if node in self._described:
                     self._apply_node(self._described[node], change.revision)
         elif self._configs.apply(change) and not self.listing:
-            self._want_configs(change.revision)
+            resolved, changed = self._resolve_configs()
+            for pod in self._adoption.pods() if changed else ():
+                self._want_pod(pod, change.revision)
+            self._want_configs(resolved, change.revision)
 
-    def _want_configs(self, revision: int) -> None:
+    def _resolve_configs(self) -> tuple[Resolved, bool]:
+        """Return the configurations in effect, and whether bound pods may hold other devices by them."""
         resolved = self._configs.resolve()
-        self._want(fact_subject("config", SCHEDULER), resolved.scheduler, revision)
         conf = effective(*filter(None, (resolved.scheduler, resolved.devices)))
         self._problems.configure(conf)
         self._device_claims.configure(conf)
-        if self._adoption.configure(conf) and not self.listing:
-            for pod in self._adoption.pods():
-                self._want_pod(pod, revision)
+        return resolved, self._adoption.configure(conf)
+
+    def _want_configs(self, resolved: Resolved, revision: int) -> None:
+        """Publish the configurations, after the pods: by a new one placement could give away what they hold by it."""
+        self._want(fact_subject("config", SCHEDULER), resolved.scheduler, revision)
         subject = fact_subject("config", DEVICES)
         if resolved.devices is not None:
             self._want(subject, resolved.devices, revision)
@@ -390,11 +395,3 @@ class FactBuilder:
 
     def _delete(self, subject: str, revision: int) -> None:
         self._want(subject, Gone(revision=str(revision)), revision)
-
-
-def _about(fact: StorageFact) -> Reference:
-    kind = next(name for name in STORAGE_KINDS if KINDS[name].fact is type(fact))
-    if isinstance(fact, VolumeClaimFact):
-        namespace, _, name = fact.key.partition("/")
-        return Reference(kind, namespace, name, fact.uid)
-    return Reference(kind, "", fact.name)

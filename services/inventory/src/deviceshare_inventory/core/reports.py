@@ -7,9 +7,10 @@ The log has all problems.
 from collections import deque
 from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from deviceshare.model import DEVICE_PROBLEMS, Backoff, Problem
+from deviceshare.model import DEVICE_PROBLEMS, Backoff, Problem, StorageFact, VolumeClaimFact
+from deviceshare.objects import KINDS, STORAGE_KINDS
 from deviceshare_bus.cores.core import Command, Count, Log, Now
 from deviceshare_cluster.interface import EventRecord
 
@@ -46,6 +47,15 @@ class Reference(NamedTuple):
     namespace: str
     name: str
     uid: str = ""
+
+    @classmethod
+    def of_storage(cls, fact: StorageFact) -> Self:
+        """Return the object of a fact about storage."""
+        kind = next(name for name in STORAGE_KINDS if KINDS[name].fact is type(fact))
+        if isinstance(fact, VolumeClaimFact):
+            namespace, _, name = fact.key.partition("/")
+            return cls(kind, namespace, name, fact.uid)
+        return cls(kind, "", fact.name)
 
 
 class _Attempt(NamedTuple):
