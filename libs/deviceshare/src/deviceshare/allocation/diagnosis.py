@@ -117,7 +117,7 @@ def counted(check: Check, name: Callable[[int], str], admitted: Bools) -> Refusa
     if check.free is not None:
         usable = check.nodes & admitted
         free = _free_where_failed(replace(check, nodes=usable) if usable.any() else check)
-    return _refusal(
+    return refusal_of(
         check,
         nodes=int(np.count_nonzero(check.nodes)),
         free=0 if free is None else int(free.max()),
@@ -126,7 +126,8 @@ def counted(check: Check, name: Callable[[int], str], admitted: Bools) -> Refusa
     )
 
 
-def _refusal(check: Check, *, nodes: int, free: int, cards: int, nearest: str = "") -> Refusal:
+def refusal_of(check: Check, *, nodes: int, free: int, cards: int, nearest: str = "") -> Refusal:
+    """Return a check as a refusal of some nodes."""
     return Refusal(
         code=check.code,
         text=check.text,
@@ -226,7 +227,7 @@ def _on_one(check: Check, row: int) -> Refusal:
     first = check.first if check.needed > 1 else None
     free = check.free if first is None else first.free
     amount = 0 if free is None else max(0, int(free[row]))
-    refusal = _refusal(check, nodes=1, free=amount, cards=int(check.failed[row]))
+    refusal = refusal_of(check, nodes=1, free=amount, cards=int(check.failed[row]))
     if first is None:
         return refusal
     left, considered, on_node = (int(cards[row]) for cards in (first.left, first.considered, first.on_node))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from deviceshare.allocation.diagnosis import refusal_of
 from deviceshare.families import Check, FirstFailing
 from deviceshare.model import Refusal
 from deviceshare.state import Bools, CardView, Ints
@@ -178,18 +179,10 @@ def _refusal(same: Sequence[tuple[Check, FirstFailing]], name: Callable[[int], s
         cards += int(each.failed[rows].sum())
         excluded += int((first.on_node - first.considered)[rows].sum())
     left_there, free_there, row = closest
-    return Refusal(
-        code=check.code,
-        text=check.text,
-        nodes=nodes,
-        resource=check.resource,
-        asked=check.asked,
-        free=free_there,
+    nearest = name(-row) if check.free is not None or about_cards else ""
+    return replace(
+        refusal_of(check, nodes=nodes, free=free_there, cards=cards, nearest=nearest),
         free_by_model=tuple(sorted(by_model.items())),
-        unit=check.unit,
-        nearest=name(-row) if check.free is not None or about_cards else "",
-        cards=cards,
-        needed=check.needed,
         left=left_there,
         considered=considered if about_cards else 0,
         excluded=excluded if about_cards else 0,
