@@ -79,7 +79,7 @@ def test_replicas_with_a_claim_each_share_one_ranking_without_kernels():
         request = replace(whole(1), volumes=(PodVolume("data", f"data-{number}"),), claims=(VolumeUse(key),))
         handle = one.pod_class(request)
         assert one.place(request) is not None
-        assert handle.node_index.selectors is None, "the families evaluate the nodes"
+        assert handle.ranking.node_index.selectors is None, "the families evaluate the nodes"
         found.add(handle.ranking)
     assert len(found) == 1
 

@@ -163,7 +163,7 @@ def weighted_scores(allocator: Allocator, what: PodRequest) -> dict[str, float]:
     pod_class = allocator._refreshed(what)
     if pod_class.unschedulable:
         return {}
-    keys = np.asarray(pod_class.node_index.best.keys)
+    keys = np.asarray(pod_class.ranking.node_index.best.keys)
     return {allocator._name(row): float(keys[row]) for row in np.flatnonzero(keys > NEVER).tolist()}
 
 

@@ -163,7 +163,7 @@ class Allocator(NodeTable):
             row, feasible, weighted, bonus = inter_pod.best(pod_class.ranking, pod_class.bonus)
         else:
             row, bonus = pod_class.best()
-            best = pod_class.node_index.best
+            best = pod_class.ranking.node_index.best
             feasible, weighted = best.able, best.key(row) if row >= 0 else NEVER
         return self._placement(pod_class, row, feasible, weighted, bonus) if row >= 0 else None
 
@@ -173,7 +173,7 @@ class Allocator(NodeTable):
         row = self._rows.get(node)
         if row is None or pod_class.unschedulable:
             return None
-        weighted = pod_class.node_index.best.key(row)
+        weighted = pod_class.ranking.node_index.best.key(row)
         if weighted == NEVER:
             return None
         if (inter_pod := pod_class.inter_pod) is not None and (
@@ -332,16 +332,15 @@ class Allocator(NodeTable):
         if pod_class.version != (version := self._cards.version + self._resources.version):
             pod_class.resolve(self._rankings, version)
             self.work.deciding += _NEW_RANKING
-        if pod_class.own is not None and pod_class.common is not None:
-            pod_class.rank_by(pod_class.common)
+        pod_class.ranking = pod_class.common
         self._refresh_ranking(pod_class)
-        if pod_class.node_index.short_rows:
+        if pod_class.common.node_index.short_rows:
             pod_class.rank_alone(self._rankings)
             self._refresh_ranking(pod_class)
 
     def _refresh_ranking(self, pod_class: PodClass) -> None:
         changes = self._changes
-        node_index = pod_class.node_index
+        node_index = pod_class.ranking.node_index
         if node_index.seen == changes.now:
             return
         if not self._ordered:
@@ -363,8 +362,9 @@ class Allocator(NodeTable):
         """Score the first ``count`` rows of ``self._changes.found`` by their cards."""
         if not count:
             return
-        if pod_class.node_index.selectors is not None:
-            pod_class.node_index.evaluate(self._changes, count, self._resources.amounts)
+        node_index = pod_class.ranking.node_index
+        if node_index.selectors is not None:
+            node_index.evaluate(self._changes, count, self._resources.amounts)
         else:
             rows = np.array(self._changes.found[:count])
             pod_class.evaluate(rows, self._view(rows))
@@ -381,7 +381,7 @@ class Allocator(NodeTable):
                 found[left] = row
                 left += 1
             else:
-                pod_class.node_index.put(row, NEVER, 0.0)
+                pod_class.ranking.node_index.put(row, NEVER, 0.0)
         return left
 
     def _with_proportions(self, pod_class: PodClass, count: int) -> int:
@@ -393,7 +393,7 @@ class Allocator(NodeTable):
         rows = np.array(found[:count], dtype=np.int64)
         kept = keep_all(pod_class.proportions, pod_class.resources, self._resources, rows)
         for row in rows[~kept].tolist():
-            pod_class.node_index.put(row, NEVER, 0.0)
+            pod_class.ranking.node_index.put(row, NEVER, 0.0)
         left = rows[kept]
         np.asarray(found)[: len(left)] = left
         return len(left)

@@ -18,7 +18,7 @@ from deviceshare.allocation.predicates import Rule
 from deviceshare.allocation.proportions import proportions
 from deviceshare.conf import SchedulerConf
 from deviceshare.families import FAMILIES, MAX_CARDS, Check, Demand, ExpectedDemand, Family, FamilyError, calling
-from deviceshare.kernels import Floats, NodeAmounts, NodeIndex
+from deviceshare.kernels import Floats, NodeAmounts
 from deviceshare.model import (
     Card,
     ContainerGrant,
@@ -43,8 +43,10 @@ class PodClass:
     conf: SchedulerConf
     """The configuration under which the request was read, with the policies of its pods."""
     ranking: NodeRanking
-    node_index: NodeIndex
-    """That of the ranking."""
+    """The one in use: ``own`` while ``common`` has short rows."""
+    common: NodeRanking
+    """Shared with classes that request other amounts of device resources, as kubelet counts them, where there can be
+    such classes. It answers for this class as long as it has no short rows."""
 
     def __init__(self, request: PodRequest) -> None:
         self.request = request
@@ -52,9 +54,6 @@ class PodClass:
         """Of the configuration under which the request was read; -1: it was not read yet."""
         self.version = -1
         """Of the tables by whose codes ``ranking`` was chosen; -1: there is none."""
-        self.common: NodeRanking | None = None
-        """The ranking that it shares with classes that request other amounts of device resources, as kubelet counts
-        them; None if there can be no such class. It answers for this class as long as it has no short rows."""
         self.own: NodeRanking | None = None
         """The ranking that takes exactly these amounts into account, once the common one had short rows."""
         self.inter_pod: InterPod | None = None
@@ -116,8 +115,8 @@ class PodClass:
     def drop_ranking(self) -> None:
         """Release the ranking; the next :meth:`resolve` finds it again."""
         if self.version != -1:
-            del self.ranking, self.node_index
-            self.common = self.own = None
+            del self.ranking, self.common
+            self.own = None
             self.version = -1
         if self.inter_pod is not None:
             self.inter_pod.close()
@@ -190,16 +189,15 @@ class PodClass:
         cards, resources = rankings.cards, rankings.resources
         selectors = selectors_of(self.card_requests, cards, self.conf)
         self._numbers = selectors.numbers if selectors is not None else ()
-        self.common = self.own = None
+        self.own = None
         limited = resources.limited(self.of_devices)
         if limited and selectors is not None and selectors.kernels and all(each.fitting for each in selectors.kernels):
             # Many amounts result in the same part of a card.
             names = tuple(name for name, _ in limited)
             self.common = self._find(selectors, self.resources, names, rankings, version)
             self.common.node_index.cover(*resources.columns(limited), resources.amounts)
-            self.rank_by(self.common)
         else:
-            self.rank_by(self._find(selectors, self.resources + limited, (), rankings, version))
+            self.common = self._find(selectors, self.resources + limited, (), rankings, version)
         self.version = version
 
     def rank_alone(self, rankings: RankingCache) -> None:
@@ -208,11 +206,7 @@ class PodClass:
             selectors = selectors_of(self.card_requests, rankings.cards, self.conf)
             wanted = self.resources + rankings.resources.limited(self.of_devices)
             self.own = self._find(selectors, wanted, (), rankings, self.version)
-        self.rank_by(self.own)
-
-    def rank_by(self, ranking: NodeRanking) -> None:
-        """Use a ranking."""
-        self.ranking, self.node_index = ranking, ranking.node_index
+        self.ranking = self.own
 
     def _find(
         self,
@@ -260,17 +254,17 @@ class PodClass:
             if places.rank is not None:
                 rank += places.rank
             key += self.ranking.weighted_score(places.score)
-        if self.node_index.fragmentation is not None:
+        if self.ranking.node_index.fragmentation is not None:
             key = np.array(self.ranking.weighted_score(self._steps(rows, view)))
         self.ranking.put_rows(rows, fits, key, waste, rank)
 
     def best(self) -> tuple[int, float]:
         """Return the row of the best node, -1 where none is feasible, and what it scores as a family's first choice."""
-        return self.ranking.best(self.bonus) if self.bonus else (self.node_index.best.first(), 0.0)
+        return self.ranking.best(self.bonus) if self.bonus else (self.ranking.node_index.best.first(), 0.0)
 
     def chosen(self, row: int, amounts: NodeAmounts, view: Callable[[], CardView]) -> tuple[float, list[CardChoice]]:
         """Return what the chosen cards of a node score, and the choice for each card request."""
-        node_index = self.node_index
+        node_index = self.ranking.node_index
         if node_index.selectors is not None:
             if not node_index.selectors:
                 return 0.0, [CardChoice(WITHOUT_CARDS, []) for _ in self.card_requests]
@@ -292,8 +286,9 @@ class PodClass:
 
     def _steps(self, rows: Ints, view: CardView) -> Floats:
         """Return by how many steps a pod that is charged in a view makes nodes less fragmented."""
-        assert self.node_index.fragmentation is not None
-        return self.node_index.fragmentation.steps_of_rows(view.block, rows, self.cpu)
+        fragmentation = self.ranking.node_index.fragmentation
+        assert fragmentation is not None
+        return fragmentation.steps_of_rows(view.block, rows, self.cpu)
 
     def grants(
         self, chosen: Sequence[CardChoice], cards: tuple[Card, ...], expected: ExpectedDemand

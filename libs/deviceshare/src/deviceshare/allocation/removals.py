@@ -124,7 +124,7 @@ class Removals:
 
         0 where it needs none of them to go; :data:`NEVER_ENOUGH` where it does not fit even if all go.
         """
-        index, cards = pod_class.node_index, self._cluster.cards
+        index, cards = pod_class.ranking.node_index, self._cluster.cards
         rows = len(self._cluster.nodes)
         slots = np.flatnonzero(able & (self.row >= 0))
         at = self.row[slots]
