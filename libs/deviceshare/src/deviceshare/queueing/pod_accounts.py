@@ -74,6 +74,14 @@ class PodAccounts:
         else:
             self._by_cards.pop(pod.uid, None)
 
+    def confirm(self, pod: PodFact) -> bool:
+        """Note that a placed pod was bound; return False, and change nothing, if it may count something else then."""
+        entry = self._pods.get(pod.uid)
+        if entry is None or not entry.held or entry.uses or pod.uid in self._by_cards:
+            return False
+        entry.pod = pod
+        return True
+
     def _own(self, pod: PodFact, claimed: tuple[ContainerGrant, ...] | None) -> ResourceAmounts:
         """Return what a pod counts without its ResourceClaims."""
         grants = pod.held if pod.node else claimed

@@ -26,6 +26,7 @@ from deviceshare.model import (
 from deviceshare.scheduler import explaining
 from deviceshare.scheduler.arrivals import count_arrival, count_if_configured, count_if_selected
 from deviceshare.scheduler.cluster_state import ClusterState
+from deviceshare.scheduler.confirming import confirm
 from deviceshare.scheduler.deciding import Deciding
 from deviceshare.scheduler.records import GroupRecord, PodRecord
 
@@ -72,7 +73,7 @@ class Facts:
         match fact:
             case PodFact():
                 ended = None
-                if isinstance(before, PodFact) and fact.ref != before.ref:
+                if isinstance(before, PodFact) and (fact.name, fact.namespace) != (before.name, before.namespace):
                     ended = self._remove_pod(before, now)
                 return self._set_pod(fact, before, ended, now)
             case NodeFact():
@@ -139,6 +140,9 @@ class Facts:
 
     def _set_pod(self, fact: PodFact, known: AnyFact | None, ended: Ended | None, now: Now) -> Applied:
         record = self._cluster.pods.get(fact.uid)
+        if record is not None and confirm(self._cluster, record, fact):
+            self._deciding.drop(fact.uid)
+            return Applied(known, ended)
         excludes = self._cluster.classifier.impose(None if record is None else record.fact, fact)
         fact, pod_class = self._cluster.classify(fact)
         before = fact if record is None else record.fact
