@@ -9,12 +9,10 @@ import pytest
 from deviceshare.model import Card, CardCordon
 from deviceshare_cli.live_nodes import totals as terminal_lines
 from deviceshare_cli.whatif.top import totals
-from deviceshare_metrics.card_metrics import card_gauges
 from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.core.card_rows import card_rows
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
-from support.metrics import read, snapshot_of
+from support.metrics import exposed, read, snapshot_of
 from support.metrics_messages import claim, grants, ledger, node, pod
 
 SEEDS = 30
@@ -63,11 +61,9 @@ def test_free_cards_are_the_same_number_everywhere(seed: int) -> None:
         model: {number: sum(cards >= number for cards in free.values()) for number in (8, 4, 2, 1)}
         for model, free in page.items()
     }
-    encode, _ = choose_encoder("")
-    text = b"".join(part for gauge in card_gauges(snapshot, "cluster") for part in gauge.encoded(encode)).decode()
     samples = {
         (each.name, each.labels["type"] or "unknown", each.labels["mode"], each.labels.get("cards", "")): each.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(exposed(core, "", "cluster"))
         for each in family.samples
         if "mode" in each.labels
     }

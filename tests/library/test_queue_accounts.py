@@ -137,8 +137,8 @@ class Scene:
     def look(self) -> None:
         self.queues.refresh()
 
-    def new(self) -> Queues:
-        """Return queues that know only what is present."""
+    def new(self, *, forget: bool = False) -> Queues:
+        """Return queues that know only what is present; with ``forget`` they forget placed pods."""
         queues = Queues(self.conf)
         # A resource that no node has any more is one of which the cluster has 0.
         for fact in self.gone:
@@ -152,6 +152,8 @@ class Scene:
             queues.put(fact, queue, fact.group, self.claims.get(number))
             if self.held[number]:
                 queues.hold(fact.uid)
+                if forget:
+                    queues.forget(fact.uid)
         for fact in self.others.values():
             queues.put_other(fact)
         for group, (queue, needs) in self.commitments.items():
@@ -190,9 +192,26 @@ def seen(queues: Queues, scene: Scene) -> SimpleNamespace:
     )
 
 
-@pytest.mark.parametrize(
+CONFS = pytest.mark.parametrize(
     "conf", [PROPORTION, CAPACITY, TREE, PATHS, VOLCANO], ids=["proportion", "capacity", "tree", "paths", "volcano"]
 )
+
+
+@CONFS
+@settings(max_examples=50)
+@given(st.lists(actions, max_size=30))
+def test_a_placed_pod_that_is_forgotten_still_counts(conf, history) -> None:
+    scene = Scene(conf)
+    for action in history:
+        scene.play(*action)
+    found = [seen(scene.new(forget=forget), scene) for forget in (False, True)]
+    placed = {fact.uid for number, (fact, _) in scene.pods.items() if scene.held[number]}
+    for each in found:
+        each.limits = {key: limit for key, limit in each.limits.items() if key[0] not in placed}
+    assert found[0] == found[1]
+
+
+@CONFS
 @settings(max_examples=100)
 @given(st.lists(actions, max_size=30))
 def test_accounts_after_any_history_are_those_of_new_ones(conf, history) -> None:

@@ -8,14 +8,13 @@ from deviceshare_bus.messages.codec import encode
 from deviceshare_bus.messages.subjects import fact, ledger
 from deviceshare_bus.messages.validation import InvalidMessageError
 from deviceshare_inventory.core import WatchStarted
-from deviceshare_metrics.core import build_snapshot
 from deviceshare_metrics.decoding import decode as metrics_decode
-from deviceshare_metrics.exposition import expose
 from deviceshare_placement.decoding import decode as placement_decode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.fed import binder, inventory, metrics, placement
 from support.hostile import contents, message
+from support.metrics import exposed
 
 ASK = PodRequest(
     containers=(ContainerRequest("main", (("volcano.sh/vgpu-memory", 10), ("volcano.sh/vgpu-number", 1))),)
@@ -57,7 +56,7 @@ def test_no_message_ends_a_core(build, late, hostile):
         fed.send(WatchStarted())
     fed.tick()
     if build is metrics:
-        b"".join(expose(build_snapshot(fed.core.store), fed.core.tallies, "")[0])
+        exposed(fed.core)
 
 
 INVALID = HOSTILE.map(lambda found: [each for each in found if not valid(*each)])

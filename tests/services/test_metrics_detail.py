@@ -5,19 +5,17 @@ import itertools
 import pytest
 from deviceshare.model import Card, Claim, ContainerGrant, DeviceGrant, NodeFact, NodeLedger, PodFact, PodGroupFact
 from deviceshare_bus.messages import subjects
-from deviceshare_metrics.card_metrics import DETAILS, MIB, Detail, card_gauges
-from deviceshare_metrics.core import MetricsCore, Snapshot
-from deviceshare_metrics.core.accounts import queue_accounts
-from deviceshare_metrics.exposition import expose
+from deviceshare_metrics.card_metrics import DETAILS, Detail
+from deviceshare_metrics.core import MetricsCore
 from deviceshare_metrics.many_series import PART, Gauge, Labels
-from deviceshare_metrics.volcano_metrics import volcano
+from deviceshare_metrics.totals import MIB
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families as parse
 from prometheus_client.registry import Collector
-from support.metrics import read, snapshot_of
+from support.metrics import exposed, read
 
 FORMATS = (
     "",
@@ -59,12 +57,9 @@ def cluster() -> MetricsCore:
 
 
 def names_and_values(core: MetricsCore, detail: Detail) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    snapshot = snapshot_of(core)
-    more = volcano(snapshot, queue_accounts(core.store), core.tallies, detail)
-    text = b"".join(expose(snapshot, core.tallies, "", more, detail)[0]).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in parse(text)
+        for family in parse(exposed(core, "", detail))
         for sample in family.samples
         if not sample.name.startswith(("process_", "deviceshare_build"))
     }
@@ -163,9 +158,7 @@ def test_labels_have_to_be_sorted() -> None:
 
 
 def test_a_cluster_without_cards_has_all_families() -> None:
-    empty: Snapshot = snapshot_of(MetricsCore())
-    encode, _ = choose_encoder("")
-    text = b"".join(part for gauge in card_gauges(empty, "card") for part in gauge.encoded(encode)).decode()
+    text = exposed(MetricsCore()).partition("# HELP deviceshare_cards_overcommitted")[0]
     assert text.count("# TYPE") == 6 + 9 + 1 + 9 + 9 + 3 + 1 + 2
 
 

@@ -14,8 +14,8 @@ from deviceshare.model import (
 )
 from deviceshare_bus.messages import subjects
 from deviceshare_bus.messages.codec import Events, Step, Undecodable
-from deviceshare_metrics.card_metrics import MIB
 from deviceshare_metrics.core import MetricsCore
+from deviceshare_metrics.totals import MIB
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 from support.metrics import exposed, read

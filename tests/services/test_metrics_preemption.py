@@ -3,22 +3,17 @@
 from deviceshare.model import Eviction, NodeLedger
 from deviceshare_bus.messages import subjects
 from deviceshare_bus.messages.codec import Events, Step
-from deviceshare_metrics.core.accounts import queue_accounts
 from deviceshare_metrics.core.tallies import MAX_SERIES
-from deviceshare_metrics.exposition import expose
-from deviceshare_metrics.volcano_metrics import volcano
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
-from support.metrics import read, snapshot_of
+from support.metrics import exposed, read
 
 OWNED = {"queue": "research", "owner_kind": "Job", "owner_name": "team/train"}
 
 
 def scrape(core, accept="", parser=parse):
-    more = volcano(snapshot_of(core), queue_accounts(core.store), core.tallies)
-    text = b"".join(expose(snapshot_of(core), core.tallies, accept, more)[0]).decode()
     found = {}
-    for family in parser(text):
+    for family in parser(exposed(core, accept)):
         for sample in family.samples:
             found[sample.name, frozenset(sample.labels.items())] = sample.value
     return found

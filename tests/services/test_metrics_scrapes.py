@@ -14,6 +14,7 @@ from deviceshare_bus.web.metric_formats import FORMATS, PLAIN, accepted_format
 from deviceshare_metrics import scrapes
 from deviceshare_metrics.__main__ import options
 from deviceshare_metrics.scrapes import MAX_FORMATS, MAX_SECONDS, REUSE, Scrapes, Text, gzip_accepted
+from deviceshare_metrics.sections import Piece
 from deviceshare_metrics.server import Server, serve
 from prometheus_client.exposition import choose_encoder
 from support.metrics import catch_up, read, started
@@ -33,17 +34,17 @@ class Source:
         self.go = asyncio.Event()
         self.go.set()
 
-    async def expose(self, accept: str) -> tuple[Iterator[bytes], str]:
+    async def expose(self, accept: str) -> tuple[Iterator[Piece], str]:
         self.texts += 1
         self.at_once += 1
         assert self.at_once == 1, "two computations at once"
         await self.go.wait()
         return self._parts(f"{accept} {self.texts}"), "unused"
 
-    def _parts(self, text: str) -> Iterator[bytes]:
+    def _parts(self, text: str) -> Iterator[Piece]:
         self.threads.add(threading.current_thread().name)
-        yield text.encode()
-        yield b" end"
+        yield Piece("", text.encode())
+        yield Piece("", b" end")
         self.now += self.seconds
         self.at_once -= 1
 
@@ -184,7 +185,7 @@ async def test_a_client_that_goes_away_ends_nothing() -> None:
 
 
 async def test_an_error_is_that_of_each_request_and_not_kept() -> None:
-    async def fail(accept: str) -> tuple[Iterator[bytes], str]:
+    async def fail(accept: str) -> tuple[Iterator[Piece], str]:
         raise RuntimeError("no")
 
     found = Scrapes(fail)
@@ -197,8 +198,8 @@ async def test_an_error_is_that_of_each_request_and_not_kept() -> None:
 async def test_a_large_text_is_decompressed_in_small_parts() -> None:
     many = b"".join(b"x%d\n" % (number * 7919) for number in range(500_000))
 
-    async def large(accept: str) -> tuple[Iterator[bytes], str]:
-        return iter([many]), "text/plain"
+    async def large(accept: str) -> tuple[Iterator[Piece], str]:
+        return iter([Piece("", many)]), "text/plain"
 
     text = await Scrapes(large).get("")
     parts = [part async for part in text.plain()]

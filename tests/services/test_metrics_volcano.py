@@ -21,11 +21,8 @@ from deviceshare.model import (
 )
 from deviceshare_bus.messages import subjects
 from deviceshare_bus.messages.codec import ATTEMPTS, Events, Step
-from deviceshare_metrics.core.accounts import queue_accounts
-from deviceshare_metrics.exposition import expose
-from deviceshare_metrics.volcano_metrics import volcano
 from prometheus_client.parser import text_string_to_metric_families as parse
-from support.metrics import read, snapshot_of, started
+from support.metrics import exposed, read, started
 
 NODE = NodeFact(name="n1", allocatable={"cpu": 8000, "memory": 1 << 34, "pods": 100, "nvidia.com/gpu": 8})
 
@@ -78,11 +75,8 @@ def cluster():
 
 
 def samples(core):
-    text = expose(
-        snapshot_of(core), core.tallies, "", volcano(snapshot_of(core), queue_accounts(core.store), core.tallies)
-    )[0]
     found = {}
-    for family in parse(b"".join(text).decode()):
+    for family in parse(exposed(core)):
         for sample in family.samples:
             found[sample.name, *sorted(sample.labels.values())] = sample.value
     return found
@@ -131,7 +125,7 @@ def test_attempts_and_exemplars():
     for name in ("deviceshare_schedule_attempts_total", "volcano_schedule_attempts_total"):
         assert (found[name, "scheduled"], found[name, "error"]) == (2, 1)
     assert found["volcano_task_scheduling_latency_milliseconds_sum",] == 7000
-    text = b"".join(expose(snapshot_of(core), core.tallies, "application/openmetrics-text")[0]).decode()
+    text = exposed(core, "application/openmetrics-text")
     (line,) = [line for line in text.splitlines() if "trace_id" in line]
     assert line.startswith("deviceshare_pod_seen_to_bound_seconds_bucket")
     assert trace_id("a") in line

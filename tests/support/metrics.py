@@ -1,12 +1,15 @@
 """The metrics core in tests, with encoded messages as input."""
 
+import gzip
 from typing import Any
 
 from deviceshare_bus.cores.core import CaughtUp, Now, Tick
 from deviceshare_bus.messages.codec import Message, encode
 from deviceshare_bus.messages.subjects import Stream
+from deviceshare_metrics.card_metrics import Detail
 from deviceshare_metrics.core import MetricsCore, Snapshot, build_snapshot
 from deviceshare_metrics.exposition import expose
+from deviceshare_metrics.sections import compressed
 from deviceshare_metrics.service import SOURCES
 
 _DECODE = {source.stream.lower(): source.decode for source in SOURCES}
@@ -47,6 +50,6 @@ def snapshot_of(core: MetricsCore) -> Snapshot:
     return build_snapshot(core.store)
 
 
-def exposed(core: MetricsCore, accept: str = "") -> str:
-    """Return what Prometheus reads of a core."""
-    return b"".join(expose(snapshot_of(core), core.tallies, accept)[0]).decode()
+def exposed(core: MetricsCore, accept: str = "", detail: Detail = "card") -> str:
+    """Return what Prometheus reads of a core at a detail."""
+    return gzip.decompress(compressed(expose(core.store, core.tallies, accept, detail=detail)[0])).decode()

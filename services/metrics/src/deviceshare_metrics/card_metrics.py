@@ -4,58 +4,47 @@ The number of the first grows with the cards and their pods: 16 series for a car
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
 from deviceshare.families import FAMILIES
 
-from deviceshare_metrics.api import Device, Pod
+from deviceshare_metrics.api import Device
 from deviceshare_metrics.core import Snapshot
-from deviceshare_metrics.core.fragmented_pods import count_by_model
-from deviceshare_metrics.free_cards import closed_nodes, nodes_with, whole_free
+from deviceshare_metrics.free_cards import nodes_with
 from deviceshare_metrics.holders import CARDS_METRIC, HOLDER_LABELS, MEMORY_METRIC
 from deviceshare_metrics.many_series import Gauge, Labels
+from deviceshare_metrics.totals import AMOUNTS, MIB, OTHER_KIND, Totals, sums
 
 Detail = Literal["card", "node", "cluster"]
 """The smallest objects that have series of their own."""
 DETAILS: tuple[Detail, ...] = get_args(Detail)
-MIB = 1024 * 1024
 MAX_HOLDERS = 10_000
 """Namespaces, by owner kind, queue and card model, that have series of their own."""
 MAX_OWNER_KINDS = 30
 """Kinds of owners of pods that are named: tenants may write any kind."""
-OTHER_KIND = "(other)"
-"""In place of kinds of owners that are not named."""
-_LONGEST_KIND = 63
-"""Characters of the longest kind that Kubernetes serves, a DNS label. For a longer label, which any pod may have in its
-owner references, Prometheus would refuse the whole scrape where its ``label_value_length_limit`` is less."""
-_AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
-    ("cards", "Cards", lambda _: 1),
-    ("cards_healthy", "Cards that the device plugin reports as healthy", lambda card: card.healthy),
-    ("cards_cordoned", "Cards that are cordoned: they get no further pods", lambda card: card.cordon is not None),
-    ("card_memory_bytes", "Memory of the cards", lambda card: card.memory_total * MIB),
-    ("card_memory_allocated_bytes", "Memory allocated on the cards", lambda card: card.memory_used * MIB),
-    ("card_cores", "Compute of the cards: percent, or AI cores", lambda card: card.cores_total),
-    ("card_cores_allocated", "Compute allocated on the cards", lambda card: card.cores_used if card.cores_total else 0),
-    ("card_slots", "Shares that the cards can be divided into", lambda card: card.slots_total),
-    ("card_slots_allocated", "Shares that are allocated", lambda card: card.slots_used),
-)
 
 
-def card_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
-    """Yield the gauges of a detail, and of all that are coarser."""
-    cards = snapshot.registered
+def node_gauges(snapshot: Snapshot, detail: Detail) -> Iterator[Gauge]:
+    """Yield the gauges of the nodes of a snapshot and, at the detail of cards, of what is on them."""
     if detail == "card":
         for prefix, share in dict.fromkeys(family.series for family in FAMILIES if any(family.series)):
             yield from _of_families(prefix, share, snapshot)
-        yield from _cards(cards)
+        yield from _cards(snapshot.registered)
         yield _containers(snapshot)
     if detail != "cluster":
-        yield from _sums("node", ("mode", "node", "type"), snapshot.devices)
-    yield from _sums("cluster", ("mode", "type"), snapshot.devices)
-    yield from _free(snapshot)
-    yield _fragmented(snapshot)
-    yield from _held(snapshot)
+        names = ("mode", "node", "type")
+        yield from _sums("node", names, sums(names, snapshot.devices))
+
+
+def cluster_gauges(totals: Totals) -> Iterator[Gauge]:
+    """Yield the gauges of the cluster."""
+    yield from _sums("cluster", ("mode", "type"), totals.amounts)
+    yield from _free(totals)
+    text = "Pods that wait only for fragmentation: enough is free for them in sum, and on no node or card."
+    labels = Labels(("type",), [(model,) for model in totals.fragmented])
+    yield Gauge("deviceshare_cluster_pods_fragmented", text, labels, [*totals.fragmented.values()])
+    yield from _held(totals)
 
 
 def _of_families(prefix: str, share: str, snapshot: Snapshot) -> Iterator[Gauge]:
@@ -125,10 +114,9 @@ def _containers(snapshot: Snapshot) -> Gauge:
     return Gauge("deviceshare_container_memory_bytes", text, labels, [amount * MIB for amount in memory.values()])
 
 
-def _free(snapshot: Snapshot) -> Iterator[Gauge]:
+def _free(totals: Totals) -> Iterator[Gauge]:
     """Yield what is free in whole cards, and on how many nodes at least 8, 4, 2 and 1 of them are."""
-    keyed = (((card.mode, card.type), card) for card in snapshot.devices)
-    free = whole_free(keyed, closed_nodes(snapshot.nodes))
+    free = totals.free
     labels, text = Labels(("mode", "type"), [*free]), "Cards that are wholly free, by model and mode."
     yield Gauge("deviceshare_cluster_cards_free", text, labels, [cards.total() for cards in free.values()])
     text = "Most wholly free cards of one node: the largest pod that could get them."
@@ -139,29 +127,19 @@ def _free(snapshot: Snapshot) -> Iterator[Gauge]:
     yield Gauge("deviceshare_cluster_nodes_with_free_cards", text, labels, [*series.values()])
 
 
-def _fragmented(snapshot: Snapshot) -> Gauge:
-    found = dict.fromkeys((card.type or "unknown" for card in snapshot.devices), 0) | count_by_model(snapshot.pods)
-    labels = Labels(("type",), [(model,) for model in found])
-    text = "Pods that wait only for fragmentation: enough is free for them in sum, and on no node or card."
-    return Gauge("deviceshare_cluster_pods_fragmented", text, labels, [*found.values()])
-
-
-def _held(snapshot: Snapshot) -> Iterator[Gauge]:
+def _held(totals: Totals) -> Iterator[Gauge]:
     """Yield who holds how much; beyond :data:`MAX_HOLDERS` those with least are one holder without a name.
 
-    Kinds of owners with few cards are :data:`OTHER_KIND` beyond :data:`MAX_OWNER_KINDS`, and those that cannot exist.
+    Kinds of owners with few cards are :data:`OTHER_KIND` beyond :data:`MAX_OWNER_KINDS`.
     """
     kinds: defaultdict[str, float] = defaultdict(float)
-    for pod in snapshot.pods:
-        kinds[_owner_kind(pod)] += sum(card.part for card in pod.cards)
+    for (_, kind, _, _), (cards, _) in totals.held.items():
+        kinds[kind] += cards
     named = sorted(kinds, key=lambda kind: -kinds[kind])[:MAX_OWNER_KINDS]
     held: defaultdict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for pod in snapshot.pods:
-        for card in pod.cards:
-            kind = _owner_kind(pod)
-            amounts = held[pod.namespace, kind if kind in named else OTHER_KIND, pod.queue, card.type or "unknown"]
-            amounts[0] += card.part
-            amounts[1] += card.memory * MIB
+    for (namespace, kind, queue, model), holds in totals.held.items():
+        amounts = held[namespace, kind if kind in named else OTHER_KIND, queue, model]
+        amounts[:] = map(sum, zip(amounts, holds, strict=True))
     for holder, least in sorted(held.items(), key=lambda item: -item[1][0])[MAX_HOLDERS:]:
         others = held["", "", "", ""]
         others[:] = map(sum, zip(others, least, strict=True))
@@ -173,17 +151,9 @@ def _held(snapshot: Snapshot) -> Iterator[Gauge]:
     yield Gauge(MEMORY_METRIC, text, labels, [memory for _, memory in held.values()])
 
 
-def _owner_kind(pod: Pod) -> str:
-    kind = pod.owner.partition("/")[0] or "Pod"
-    return kind if len(kind) <= _LONGEST_KIND else OTHER_KIND
-
-
-def _sums(what: str, names: tuple[str, ...], cards: Iterable[Device]) -> Iterator[Gauge]:
-    """Yield the sums of all cards with equal values of ``names``, which are fields of a card."""
-    groups: dict[tuple[str, ...], list[Device]] = {}
-    for card in cards:
-        groups.setdefault(tuple([getattr(card, name) for name in names]), []).append(card)
-    labels = Labels(names, [*groups])
-    for name, text, amount in _AMOUNTS:
-        values = [sum(map(amount, group)) for group in groups.values()]
+def _sums(what: str, names: tuple[str, ...], found: Mapping[tuple[str, ...], Sequence[float]]) -> Iterator[Gauge]:
+    """Yield the sums of all cards with equal values of ``names``."""
+    labels = Labels(names, [*found])
+    for at, (name, text, _) in enumerate(AMOUNTS):
+        values = [amounts[at] for amounts in found.values()]
         yield Gauge(f"deviceshare_{what}_{name}", f"{text}, of the {what}, by model and mode.", labels, values)

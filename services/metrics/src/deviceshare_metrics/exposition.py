@@ -1,6 +1,6 @@
-"""Prometheus: a snapshot and the tallies as metric families.
+"""Prometheus: the state and the tallies as metric families.
 
-Series are created from the snapshot for each scrape, so that those of deleted objects disappear at once. Cards
+Series are created from the state for each scrape, so that those of deleted objects disappear at once. Cards
 (:mod:`.card_metrics`) are shown twice: under Volcano's own six names, for existing dashboards, and in base units with
 plain labels.
 """
@@ -14,18 +14,25 @@ from typing import TypeVar
 
 from deviceshare.model import DEVICE_PROBLEMS
 from deviceshare_bus.messages.codec import ATTEMPTS, COMPARED_PODS, RECONCILED
+from msgspec.structs import replace
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.samples import Exemplar
 
-from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, RESOURCE_CLAIM_STATES, Device
-from deviceshare_metrics.card_metrics import Detail, card_gauges
-from deviceshare_metrics.core import Snapshot, Tallies
-from deviceshare_metrics.core.states import OTHER, node_state
-from deviceshare_metrics.core.usage import overcommitted
-from deviceshare_metrics.many_series import Encode, Gauge, encoded, last_line
+from deviceshare_metrics.api import CLAIM_STATES, NODE_STATES, POD_STATES, RESOURCE_CLAIM_STATES
+from deviceshare_metrics.card_metrics import Detail, cluster_gauges, node_gauges
+from deviceshare_metrics.core import StateStore, Tallies, build_snapshot
+from deviceshare_metrics.core.accounts import queue_accounts
+from deviceshare_metrics.core.fragmented_pods import FragmentedPods
+from deviceshare_metrics.core.parts import parts
+from deviceshare_metrics.core.states import OTHER
+from deviceshare_metrics.core.usage import Cards
+from deviceshare_metrics.many_series import Encode, encoded, last_line
 from deviceshare_metrics.preemption_metrics import PREEMPTION_PREFIXES, preemption
+from deviceshare_metrics.sections import Piece
+from deviceshare_metrics.totals import Totals
+from deviceshare_metrics.volcano_metrics import volcano
 
 _Labelled = TypeVar("_Labelled", GaugeMetricFamily, CounterMetricFamily)
 _OWN_COUNTERS = frozenset({"steps", "undecodable_messages"})
@@ -35,28 +42,51 @@ _FROM_ZERO = {"facts_refused": "inventory", "outcomes_refused": "binder"}
 
 
 def expose(
-    snapshot: Snapshot, tallies: Tallies, accept: str, more: Iterable[Metric] = (), detail: Detail = "card"
-) -> tuple[Iterator[bytes], str]:
-    """Return the text in parts and its content type, in the newest format that ``accept`` (a request's header) allows.
+    store: StateStore, tallies: Tallies, accept: str, own: Iterable[Metric] = (), detail: Detail = "card"
+) -> tuple[Iterator[Piece], str]:
+    """Return the text in pieces and its content type, in the newest format that ``accept`` (a request's header) allows.
 
-    The parts are computed one by one: all of them take a second for tens of thousands of cards. ``tallies`` must not
-    change meanwhile; ``more`` follows at the end.
+    The pieces are computed one by one, from parts of the store: the snapshot of a large cluster takes hundreds of
+    megabytes. ``store`` and ``tallies`` must not change meanwhile; ``own`` follows at the end.
     """
     encode, content_type = choose_encoder(accept)
-    return _encoded(encode, card_gauges(snapshot, detail), chain(_metrics(snapshot, tallies), more)), content_type
+    return _pieces(encode, store, tallies, own, detail), content_type
 
 
-def _encoded(encode: Encode, cards: Iterable[Gauge], metrics: Iterable[Metric]) -> Iterator[bytes]:
-    for gauge in cards:
-        yield from gauge.encoded(encode)
-    for metric in metrics:
-        yield encoded(encode, metric)
-    yield last_line(encode)
+def _pieces(
+    encode: Encode, store: StateStore, tallies: Tallies, own: Iterable[Metric], detail: Detail
+) -> Iterator[Piece]:
+    totals = Totals()
+    yield from _of_nodes(encode, store, totals, detail)
+    store = replace(store, histories={})  # frees the copy
+    for gauge in cluster_gauges(totals):
+        for text in gauge.encoded(encode):
+            yield Piece("", text)
+    accounts = queue_accounts(store)
+    for metric in chain(_metrics(store, totals, tallies), volcano(totals, accounts, tallies, detail), own):
+        yield Piece("", encoded(encode, metric))
+    yield Piece("", last_line(encode))
 
 
-def _metrics(snapshot: Snapshot, tallies: Tallies) -> Iterator[Metric]:
-    yield _overcommitted(snapshot.registered)
-    yield from _counts(snapshot)
+def _of_nodes(encode: Encode, store: StateStore, totals: Totals, detail: Detail) -> Iterator[Piece]:
+    """Yield the gauges of nodes and of what is on them, a section for each gauge, and count all parts in ``totals``."""
+    begun = set[str]()
+    fragmented = FragmentedPods(store, Cards(store))
+    for part in parts(store):
+        snapshot = build_snapshot(part, fragmented)
+        totals.add(snapshot)
+        for gauge in node_gauges(snapshot, detail):
+            head, *series = gauge.encoded(encode)
+            for text in series if gauge.name in begun else (head, *series):
+                yield Piece(gauge.name, text)
+            begun.add(gauge.name)
+
+
+def _metrics(store: StateStore, totals: Totals, tallies: Tallies) -> Iterator[Metric]:
+    text = "Cards of the node of which more is allocated than exists."
+    family = GaugeMetricFamily("deviceshare_cards_overcommitted", text, labels=("node",))
+    yield _with_samples(family, (((node,), count) for node, count in sorted(totals.overcommitted.items())))
+    yield from _counts(store, totals)
     yield from _tallied(tallies)
     yield InfoMetricFamily(
         "deviceshare_build", "The running version.", value={"version": version("deviceshare-metrics")}
@@ -64,53 +94,42 @@ def _metrics(snapshot: Snapshot, tallies: Tallies) -> Iterator[Metric]:
     yield from ProcessCollector(registry=None).collect()
 
 
-def _overcommitted(devices: Iterable[Device]) -> Metric:
-    counts = Counter(device.node for device in devices if overcommitted(device))
-    family = GaugeMetricFamily(
-        "deviceshare_cards_overcommitted", "Cards of the node of which more is allocated than exists.", labels=("node",)
-    )
-    return _with_samples(family, (((node,), count) for node, count in sorted(counts.items())))
-
-
-def _counts(snapshot: Snapshot) -> Iterator[Metric]:
-    yield _by_state("pods", "Pods.", POD_STATES, Counter(pod.state for pod in snapshot.pods))
-    yield _by_state("claims", "Claims in the ledger.", CLAIM_STATES, Counter(claim.state for claim in snapshot.claims))
-    yield _by_state("nodes", "Nodes.", NODE_STATES, Counter(map(node_state, snapshot.nodes)))
+def _counts(store: StateStore, totals: Totals) -> Iterator[Metric]:
+    yield _by_state("pods", "Pods.", POD_STATES, totals.pods)
+    yield _by_state("claims", "Claims in the ledger.", CLAIM_STATES, totals.claims)
+    yield _by_state("nodes", "Nodes.", NODE_STATES, totals.nodes)
     family = GaugeMetricFamily(
         "deviceshare_device_problems",
         "Cards and nodes that bound pods lost, unhealthy cards of pods, and bound pods without devices.",
         labels=("problem",),
     )
-    kinds = ((kind, snapshot.device_problems.get(kind, 0)) for kind in DEVICE_PROBLEMS)
+    kinds = ((kind, totals.device_problems[kind]) for kind in DEVICE_PROBLEMS)
     yield _with_samples(family, (((kind.replace(" ", "_"),), number) for kind, number in kinds))
     text = "Gangs with pending pods and fewer placed pods than minMember."
-    yield GaugeMetricFamily("deviceshare_gangs_pending", text, value=snapshot.gangs_pending)
+    yield GaugeMetricFamily("deviceshare_gangs_pending", text, value=totals.gangs_pending(store.groups.values()))
     family = GaugeMetricFamily("deviceshare_queue_pods", "Pods of the queue.", labels=("queue", "state"))
-    counts = Counter((pod.queue, pod.state) for pod in snapshot.pods if pod.state != OTHER)
-    for queue in sorted({*snapshot.queues, *(queue for queue, _ in counts)}):
+    for queue in sorted({*totals.queues, *(queue for queue, _ in totals.queue_pods)}):
         for state in POD_STATES:
             if state == OTHER:
                 continue  # such a pod has no queue
-            family.add_metric((queue, state.lower()), counts[queue, state])
+            family.add_metric((queue, state.lower()), totals.queue_pods[queue, state])
     yield family
     text = "Pending pods that wait for this reason; a pod counts for each of its reasons."
     family = GaugeMetricFamily("deviceshare_unschedulable_pods", text, labels=("reason",))
-    yield _with_samples(family, (((code,), count) for code, count in sorted(snapshot.unschedulable.items())))
+    yield _with_samples(family, (((code,), count) for code, count in sorted(totals.unschedulable.items())))
     text = "When the oldest pending pod of the queue was created, in unix seconds."
     family = GaugeMetricFamily("deviceshare_queue_oldest_pending_timestamp_seconds", text, labels=("queue",))
-    yield _with_samples(family, (((queue,), at) for queue, at in sorted(snapshot.oldest_pending.items())))
+    yield _with_samples(family, (((queue,), at) for queue, at in sorted(totals.oldest_pending.items())))
     text = "When the oldest open claim was decided, in unix seconds; missing if no claim is open."
     family = GaugeMetricFamily("deviceshare_claims_oldest_open_timestamp_seconds", text)
-    opened = [claim.decided_at for claim in snapshot.claims if claim.state in ("open", "withdrawing")]
-    yield _with_samples(family, [((), min(opened))] if opened else [])
+    yield _with_samples(family, [((), at) for at in totals.oldest_open])
     text = "Claims with the outcome bound whose pod is not bound in the cluster."
-    yield GaugeMetricFamily("deviceshare_claims_unconfirmed", text, value=snapshot.unconfirmed)
+    yield GaugeMetricFamily("deviceshare_claims_unconfirmed", text, value=totals.unconfirmed)
     text = "Claimed pods whose PersistentVolumeClaims are bound before them."
-    yield GaugeMetricFamily("deviceshare_pods_binding_volumes", text, value=snapshot.binding_volumes)
-    states = Counter(snapshot.resource_claims)
-    yield _by_state("resourceclaims", "ResourceClaims.", RESOURCE_CLAIM_STATES, states)
-    devices, allocated, classes = Counter[str](), Counter[str](), Counter(dict.fromkeys(snapshot.device_classes, 0))
-    for each in snapshot.drivers:
+    yield GaugeMetricFamily("deviceshare_pods_binding_volumes", text, value=totals.binding_volumes)
+    yield _by_state("resourceclaims", "ResourceClaims.", RESOURCE_CLAIM_STATES, totals.resource_claims)
+    devices, allocated, classes = Counter[str](), Counter[str](), Counter(dict.fromkeys(totals.device_classes, 0))
+    for each in totals.drivers:
         devices[each.driver] += each.devices
         allocated[each.driver] += each.allocated
         classes.update(each.classes)

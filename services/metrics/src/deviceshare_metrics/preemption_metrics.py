@@ -19,7 +19,8 @@ from deviceshare_bus.messages.codec import (
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, UnknownMetricFamily
 
-from deviceshare_metrics.core import Snapshot, Tallies
+from deviceshare_metrics.core import Tallies
+from deviceshare_metrics.totals import Totals
 
 PREEMPTION_PREFIXES = (BLOCKED_EVICTIONS, PREEMPTIONS, CHOSEN_VICTIMS, PREEMPTION_ATTEMPTS, WASTED_VICTIMS)
 """With these the names of the services' counters begin that are shown here."""
@@ -61,10 +62,10 @@ def preemption(tallies: Tallies) -> Iterator[Metric]:
     )
 
 
-def volcano_preemption(snapshot: Snapshot, tallies: Tallies) -> Iterator[Metric]:
+def volcano_preemption(totals: Totals, tallies: Tallies) -> Iterator[Metric]:
     """Yield Volcano's metrics."""
     text = "Number of selected preemption victims: pods that have to go now."
-    yield GaugeMetricFamily("volcano_pod_preemption_victims", text, value=snapshot.going)
+    yield GaugeMetricFamily("volcano_pod_preemption_victims", text, value=totals.going)
     # A counter whose name does not end in _total, as Volcano's: prometheus_client would append it.
     text = "Total preemption attempts in the cluster till now."
     yield UnknownMetricFamily("volcano_total_preemption_attempts", text, value=_total(tallies, PREEMPTION_ATTEMPTS))

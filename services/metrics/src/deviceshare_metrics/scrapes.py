@@ -9,11 +9,13 @@ import asyncio
 import re
 import time
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 from deviceshare_bus.web.metric_formats import accepted_format
 from prometheus_client.exposition import choose_encoder
+
+from deviceshare_metrics.sections import Piece, compressed
 
 REUSE = 3.0
 """How many times as long as a text took to compute it is used."""
@@ -21,8 +23,6 @@ MAX_SECONDS = 15.0
 """Seconds for which a text is used, at most."""
 MAX_FORMATS = 4
 """Formats of which the latest text is kept."""
-_LEVEL = 1
-"""zlib's fastest level: the next ones need a multiple of the time, for a third of the bytes."""
 _GZIP = 31
 """zlib's window bits for gzip."""
 _PART = 1 << 14
@@ -33,7 +33,7 @@ class Text(NamedTuple):
     """An answer: its content type, the text compressed by gzip, and until when it is used."""
 
     content_type: str
-    compressed: bytes
+    compressed: bytearray
     until: float
 
     async def plain(self) -> AsyncIterator[bytes]:
@@ -47,14 +47,14 @@ class Scrapes:
     """Computes the answers to scrapes.
 
     Args:
-        expose: collects the metrics and returns a text in parts, which are computed in a thread, and its content type;
+        expose: collects the metrics and returns a text in pieces, which are computed in a thread, and its content type;
             its argument is a header ``Accept``, one of :data:`~deviceshare_bus.web.metric_formats.FORMATS`.
         clock: monotonic seconds.
     """
 
     def __init__(
         self,
-        expose: Callable[[str], Awaitable[tuple[Iterator[bytes], str]]],
+        expose: Callable[[str], Awaitable[tuple[Iterator[Piece], str]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._expose = expose
@@ -89,28 +89,19 @@ class Scrapes:
 
     async def _compute(self, accept: str, content_type: str) -> Text:
         async with self._one_at_a_time:
+            self._latest.pop(content_type, None)  # at most one text of each format is kept
             began = self._clock()
-            parts, _ = await self._expose(accept)
-            compressed = await asyncio.to_thread(_compress, parts)
+            pieces, _ = await self._expose(accept)
+            text = await asyncio.to_thread(compressed, pieces)
             now = self._clock()
-            text = Text(content_type, compressed, now + min(MAX_SECONDS, REUSE * (now - began)))
-            self._latest.pop(content_type, None)
-            self._latest[content_type] = text
+            answer = Text(content_type, text, now + min(MAX_SECONDS, REUSE * (now - began)))
+            self._latest[content_type] = answer
             if len(self._latest) > MAX_FORMATS:
                 del self._latest[next(iter(self._latest))]
-            return text
+            return answer
 
 
-def _compress(parts: Iterable[bytes]) -> bytes:
-    deflate = zlib.compressobj(_LEVEL, wbits=_GZIP)
-    found = bytearray()
-    for part in parts:
-        found += deflate.compress(part)
-    found += deflate.flush()
-    return bytes(found)
-
-
-def _decompressed(compressed: bytes) -> Iterator[bytes]:
+def _decompressed(compressed: bytearray) -> Iterator[bytes]:
     inflate = zlib.decompressobj(_GZIP)
     for at in range(0, len(compressed), _PART):
         if part := inflate.decompress(compressed[at : at + _PART]):

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import copy
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from itertools import chain
 
 import msgspec
 from aiohttp import web
@@ -21,7 +20,7 @@ from deviceshare_metrics.listing import LISTINGS, BadQueryError, select
 from deviceshare_metrics.login import Login
 from deviceshare_metrics.queries import Queries
 from deviceshare_metrics.scrapes import Scrapes, gzip_accepted
-from deviceshare_metrics.volcano_metrics import volcano
+from deviceshare_metrics.sections import Piece
 
 __all__ = ["Server", "serve"]
 MAX_LISTS = 8
@@ -103,11 +102,9 @@ class Server:
                 await response.write(part)
         return response
 
-    async def _expose(self, accept: str) -> tuple[Iterator[bytes], str]:
-        snapshot, tallies = await self._queries.snapshot(), copy.deepcopy(self._core.tallies)
-        accounts, own = await self._queries.accounts(), await self._own()
-        more = chain(volcano(snapshot, accounts, tallies, self._detail), own)
-        return expose(snapshot, tallies, accept, more, self._detail)
+    async def _expose(self, accept: str) -> tuple[Iterator[Piece], str]:
+        own = await self._own()
+        return expose(self._core.store.copy(), copy.deepcopy(self._core.tallies), accept, own, self._detail)
 
     async def _get_status(self, request: web.Request) -> web.Response:
         return _json(await self._queries.status(await self._visibility_of(request)))

@@ -14,8 +14,9 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from deviceshare_metrics.card_metrics import Detail
-from deviceshare_metrics.core import Snapshot, Tallies
+from deviceshare_metrics.core import Tallies
 from deviceshare_metrics.preemption_metrics import volcano_preemption
+from deviceshare_metrics.totals import Totals
 
 _CPU, _MEMORY = "cpu", "memory"
 _PLAIN = {_CPU: "milli_cpu", _MEMORY: "memory_bytes"}
@@ -24,15 +25,14 @@ _SCALAR = 1000
 _QUEUE = ("queue_name",)
 
 
-def volcano(snapshot: Snapshot, accounts: Queues, tallies: Tallies, detail: Detail = "card") -> Iterator[Metric]:
+def volcano(totals: Totals, accounts: Queues, tallies: Tallies, detail: Detail = "card") -> Iterator[Metric]:
     """Yield Volcano's metrics, those of jobs at the detail of cards only."""
     yield from _attempts(tallies)
-    yield from volcano_preemption(snapshot, tallies)
-    pending = Counter(pod.group for pod in snapshot.pods if pod.state == "Pending" and pod.group)
+    yield from volcano_preemption(totals, tallies)
     text = "Number of jobs could not be scheduled."
-    yield GaugeMetricFamily("volcano_unschedule_job_count", text, value=len(pending))
+    yield GaugeMetricFamily("volcano_unschedule_job_count", text, value=len(totals.pending))
     if detail == "card":
-        yield from _jobs(snapshot, accounts, pending)
+        yield from _jobs(totals, accounts)
     queues = {name: accounts.account(name) for name in sorted(accounts.names)}
     for what, text, amounts in (
         ("allocated", "Allocated", {name: queue.allocated for name, queue in queues.items()}),
@@ -74,12 +74,12 @@ def _attempts(tallies: Tallies) -> Iterator[Metric]:
     )
 
 
-def _jobs(snapshot: Snapshot, accounts: Queues, pending: Mapping[str, int]) -> Iterator[Metric]:
+def _jobs(totals: Totals, accounts: Queues) -> Iterator[Metric]:
     """Yield the metrics of PodGroups; pods without one are no jobs here, though each has a group of its own."""
-    groups = sorted({pod.group for pod in snapshot.pods if "/" in pod.group and pod.group != f"pod/{pod.uid}"})
+    groups = sorted(totals.jobs)
     by_name: Counter[str] = Counter()
     for group in groups:
-        if count := pending.get(group, 0):
+        if count := totals.pending[group]:
             by_name[_job(group)[1]] += count
     tasks = GaugeMetricFamily(
         "volcano_unschedule_task_count", "Number of tasks could not be scheduled.", labels=("job_id",)

@@ -35,6 +35,11 @@ class GroupAccounts:
             if not any(allocated.values()):
                 del self._allocated[group]
 
+    def forget(self, group: GroupKey) -> None:
+        """Forget what a group has and what it was promised, which its queue still counts."""
+        self._allocated.pop(group, None)
+        self._promises.pop(group, None)
+
     def take_shrunk(self) -> set[GroupKey]:
         """Return the groups whose allocation shrank since the last call: their order may have changed."""
         shrunk, self._shrunk = self._shrunk, set()

@@ -144,6 +144,17 @@ class PodAccounts:
                 self._settle_claims(entry)
             self._forget_if_gone(entry.account)
 
+    def forget(self, uid: str) -> None:
+        """Forget a placed pod, but not what it counts: for readers of sums, it takes most of the memory.
+
+        A pod with ResourceClaims is kept, since other pods may share them.
+        """
+        if not self._pods[uid].uses:
+            entry = self._pods.pop(uid)
+            self._by_cards.pop(uid, None)
+            if entry.alone:
+                self.groups.forget(entry.group)
+
     def set_claim(self, key: str) -> None:
         """Apply that a ResourceClaim has other devices, or asks for others."""
         self._count_claims(self.claims.settle(key))

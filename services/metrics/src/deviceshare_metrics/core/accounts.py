@@ -9,7 +9,10 @@ from deviceshare_metrics.core.state_store import StateStore
 
 
 def queue_accounts(store: StateStore) -> Queues:
-    """Return the accounts of all queues: what their pods hold and request, and what they deserve."""
+    """Return the accounts of all queues: what their pods hold and request, and what they deserve.
+
+    Of pods, they know those that wait.
+    """
     accounts = Queues(store.conf)
     accounts.claims.known = ClaimCounts(store)
     for node in store.nodes.values():
@@ -37,6 +40,7 @@ def queue_accounts(store: StateStore) -> Queues:
             accounts.put(fact, queues.get(pod.group, "") or pod.queue, pod.group)
             if pod.node or pod.uid in claimed:
                 accounts.hold(pod.uid)
+                accounts.forget(pod.uid)
         elif pod.node:
             accounts.put_other(fact)
     accounts.refresh()

@@ -2,16 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import TypeVar
 
 from deviceshare.model import Gone, NodeFact, NodeLedger
-from deviceshare_bus.messages.subjects import fact, ledger, outcome
 from msgspec.structs import replace
 
 from deviceshare_metrics.core.facts import PodSeen
+from deviceshare_metrics.core.parts import part_of, some
 from deviceshare_metrics.core.state_store import StateStore
-
-T = TypeVar("T")
 
 
 class ChangedNodes:
@@ -116,33 +113,5 @@ class ChangedNodes:
     def part(self, store: StateStore, names: Iterable[str], more: Iterable[str] = ()) -> StateStore:
         """Return an unchanging store with these nodes, their claims, outcomes and pods only, and ``more`` pods."""
         names = list(names)
-        ledgers = _some(store.ledgers, map(ledger, names))
-        pods = {subject: pod for name in names for subject, pod in self._bound.get(name, {}).items()}
-        claimed = (fact("pod", claim.uid) for each in ledgers.values() for claim in each.claims)
-        pods |= _some(store.pods, claimed) | _some(store.pods, more)
-        return replace(
-            store,
-            nodes=_some(store.nodes, (fact("node", name) for name in names)),
-            pods=pods,
-            others={},
-            groups=_some(store.groups, (fact("podgroup", pod.group) for pod in pods.values())),
-            queues={},
-            classes=store.classes.copy(),
-            device_classes=store.device_classes.copy(),
-            device_slices={},
-            device_claims=_some(
-                store.device_claims,
-                (fact("deviceclaim", each.claim) for pod in pods.values() for each in pod.device_claims),
-            ),
-            ledgers=ledgers,
-            nominations=store.nominations.copy(),
-            going=store.going.copy(),
-            outcomes=_some(store.outcomes, map(outcome, names)),
-            histories=_some(store.histories, (pod.uid for pod in pods.values())),
-            configuration_problems={},
-            invalid=store.invalid.copy(),
-        )
-
-
-def _some(every: dict[str, T], keys: Iterable[str]) -> dict[str, T]:
-    return {key: found for key in keys if (found := every.get(key)) is not None}
+        bound = {subject: pod for name in names for subject, pod in self._bound.get(name, {}).items()}
+        return part_of(store, names, bound | some(store.pods, more))

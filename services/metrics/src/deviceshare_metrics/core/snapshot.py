@@ -25,8 +25,7 @@ class Snapshot(NamedTuple):
     """Everything that is shown. Immutable: it can be read in another thread.
 
     ``shares`` and ``pod_shares`` are of registered cards only, ``queues`` are the names of the cluster's queues.
-    ``gangs_pending`` is the number of gangs with pending pods and fewer pods that are claimed, bound or ended than
-    their minMember. ``unschedulable`` is the number of pending pods by the codes of the reasons why they wait: a pod
+    ``unschedulable`` is the number of pending pods by the codes of the reasons why they wait: a pod
     counts for each of its reasons. ``oldest_pending`` is by queue the creation of the oldest pending pod, in unix
     seconds. ``unconfirmed`` is the number of claims with the outcome bound whose pod is not bound in the cluster.
     ``binding_volumes`` is the number of claimed pods whose PersistentVolumeClaims are bound before them.
@@ -39,7 +38,6 @@ class Snapshot(NamedTuple):
     claims: tuple[api.Claim, ...]
     shares: tuple[Share, ...]
     pod_shares: tuple[Share, ...]
-    gangs_pending: int
     queues: tuple[str, ...]
     device_problems: dict[str, int]
     """How many problems the devices of bound pods have, by kind (:data:`deviceshare.model.DEVICE_PROBLEMS`)."""
@@ -60,8 +58,8 @@ class Snapshot(NamedTuple):
         return [device for device in self.devices if device.mode != api.WHOLE]
 
 
-def build_snapshot(store: StateStore) -> Snapshot:
-    """Return the snapshot of a store."""
+def build_snapshot(store: StateStore, fragmented: FragmentedPods | None = None) -> Snapshot:
+    """Return the snapshot of a store; ``fragmented``: of the whole cluster if the store is a part of it."""
     cards = Cards(store)
     outcomes = outcomes_of(store)
     held = list(holdings(store))
@@ -72,7 +70,7 @@ def build_snapshot(store: StateStore) -> Snapshot:
     nodes = tuple(nodes_of(store, held, cards, usage, registered))
     every_card = tuple(_all_cards(store, nodes, registered))
     on_nodes = HeldCards(held, usage, every_card)
-    fragmented = FragmentedPods(store, cards)
+    fragmented = fragmented or FragmentedPods(store, cards)
     found = (*_pods(store, devices, best, registered, on_nodes, fragmented), *map(_other, store.others.values()))
     pods = tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
     return Snapshot(
@@ -82,7 +80,6 @@ def build_snapshot(store: StateStore) -> Snapshot:
         claims=tuple(_claims(store, devices, outcomes)),
         shares=usage.shares,
         pod_shares=usage.pods,
-        gangs_pending=_gangs_pending(store, pods),
         queues=tuple(sorted({queue.name for queue in store.queues.values()})),
         device_problems=Counter(problem.field for pod in store.pods.values() for problem in pod.problems),
         unschedulable=_unschedulable(store, pods),
@@ -332,15 +329,6 @@ def is_refused(store: StateStore, pod: PodSeen) -> bool:
 def _binding_text(binding: VolumeBinding) -> str:
     how = f"PersistentVolume {binding.volume}" if binding.volume else f"a volume that is made on node {binding.node}"
     return f"{binding.claim} to {how}"
-
-
-def _gangs_pending(store: StateStore, pods: Iterable[api.Pod]) -> int:
-    placed: Counter[str] = Counter()
-    pending: Counter[str] = Counter()
-    for pod in pods:
-        if pod.group:
-            (pending if pod.state in ("Pending", "Gated") else placed)[pod.group] += 1
-    return sum(pending[group.key] > 0 and placed[group.key] < group.min_member for group in store.groups.values())
 
 
 def _device_problems(store: StateStore) -> dict[str, list[str]]:
