@@ -27,13 +27,13 @@ class WantedFacts(DesiredState):
         super().__init__()
         self.facts: dict[str, Fact] = {}
 
-    def want(self, subject: str, fact: Fact, revision: int, generation: int = 0) -> None:
+    def want(self, subject: str, fact: Fact, revision: int, generation: int = 0, *, kept: bool = False) -> None:
         """Keep the fact."""
         if isinstance(fact, Gone):
             self.facts.pop(subject, None)
         else:
             self.facts[subject] = fact
-        super().want(subject, fact, revision, generation)
+        super().want(subject, fact, revision, generation, kept=kept)
 
     def take(self) -> dict[str, Fact]:
         """Return the facts since the last call."""

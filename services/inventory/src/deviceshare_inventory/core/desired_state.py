@@ -52,10 +52,10 @@ class _Record(msgspec.Struct, eq=False):
     newer: bool = False
     """Whether the last message has a later version than this program knows: it is not replaced."""
     wanted: _Content | None = None
-    data: bytes = b""
-    """The message of ``wanted``."""
-    since: int = 0
-    """The cluster's revision since which it is wanted: later than its own if other objects made it what it is."""
+    message: bytes | Fact = b""
+    """The message of ``wanted``; a fact that others keep as well is encoded when it is written."""
+    by_others: bool = False
+    """Whether changes of other objects, later than its revision, have made the wanted fact what it is."""
     generation: int = 0
     """The list of the cluster that wanted the fact last."""
 
@@ -81,8 +81,7 @@ class _Record(msgspec.Struct, eq=False):
             return self.wanted.gone
         if self.published.digest == self.wanted.digest:
             return True
-        changed = self.since > self.wanted.revision
-        return self.foreign and self.published.revision >= self.wanted.revision + changed
+        return self.foreign and self.published.revision >= self.wanted.revision + self.by_others
 
 
 class DesiredState:
@@ -134,8 +133,11 @@ class DesiredState:
         """
         return self._writer.writes(subject, data)
 
-    def want(self, subject: str, fact: Fact, revision: int, generation: int = 0) -> None:
-        """Set the fact that a subject should hold since the cluster's ``revision``."""
+    def want(self, subject: str, fact: Fact, revision: int, generation: int = 0, *, kept: bool = False) -> None:
+        """Set the fact that a subject should hold since the cluster's ``revision``.
+
+        ``kept``: the caller keeps the fact as well, so that it takes less memory here than its message.
+        """
         data = encode(fact)
         content = _content(fact, data)
         if content.gone and subject not in self._records:
@@ -144,9 +146,9 @@ class DesiredState:
         record.generation = generation
         if record.wanted is None or record.wanted.digest != content.digest:
             self._refused.forget(subject)
-            record.since = revision
+            record.by_others = revision > content.revision
         record.wanted = content
-        record.data = data
+        record.message = fact if kept else data
         self._update(subject, record, revision)
 
     def exists(self, subject: str) -> bool:
@@ -198,7 +200,8 @@ class DesiredState:
             if subject in self._refused:
                 continue
             ttl = TOMBSTONE_SECONDS if record.wanted.gone else None
-            writes.append(self._writer.write([(subject, record.data)], record.wanted, ttl=ttl))
+            message = record.message if isinstance(record.message, bytes) else encode(record.message)
+            writes.append(self._writer.write([(subject, message)], record.wanted, ttl=ttl))
         return writes
 
     def handle(self, answer: WriteAnswer, now: float) -> list[Command]:

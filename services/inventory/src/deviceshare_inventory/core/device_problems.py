@@ -71,6 +71,10 @@ class DeviceProblems:
             self._gone.add(fact.node)
         return self._judged(fact.uid)
 
+    def keeps(self, fact: PodFact) -> bool:
+        """Return whether this very fact is kept here."""
+        return self._pods.get(fact.uid) is fact
+
     def forget(self, uid: str) -> None:
         """Forget a pod that holds no devices any more."""
         fact = self._pods.pop(uid, None)

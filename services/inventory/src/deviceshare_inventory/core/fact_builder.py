@@ -321,7 +321,7 @@ class FactBuilder:
         subject = fact_subject("pod", pod.uid)
         if not self._desired.exists(subject):
             self._steps.append(RecordStep(pod.uid, pod.ref, "seen"))
-        self._want(subject, pod, revision)
+        self._desired.want(subject, pod, revision, self._generation, kept=self._problems.keeps(pod))
         about = Reference("Pod", pod.namespace, pod.name, object_uid(pod.uid))
         self._reports.report(subject, about, pod.problems, self._problems.passing(pod.uid) if pod.problems else ())
 
