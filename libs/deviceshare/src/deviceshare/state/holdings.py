@@ -34,7 +34,7 @@ class Usage(NamedTuple):
     slots: int = 0
 
 
-class CardShare(NamedTuple):
+class CardShare(msgspec.Struct, frozen=True, gc=False):
     """A container's part of one card; ``position`` and ``stage`` as in :class:`~deviceshare.model.ContainerGrant`."""
 
     device: DeviceGrant
@@ -55,12 +55,13 @@ def usage_of(card: Card, shares: Iterable[CardShare]) -> Usage:
     """Return the usage of a card by the shares of one pod."""
     memory = cores = slots = 0
     first: dict[int, Usage] | None = None  # few pods have init containers with devices
-    for device, position, stage in shares:
+    for share in shares:
+        device = share.device
         mebibytes = card.memory if device.memory == WHOLE else device.memory
-        if stage == INIT:
+        if share.stage == INIT:
             first = {} if first is None else first
-            before = first.get(position, Usage())
-            first[position] = Usage(before.memory + mebibytes, before.cores + device.cores, before.slots + 1)
+            before = first.get(share.position, Usage())
+            first[share.position] = Usage(before.memory + mebibytes, before.cores + device.cores, before.slots + 1)
         else:
             memory, cores, slots = memory + mebibytes, cores + device.cores, slots + 1
     if first is None:

@@ -180,10 +180,10 @@ class Cards:
         return self._in_mebibytes(card, self._counter.count(card, pods))
 
     def _used_alone(self, card: Card, share: CardShare) -> CardCount:
-        device, position, stage = share
+        device = share.device
         key = (
             *(card.type, card.mode, card.memory, card.cores, card.slots),
-            *(device.memory, device.cores, device.detail, device.asked, device.made, position, stage),
+            *(device.memory, device.cores, device.detail, device.asked, device.made, share.position, share.stage),
         )
         found = self._alone.get(key)
         if found is None:

@@ -76,9 +76,9 @@ def _state_of(shares: Sequence[CardShare], chip: VnpuChip | None, card: Card) ->
     if len(shares) == 1:
         return _amounts_of(shares[0].device, chip, card)
     taken: dict[int, tuple[int, ...]] = {_OTHERS: (0, 0, 0)}
-    for device, position, stage in shares:
-        taker = position if stage == INIT else _OTHERS
-        taken[taker] = tuple(map(add, taken.get(taker, (0, 0, 0)), _amounts_of(device, chip, card)))
+    for share in shares:
+        taker = share.position if share.stage == INIT else _OTHERS
+        taken[taker] = tuple(map(add, taken.get(taker, (0, 0, 0)), _amounts_of(share.device, chip, card)))
     return tuple(map(max, zip(*taken.values(), strict=True)))
 
 

@@ -9,7 +9,6 @@ request; this module never does. Sources: Project-HAMi/ascend-device-plugin (int
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from sys import intern
-from typing import NamedTuple
 
 import msgspec
 
@@ -155,7 +154,7 @@ def _register_error(node: str, key: str, value: str, expected: str) -> FormatErr
     return FormatError(f"Node {node}", f"metadata.annotations[{key}]", value, expected)
 
 
-class Detail(NamedTuple):
+class Detail(msgspec.Struct, frozen=True, gc=False):
     """The detail of a grant: chip type, and template, ``hami-core`` or '' (a whole chip)."""
 
     word: str
