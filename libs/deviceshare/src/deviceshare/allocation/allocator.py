@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from deviceshare.allocation.answers import Placement, Unplaceable
 from deviceshare.allocation.card_models import type_caveats, unit_caveats
 from deviceshare.allocation.card_removals import NEVER_ENOUGH
-from deviceshare.allocation.device_filter import NO_DEVICES, DeviceFilter
+from deviceshare.allocation.device_filter import DeviceFilter
 from deviceshare.allocation.diagnosis import closest, counted, largest_cards, merged, with_largest
 from deviceshare.allocation.expected_pods import Cluster, ExpectedPods
 from deviceshare.allocation.first_failing import Models, first_failing, stages
@@ -183,21 +183,28 @@ class Allocator(NodeTable):
         return self._placement(pod_class, row, 1, weighted, 0.0)
 
     def _placement(self, pod_class: PodClass, row: int, feasible: int, weighted: float, bonus: float) -> Placement:
-        score, chosen = pod_class.chosen(row, self._resources.amounts, lambda: self._view(np.array([row])))
-        inter_pod = pod_class.inter_pod
-        devices = inter_pod.devices(row) if inter_pod is not None else NO_DEVICES
-        return Placement(
-            node=self._name(row),
-            grants=pod_class.grants(chosen, self._cards.cards[row], self._expected),
-            resources=pod_class.resources,
-            # Kernels that are not compiled count in numpy's types, which no message can have.
-            feasible=int(feasible),
-            score=score + bonus + devices.score,
-            weighted_score=float(weighted),
-            ports=pod_class.request.host_ports,
-            counted=pod_class.counted,
-            exclusive=inter_pod is not None and inter_pod.exclusive,
-            bindings=inter_pod.bindings(row) if inter_pod is not None else (),
+        score, chosen = pod_class.chosen(row, self._resources.amounts, self._view)
+        grants = pod_class.grants(chosen, self._cards.cards[row], self._expected)
+        # Kernels that are not compiled count in numpy's types, which no message can have. Positions are quicker to
+        # read than names.
+        placement = Placement(
+            self._name(row),
+            grants,
+            pod_class.resources,
+            int(feasible),
+            score + bonus,
+            float(weighted),
+            pod_class.request.host_ports,
+            pod_class.counted,
+        )
+        if (inter_pod := pod_class.inter_pod) is None:
+            return placement
+        devices = inter_pod.devices(row)
+        return replace(
+            placement,
+            score=placement.score + devices.score,
+            exclusive=inter_pod.exclusive,
+            bindings=inter_pod.bindings(row),
             devices=devices.claims,
         )
 

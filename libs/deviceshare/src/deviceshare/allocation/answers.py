@@ -5,7 +5,7 @@ import msgspec
 from deviceshare.model import ContainerGrant, DeviceClaim, HostPort, NearNode, Problem, Refusal, VolumeBinding
 
 
-class Placement(msgspec.Struct, frozen=True):
+class Placement(msgspec.Struct, frozen=True, gc=False):
     """The best node for a pod, and what the pod is allocated there.
 
     ``grants``: devices by container; ``resources``: the node's own resources; ``ports``: the pod's host ports;

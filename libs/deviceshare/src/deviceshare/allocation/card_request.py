@@ -22,7 +22,7 @@ WITHOUT_CARDS = -1
 """Instead of the number of an answer: the node serves the request without cards (:attr:`Demand.or_whole`)."""
 
 
-class CardChoice(msgspec.Struct, frozen=True):
+class CardChoice(msgspec.Struct, frozen=True, gc=False):
     """The number of an answer, and the columns and details of the chosen cards for each of the demand's ``cards``."""
 
     number: int

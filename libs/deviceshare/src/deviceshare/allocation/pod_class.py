@@ -262,7 +262,9 @@ class PodClass:
         """Return the row of the best node, -1 where none is feasible, and what it scores as a family's first choice."""
         return self.ranking.best(self.bonus) if self.bonus else (self.ranking.node_index.best.first(), 0.0)
 
-    def chosen(self, row: int, amounts: NodeAmounts, view: Callable[[], CardView]) -> tuple[float, list[CardChoice]]:
+    def chosen(
+        self, row: int, amounts: NodeAmounts, view: Callable[[Ints], CardView]
+    ) -> tuple[float, list[CardChoice]]:
         """Return what the chosen cards of a node score, and the choice for each card request."""
         node_index = self.ranking.node_index
         if node_index.selectors is not None:
@@ -271,7 +273,7 @@ class PodClass:
             number = node_index.choose(amounts, row)
             return float(node_index.score), [CardChoice(self._numbers[number], [node_index.selectors[number].chosen()])]
         score, chosen = 0.0, list[CardChoice]()
-        one = view()
+        one = view(np.array([row]))
         for card_request in self.card_requests:
             places, choice = card_request.answer(one, self.conf)
             score += float(places.score[0])

@@ -94,15 +94,16 @@ class ResourceTable:
 
     def charge(self, row: int, amounts: Iterable[tuple[str, int]], sign: int, *, pods: int = 1) -> None:
         """Add (``sign`` 1) or release (-1) amounts and one pod, or another number of them."""
-        self.amounts.add(row, 0, sign * pods)
+        add, columns = self.amounts.add, self._columns
+        add(row, 0, sign * pods)
         for name, amount in amounts:
-            column = self._columns.get(name)
+            column = columns.get(name)
             if column is None and not name.endswith(SCORED):
                 self._charge_without_column(row, name, sign * amount)
                 continue
             # A new name may replace the arrays by wider ones.
             column = self._column_for(name) if column is None else column
-            self.amounts.add(row, column, sign * amount)
+            add(row, column, sign * amount)
 
     def _charge_without_column(self, row: int, name: str, amount: int) -> None:
         used = self._without_column[row]
