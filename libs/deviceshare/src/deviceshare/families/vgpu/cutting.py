@@ -35,6 +35,15 @@ def instance_of(detail: int) -> Instance:
     return Instance((detail & ~UNPARTITIONED) >> CUT_BITS, detail & ((1 << CUT_BITS) - 1), bool(detail & UNPARTITIONED))
 
 
+@lru_cache(maxsize=4096)
+def granted(vgpu: VgpuConf, card_type: str, detail: int) -> tuple[int, str]:
+    """Return the MiB of a picked instance, and the instance as in pod annotations."""
+    geometries, (cut, position, _) = geometries_of(vgpu, card_type), instance_of(detail)
+    assert geometries is not None, card_type
+    sizes, texts = geometries.of(cut)
+    return sizes[position], texts[position]
+
+
 class Offers(NamedTuple):
     """What each card offers a container, [R, D].
 

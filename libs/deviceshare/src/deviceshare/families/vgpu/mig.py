@@ -14,8 +14,8 @@ from deviceshare.families import common
 from deviceshare.families.protocol import Accounting, CardCount, CardDemand, Demand, ExpectedDemand, HeldInPart, Pick
 from deviceshare.families.vgpu import pod_annotations, wire
 from deviceshare.families.vgpu.base import Vgpu
-from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, MigKinds, instance_of, selector_of
-from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Geometries, Wanted, geometries_of, recut, rounded_up
+from deviceshare.families.vgpu.cutting import CUT, USED, Cutting, MigKinds, granted, instance_of, selector_of
+from deviceshare.families.vgpu.geometry import MIXED_UP, UNUSED, Wanted, geometries_of, recut, rounded_up
 from deviceshare.families.vgpu.request import is_whole
 from deviceshare.families.vgpu.section import VgpuConf
 from deviceshare.kernels import CUT_BITS, UNPARTITIONED, CardSelector
@@ -48,7 +48,8 @@ class MigAccounting(Accounting):
         cut, used = state[CUT], state[USED]
         geometries = geometries_of(conf.devices.section(VgpuConf), card.type)
         instances: set[tuple[int, int]] = set()
-        for device, _, _ in shares:
+        for share in shares:
+            device = share.device
             found = None if geometries is None else geometries.find(device.detail)
             if geometries is None or found is None:
                 cut = MIXED_UP
@@ -114,7 +115,8 @@ class Mig(Vgpu):
         """Return one grant a container. How an unpartitioned card is partitioned depends on the expected demand."""
         fresh = [pick for picks in chosen for pick in picks if pick.detail & UNPARTITIONED]
         recuts = _recuts(fresh, chosen, conf, expected.of(self.name)) if fresh else {}
-        return common.grants_of(self.name, demand, chosen, lambda cards, pick: _device(cards, pick, recuts, conf))
+        vgpu = conf.devices.section(VgpuConf)
+        return common.grants_of(self.name, demand, chosen, lambda cards, pick: _device(cards, pick, recuts, vgpu))
 
     def pick_of(
         self, demand: Demand, cards: CardDemand, device: DeviceGrant, card: Card, conf: SchedulerConf
@@ -170,23 +172,16 @@ def _recuts(
     recuts: dict[str, Recut] = {}
     for pick in fresh:
         cut, used = instance_of(pick.detail).cut, frozenset(positions[pick.card.id])
-        recuts[pick.card.id] = recut(_known(pick.card, conf), cut, used, wanted)
+        geometries = geometries_of(conf.devices.section(VgpuConf), pick.card.type)
+        assert geometries is not None, pick.card
+        recuts[pick.card.id] = recut(geometries, cut, used, wanted)
     return recuts
 
 
-def _device(cards: CardDemand, pick: Pick, recuts: Mapping[str, Recut], conf: SchedulerConf) -> DeviceGrant:
-    card, (cut, position, _) = pick.card, instance_of(pick.detail)
-    if card.id in recuts:
+def _device(cards: CardDemand, pick: Pick, recuts: Mapping[str, Recut], vgpu: VgpuConf) -> DeviceGrant:
+    card, detail = pick.card, pick.detail
+    if recuts and card.id in recuts:
         cut, moved = recuts[card.id]
-        position = moved[position]
-    sizes, texts = _known(card, conf).of(cut)
-    return DeviceGrant(
-        card.id, card.index, sizes[position], cards.cores, texts[position], common.memory_on(cards, card)
-    )
-
-
-def _known(card: Card, conf: SchedulerConf) -> Geometries:
-    """Return the geometries of a picked card."""
-    found = geometries_of(conf.devices.section(VgpuConf), card.type)
-    assert found is not None, card
-    return found
+        detail = cut << CUT_BITS | moved[instance_of(detail).position]
+    size, text = granted(vgpu, card.type, detail)
+    return DeviceGrant(card.id, card.index, size, cards.cores, text, common.memory_on(cards, card))
