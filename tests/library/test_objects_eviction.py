@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from deviceshare.model import DisruptionLimit, FormatError, PodDisruptionBudgetFact, PodFact, Requirement
 from deviceshare.objects import decode_disruption_budget, decode_pod, decode_podgroup
@@ -37,6 +38,12 @@ def test_an_annotation_or_else_a_label_says_whether_a_pod_may_go_and_what_is_no_
 def test_a_pod_that_says_nothing_may_go_and_preempts():
     fact = pod({"nodeName": "n"}, {"conditions": [SCHEDULED]})
     assert (fact.preemptable, fact.cooldown, fact.scheduled_at, fact.never_preempts) == (True, 0.0, 0.0, False)
+
+
+def test_what_a_pod_leaves_to_the_defaults_is_left_out_of_messages():
+    usual = msgspec.msgpack.encode(pod({"nodeName": "n"}))
+    assert msgspec.msgpack.encode(pod({"nodeName": "n", "terminationGracePeriodSeconds": 30})) == usual
+    assert not {"cooldown", "scheduled_at", "grace"} & msgspec.msgpack.decode(usual).keys()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from deviceshare.conf import seconds_of
-from deviceshare.model import LARGEST
+from deviceshare.model import LARGEST, PodFact, PodUid
 from deviceshare.objects.lenient import seconds
 from deviceshare.objects.pod_views import PodCondition, PodSpec, TemplateSpec
 from deviceshare.objects.problems import Problems
@@ -21,8 +21,8 @@ COOLDOWN = "volcano.sh/cooldown-time"
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _NEVER = "Never"
-GRACE = 30.0
-"""``spec.terminationGracePeriodSeconds`` of a pod that does not say it."""
+_USUAL = PodFact(uid=PodUid(""), namespace="", name="")
+"""A pod that says nothing. A field is left out of messages only if it is the very object of the default."""
 _CONDITIONS = msgspec.json.Decoder(list[PodCondition] | None)
 
 
@@ -49,24 +49,24 @@ def read_eviction(
     return EvictionTerms(
         preemptable=annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE, "true")) in _TRUE,
         cooldown=cooldown,
-        scheduled_at=_scheduled_at(conditions, problems) if cooldown and conditions is not None else 0.0,
-        grace=GRACE if grace is None else float(min(max(grace, 0), LARGEST)),
+        scheduled_at=_scheduled_at(conditions, problems) if cooldown else _USUAL.scheduled_at,
+        grace=_USUAL.grace if grace in (None, _USUAL.grace) else float(min(max(grace, 0), LARGEST)),
         never_preempts=spec.preemption_policy == _NEVER,
     )
 
 
 def _cooldown(text: str | None) -> float:
-    return 0.0 if text is None else min(seconds_of(text) or 0.0, float(LARGEST))
+    return _USUAL.cooldown if text is None else min(seconds_of(text) or 0.0, float(LARGEST))
 
 
-def _scheduled_at(conditions: list[PodCondition] | msgspec.Raw, problems: Problems) -> float:
+def _scheduled_at(conditions: list[PodCondition] | msgspec.Raw | None, problems: Problems) -> float:
     if isinstance(conditions, msgspec.Raw):
         try:
             conditions = _CONDITIONS.decode(conditions) or []
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             problems.add("status.conditions", "", "a list of conditions")
-            return 0.0
-    for condition in conditions:
+            return _USUAL.scheduled_at
+    for condition in conditions or ():
         if condition.type == "PodScheduled" and condition.status == "True":
             return seconds(condition.last_transition_time, "status.conditions[PodScheduled]", problems)
-    return 0.0
+    return _USUAL.scheduled_at
