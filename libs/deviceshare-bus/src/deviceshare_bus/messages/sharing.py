@@ -28,7 +28,7 @@ _FIELDS = frozenset({"namespace", "scheduler", "node", "queue", "unserved", "unt
 _PARTS = frozenset({"ask", "labels", "held", "owner", "cards"})
 """Fields of facts of which parts are shared."""
 _OF_CLAIMS = ("namespace", "queue", "decided_by", "resources", "counted")
-_OF_CHOICES = ("policy", "plugins", "queue")
+_OF_CHOICES = ("nodes", "feasible", "policy", "plugins", "queue")
 
 T = TypeVar("T")
 _encode = msgspec.msgpack.encode
@@ -52,7 +52,7 @@ class SharedValues:
         return len(self._values)
 
     def value(self, value: T) -> T:
-        """Return an earlier value that is equal to this one, if there is one; values are texts, tuples or requests."""
+        """Return an earlier value that is equal to this one, if there is one; none is a bool or a float."""
         found: T | None = self._values.get(value)
         if found is not None:
             return found
@@ -113,12 +113,12 @@ class SharedValues:
             self._share(grant, ("container", "family"))
             for device in grant.devices:
                 _intern_id(device)
+                self._share(device, ("memory",))
 
     def _share(self, message: msgspec.Struct, fields: tuple[str, ...]) -> None:
         for field in fields:
             value = getattr(message, field)
-            shared = self.value(value)
-            if shared is not value:
+            if value and (shared := self.value(value)) is not value:
                 force_setattr(message, field, shared)
 
 
