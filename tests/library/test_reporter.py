@@ -27,7 +27,7 @@ FOUND = Explanation(
     ],
 )
 def test_an_explanation_is_published_again_if_it_says_something_else(change, published):
-    reporter, pods = Reporter(), {"uid-w": PodRecord(pod("w"), SimpleNamespace(), {}, 0.0)}
+    reporter, pods = Reporter(), {"uid-w": PodRecord(pod("w"), SimpleNamespace(), (), 0.0)}
     reporter.put(FOUND)
     assert reporter.take(pods, 0.0) == [FOUND]
     changed = replace(FOUND, **change)

@@ -105,7 +105,7 @@ def test_a_ledger_with_the_claims_of_another_node_is_not_applied() -> None:
     assert nodes_of(played.tick()) == [there]
     played.ledger(there, 91)
     played.ledger(other, 92)
-    assert played.core.scheduler.cluster.claims.get("u1", {}) == {}
+    assert played.core.scheduler.cluster.claims_of("u1") == ()
 
 
 def test_a_write_in_flight_does_not_replace_an_invalid_ledger() -> None:

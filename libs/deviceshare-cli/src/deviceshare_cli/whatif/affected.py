@@ -21,4 +21,4 @@ def is_on(scheduler: Scheduler, record: PodRecord, nodes: Collection[str]) -> bo
     """Return whether a pod is on one of these nodes, or is being bound to it."""
     if record.fact.node or scheduler.is_nominated(record.fact.uid):
         return record.fact.node in nodes
-    return any(node in nodes for node in record.claims.values())
+    return any(node in nodes for _, node in record.claims)

@@ -67,7 +67,7 @@ def _sums(priorities: Sequence[int]) -> str:
 
 def _nominated(scheduler: Scheduler, record: PodRecord) -> Report:
     """Return for which pods a pod waits already."""
-    claim, node = next(iter(record.claims.items()))
+    claim, node = record.claims[0]
     victims, action = [], ""
     for uid in scheduler.ledgers[node].claims[claim].waits_for:
         if (known := scheduler.pods.get(uid)) is None:

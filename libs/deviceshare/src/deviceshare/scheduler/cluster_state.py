@@ -4,7 +4,6 @@ Usage of a node = claims ∪ pods seen bound there, by uid: where a pod has a cl
 is bound without one, what it was bound with.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -34,7 +33,7 @@ from deviceshare.queueing.priority_classes import PriorityClasses
 from deviceshare.scheduler.claim_users import ClaimUsers, device_claims, volume_claims
 from deviceshare.scheduler.going_pods import GoingPods
 from deviceshare.scheduler.pod_classifier import PodClassifier
-from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord, tenant_of
+from deviceshare.scheduler.records import GroupRecord, LedgerRecord, Placements, PodRecord, tenant_of
 from deviceshare.scheduler.waiting_groups import WaitingGroups
 from deviceshare.state import Holding, with_resized
 
@@ -58,8 +57,8 @@ class ClusterState(WaitingGroups):
         self.budgets_version = 0
         """Grows with every change of them."""
         self.ledgers: dict[str, LedgerRecord] = {}
-        self.claims: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        """For each pod's uid: the ids of its claims and their nodes, whether or not the pod is known."""
+        self.unknown: dict[str, Placements] = {}
+        """The claims of pods that are not known, by uid."""
         self.going = GoingPods()
         self.claim_users = ClaimUsers(volume_claims)
         self.device_users = ClaimUsers(device_claims)
@@ -80,6 +79,19 @@ class ClusterState(WaitingGroups):
             ledger = self.ledgers[node] = LedgerRecord(node)
         return ledger
 
+    def claims_of(self, uid: str) -> Placements:
+        """Return the claims of a pod, whether or not it is known."""
+        pod = self.pods.get(uid)
+        return self.unknown.get(uid, ()) if pod is None else pod.claims
+
+    def _set_claims(self, uid: str, claims: Placements) -> None:
+        if (pod := self.pods.get(uid)) is not None:
+            pod.claims = claims
+        elif claims:
+            self.unknown[uid] = claims
+        else:
+            self.unknown.pop(uid, None)
+
     def set_ledger(
         self, node: str, claims: Iterable[Claim], evictions: Iterable[Eviction]
     ) -> tuple[list[Claim], list[Claim], list[Claim]]:
@@ -93,12 +105,10 @@ class ClusterState(WaitingGroups):
         gone = [claim for claim in before.values() if claim.id not in record.claims]
         new = [claim for claim in record.claims.values() if claim.id not in before]
         for claim in gone:
-            known = self.claims[claim.uid]
-            known.pop(claim.id, None)
-            if not known and claim.uid not in self.pods:
-                del self.claims[claim.uid]
+            known = self.claims_of(claim.uid)
+            self._set_claims(claim.uid, tuple(each for each in known if each != (claim.id, node)))
         for claim in new:
-            self.claims[claim.uid][claim.id] = node
+            self._set_claims(claim.uid, (*self.claims_of(claim.uid), (claim.id, node)))
         changed = [
             claim
             for claim in before.values()
@@ -119,7 +129,7 @@ class ClusterState(WaitingGroups):
 
     def claim_on(self, node: str, uid: str) -> Claim | None:
         """Return a pod's claim on a node, or None."""
-        for claim, where in self.claims[uid].items() if uid in self.claims else ():
+        for claim, where in self.claims_of(uid):
             if where == node:
                 return self.ledgers[node].claims[claim]
         return None
@@ -154,7 +164,7 @@ class ClusterState(WaitingGroups):
         else:
             self.allocator.release(node, uid)
         after = self.allocator.holding(node, uid)
-        if after is None and pod is None and not self.claims.get(uid):
+        if after is None and pod is None and not self.unknown.get(uid):
             self.accounts.drop(uid)
         elif after is not None:
             self._count(uid)
@@ -221,7 +231,7 @@ class ClusterState(WaitingGroups):
             else:
                 self.accounts.drop(fact.uid)
             return
-        claims = [self.ledgers[node].claims[claim] for claim, node in pod.claims.items()]
+        claims = [self.ledgers[node].claims[claim] for claim, node in pod.claims]
         given = (claims[0].grants, claims[0].devices) if claims else (None, ())
         self.accounts.put(fact, self.queue_of(fact), fact.group, *given)
         if fact.node or pod.claims:

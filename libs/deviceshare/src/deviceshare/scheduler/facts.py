@@ -147,7 +147,7 @@ class Facts:
         fact, pod_class = self._cluster.classify(fact)
         before = fact if record is None else record.fact
         if record is None:
-            claims = self._cluster.claims[fact.uid]
+            claims = self._cluster.unknown.pop(fact.uid, ())
             record = self._cluster.pods[fact.uid] = PodRecord(fact, pod_class, claims, seen_at=now.wall)
             count_arrival(self._cluster, fact)
         else:
@@ -165,7 +165,7 @@ class Facts:
         self._cluster.account(record)
         self._cluster.changed(record)
         if fact.node or before.node or record.claims:
-            for node in sorted({before.node, fact.node, *record.claims.values()} - {""}):
+            for node in sorted({before.node, fact.node, *(node for _, node in record.claims)} - {""}):
                 self._cluster.charge(node, fact.uid)
         if fact.node or fact.ended:
             self._deciding.drop(fact.uid)
@@ -209,6 +209,8 @@ class Facts:
         queue = self._cluster.queue_of_group(group)
         before = GroupRecord(group.key, group.fact or PodGroupFact(key=group.key, queue=queue))
         record = self._cluster.pods.pop(fact.uid)
+        if record.claims:
+            self._cluster.unknown[fact.uid] = record.claims
         self._cluster.claim_users.drop(fact.uid)
         self._cluster.device_users.drop(fact.uid)
         self._cluster.classifier.impose(record.fact, None)
@@ -220,10 +222,8 @@ class Facts:
         self._cluster.mark_moved((fact.uid,))
         # Not before: the queue of a deleted pod is free at once, its devices when the claim is removed.
         self._cluster.accounts.drop(fact.uid)
-        if not self._cluster.claims[fact.uid]:
-            del self._cluster.claims[fact.uid]
         self._deciding.drop(fact.uid)
-        placed = placed_on(next(iter(record.claims.values()))) if record.claims else ""
+        placed = placed_on(record.claims[0][1]) if record.claims else ""
         return Ended(before, explaining.gone(fact, placed or record.reported, now.wall, self._name), record)
 
     def _configure(self) -> None:

@@ -10,7 +10,7 @@ from deviceshare.scheduler.going_pods import Nomination
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.nominated_groups import level_of
 from deviceshare.scheduler.readiness import queue_obstacle
-from deviceshare.scheduler.records import GroupRecord, LedgerRecord, PodRecord
+from deviceshare.scheduler.records import GroupRecord, LedgerRecord, Placements, PodRecord
 from deviceshare.state import Holding
 from deviceshare.volumes import Catalog
 
@@ -55,9 +55,9 @@ class Known:
         """Return a node's ledger, an empty one if there is none."""
         return self.cluster.ledger(node)
 
-    def claims_of(self, uid: str) -> Mapping[str, str]:
-        """Return the node of each claim of a pod by the id of the claim, whether or not the pod is known."""
-        return self.cluster.claims.get(uid, {})
+    def claims_of(self, uid: str) -> Placements:
+        """Return the id and the node of each claim of a pod, whether or not the pod is known."""
+        return self.cluster.claims_of(uid)
 
     def claim_on(self, node: str, uid: str) -> Claim | None:
         """Return a pod's claim on a node, or None."""
@@ -76,7 +76,7 @@ class Known:
     def is_nominated(self, uid: str) -> bool:
         """Return whether a pod has a claim that waits for other pods to go."""
         ledgers = self.cluster.ledgers
-        return any(ledgers[node].claims[claim].waits_for for claim, node in self.claims_of(uid).items())
+        return any(ledgers[node].claims[claim].waits_for for claim, node in self.claims_of(uid))
 
     @property
     def conf(self) -> SchedulerConf:

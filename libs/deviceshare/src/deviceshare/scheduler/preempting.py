@@ -173,7 +173,7 @@ class Preempting:
             self._table = CandidateTable(cluster.allocator)
             self._budgets.forget_pods()
             self._outdated.clear()
-            cluster.moved = {*cluster.pods, *cluster.claims, *self._spared, *self._late_at}
+            cluster.moved = {*cluster.pods, *cluster.unknown, *self._spared, *self._late_at}
         table, moved, cluster.moved = self._table, cluster.moved, set()
         moved_budgets = self._read_budgets(moved)
         self._outdated |= moved
@@ -212,7 +212,7 @@ class Preempting:
         Until then it is charged: without it other pods would go for room that is as good as free.
         """
         ledgers = self._cluster.ledgers
-        for claim, node in self._cluster.claims.get(uid, {}).items():
+        for claim, node in self._cluster.claims_of(uid):
             if claim in ledgers[node].remove and not ledgers[node].claims[claim].waits_for:
                 return node
         return ""

@@ -100,7 +100,7 @@ def _is_withdrawing(cluster: ClusterState, pod: PodRecord) -> bool:
     """Return whether all claims of a pod are being withdrawn."""
     ledgers = cluster.ledgers
     return bool(pod.claims) and all(
-        ledgers[node].claims[claim].withdraw or claim in ledgers[node].withdraw for claim, node in pod.claims.items()
+        ledgers[node].claims[claim].withdraw or claim in ledgers[node].withdraw for claim, node in pod.claims
     )
 
 
@@ -111,7 +111,7 @@ def _nominated(cluster: ClusterState, record: GroupRecord, members: list[PodReco
     waiting = {
         member.fact.uid
         for member in members
-        for claim, node in member.claims.items()
+        for claim, node in member.claims
         if cluster.ledgers[node].claims[claim].waits_for and not member.fact.node
     }
     placed = sum(member.placed and member.fact.uid not in waiting for member in members)

@@ -9,6 +9,8 @@ import msgspec
 from deviceshare.allocation import PodClass
 from deviceshare.model import Claim, Eviction, Explanation, GroupKey, PodFact, PodGroupFact, Tenant
 
+Placements: TypeAlias = tuple[tuple[str, str], ...]
+"""The id and the node of each claim of a pod. Most pods have one: a dict would take twice as much memory."""
 Beside: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
 
@@ -21,14 +23,14 @@ def beside(explanation: Explanation) -> Beside:
 class PodRecord:
     """A pod as it was last seen.
 
-    ``claims`` maps the ids of its claims to the nodes whose ledgers hold them; ``seen_at`` is the unix time at which
+    ``claims``: the id of each of its claims, and the node whose ledger holds it; ``seen_at`` is the unix time at which
     the pod was first seen.
     """
 
     fact: PodFact
     pod_class: PodClass
     """All pods with the same request; ``fact.ask`` is the request object of the class."""
-    claims: dict[str, str]
+    claims: Placements
     seen_at: float
     refusals: int = 0
     refusal: str = ""

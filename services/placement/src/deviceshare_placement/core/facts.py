@@ -38,7 +38,7 @@ class Facts:
         """Apply a fact; return the commands that follow for an object that is gone."""
         self.valid(subject)
         if isinstance(fact, PodFact):
-            for claim, on in self._scheduler.claims_of(fact.uid).items():
+            for claim, on in self._scheduler.claims_of(fact.uid):
                 share_names(fact, self._scheduler.ledgers[on].claims[claim])
         applied = self._scheduler.apply(subject, fact, now)
         if applied.moved is not None:

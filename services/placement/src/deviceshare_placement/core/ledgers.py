@@ -139,9 +139,9 @@ class Ledgers:
     def contradiction(self, node: str, claims: Iterable[Claim]) -> str:
         """Return why a version of a ledger cannot be right: a claim of another node has the same id; '' if it can."""
         for claim in claims:
-            known = self._scheduler.claims_of(claim.uid).get(claim.id, node)
-            if known != node:
-                return f"claim {claim.id} is on node {known} already"
+            for known, where in self._scheduler.claims_of(claim.uid):
+                if known == claim.id and where != node:
+                    return f"claim {claim.id} is on node {where} already"
         return ""
 
     def outcomes(self, node: str, outcomes: NodeOutcomes, now: float) -> list[Outcome]:
@@ -180,14 +180,14 @@ class Ledgers:
 
     def doubt(self, pod: PodRecord, now: float) -> None:
         """Find claims of a pod with the outcome bound though the pod is not bound."""
-        for claim, node in pod.claims.items():
+        for claim, node in pod.claims:
             outcome = self._find(node, claim, pod.fact.uid)
             if outcome is not None and outcome.state == BOUND:
                 self._doubt(outcome, now)
 
     def _doubt(self, outcome: Outcome, now: float) -> None:
         pod = self._scheduler.pods.get(outcome.uid)
-        if pod is not None and outcome.claim in pod.claims and not (pod.fact.node or pod.fact.ended):
+        if pod is not None and _node_of(pod, outcome.claim) and not (pod.fact.node or pod.fact.ended):
             self.unconfirmed.setdefault(outcome.claim, (outcome.uid, now))
 
     def withdraw_unconfirmed(self, now: float, owns: Callable[[str], bool]) -> int:
@@ -197,8 +197,7 @@ class Ledgers:
             claim, (uid, _) = first
             del self.unconfirmed[claim]
             pod = self._scheduler.pods.get(uid)
-            if pod is not None and claim in pod.claims and not (pod.fact.node or pod.fact.ended):
-                node = pod.claims[claim]
+            if pod is not None and (node := _node_of(pod, claim)) and not (pod.fact.node or pod.fact.ended):
                 asked += self.withdraw(node, claim) and owns(node)
         return asked
 
@@ -245,7 +244,7 @@ class Ledgers:
                 continue
             for member in (self._scheduler.pods[uid] for uid in group.members):
                 if not (member.fact.node or member.fact.ended):
-                    for each, where in member.claims.items():
+                    for each, where in member.claims:
                         self.withdraw(where, each)
 
     def node_gone(self, node: str) -> None:
@@ -282,7 +281,7 @@ class Ledgers:
 
     def remove(self, uid: str) -> None:
         """Remove all claims of a pod that holds no devices any more."""
-        for claim, node in self._scheduler.claims_of(uid).items():
+        for claim, node in self._scheduler.claims_of(uid):
             self._scheduler.ledgers[node].remove.add(claim)
             self.due.add(node)
         self.orphans.pop(uid, None)
@@ -298,9 +297,9 @@ class Ledgers:
         A claim that another replica withdraws already is the last choice: otherwise the pod might lose both.
         """
         bound = pod.fact.node
-        if len(pod.claims) < 2 and all(node == bound for node in pod.claims.values() if bound):
+        if len(pod.claims) < 2 and all(node == bound for _, node in pod.claims if bound):
             return
-        claims = [(self._scheduler.ledgers[node].claims[claim], node) for claim, node in pod.claims.items()]
+        claims = [(self._scheduler.ledgers[node].claims[claim], node) for claim, node in pod.claims]
         keep, _ = min(
             claims,
             key=lambda found: (found[1] != bound, found[0].withdraw, *_precedence(found[0])),
@@ -372,9 +371,14 @@ class Ledgers:
             self.remove(uid)
             return ""
         self.orphans[uid] = orphan._replace(since=now, withdrawn=True)
-        for claim, node in self._scheduler.claims_of(uid).items():
+        for claim, node in self._scheduler.claims_of(uid):
             self.withdraw(node, claim)
         return orphan.node
+
+
+def _node_of(pod: PodRecord, claim: str) -> str:
+    """Return the node of a claim of a pod, '' if the pod has no such claim."""
+    return next((node for each, node in pod.claims if each == claim), "")
 
 
 def _precedence(claim: Claim) -> tuple[bool, float, str]:
