@@ -1,6 +1,7 @@
 """Decoded messages share equal parts, and stay equal."""
 
 import msgspec
+import pytest
 from deviceshare.model import (
     PENDING,
     Choice,
@@ -22,7 +23,14 @@ from deviceshare_bus.cores.core import Event
 from deviceshare_bus.messages import subjects
 from deviceshare_bus.messages.codec import Message, decode_explanation, decode_fact, encode
 from deviceshare_bus.messages.known_items import LEDGERS, OUTCOMES
-from deviceshare_bus.messages.sharing import LARGEST, SHARED_BYTES, SharedValues, share_names, share_outcome
+from deviceshare_bus.messages.sharing import (
+    LARGEST,
+    SHARED_BYTES,
+    SharedValues,
+    share_grants,
+    share_names,
+    share_outcome,
+)
 from deviceshare_bus.messages.validation import validated
 
 
@@ -157,3 +165,21 @@ def test_the_claim_and_the_outcome_of_a_known_pod_have_its_names_and_stay_equal(
     share_outcome(outcome, new)
     assert outcome == Outcome("c1", "u1", "bound")
     assert (outcome.claim is new.id, outcome.uid is new.uid) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("device", "shared"),
+    [
+        (DeviceGrant("GPU-1", 0, 1024, 5), True),
+        (DeviceGrant("GPU-1", -1, 1024, 5), True),
+        (DeviceGrant("GPU-1", 1, 1024, 5), False),
+        (DeviceGrant("GPU-2", -1, 1024, 5), False),
+        (DeviceGrant("GPU-1", -1, 2048, 5), False),
+        (DeviceGrant("GPU-1", -1, 1024, 5, made="MIG-1"), False),
+    ],
+)
+def test_what_a_bound_pod_holds_is_one_object_with_the_equal_grants_of_its_claim(device, shared):
+    held = (ContainerGrant("main", 0, "hami-core", (device,)),)
+    bound = PodFact(uid="u1", namespace="space", name="p", node="n", held=held)
+    share_grants(bound, Claim(id="c1", uid="u1", namespace="space", name="p", grants=GRANTS))
+    assert bound.held is (GRANTS if shared else held)

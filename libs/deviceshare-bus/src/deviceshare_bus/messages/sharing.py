@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from deviceshare.model import Claim, ContainerGrant, Outcome
-from msgspec.structs import force_setattr
+from deviceshare.model import Claim, ContainerGrant, Outcome, PodFact
+from msgspec.structs import force_setattr, replace
 
 MAX_SHARED = 1 << 16
 """Values that are remembered. Beyond this number all are forgotten: later ones are shared among themselves."""
@@ -128,6 +128,16 @@ def share_names(new: msgspec.Struct, known: msgspec.Struct) -> None:
         name = getattr(known, field)
         if getattr(new, field) == name:
             force_setattr(new, field, name)
+
+
+def share_grants(fact: PodFact, claim: Claim) -> None:
+    """Replace what a pod bound by a claim holds by the claim's grants if only indexes differ: annotations lack some."""
+    if fact.held and fact.held in (claim.grants, tuple(_unindexed(grant) for grant in claim.grants)):
+        force_setattr(fact, "held", claim.grants)
+
+
+def _unindexed(grant: ContainerGrant) -> ContainerGrant:
+    return replace(grant, devices=tuple([replace(device, index=-1) for device in grant.devices]))
 
 
 def share_outcome(outcome: Outcome, claim: Claim) -> None:

@@ -5,7 +5,7 @@ from collections import deque
 from deviceshare.model import AnyFact, Gone, NodeFact, Now, PodFact, QueueFact
 from deviceshare.scheduler import Ended, GroupRecord, Scheduler
 from deviceshare_bus.cores.core import Command, RecordStep, RecordTrace, Unreadable
-from deviceshare_bus.messages.sharing import share_names
+from deviceshare_bus.messages.sharing import share_grants, share_names
 from deviceshare_bus.messages.subjects import address, ledger, outcome
 from deviceshare_bus.messages.subjects import fact as subject_of
 
@@ -39,7 +39,10 @@ class Facts:
         self.valid(subject)
         if isinstance(fact, PodFact):
             for claim, on in self._scheduler.claims_of(fact.uid):
-                share_names(fact, self._scheduler.ledgers[on].claims[claim])
+                known = self._scheduler.ledgers[on].claims[claim]
+                share_names(fact, known)
+                if on == fact.node:
+                    share_grants(fact, known)
         applied = self._scheduler.apply(subject, fact, now)
         if applied.moved is not None:
             self._work.group_moved(applied.moved, sequence)

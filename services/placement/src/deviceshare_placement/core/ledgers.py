@@ -25,7 +25,7 @@ from deviceshare.model import (
     Outcome,
 )
 from deviceshare.scheduler import LedgerRecord, PodRecord, Scheduler
-from deviceshare_bus.messages.sharing import share_names, share_outcome
+from deviceshare_bus.messages.sharing import share_grants, share_names, share_outcome
 
 from deviceshare_placement.core.claim_traces import ClaimTraces
 from deviceshare_placement.core.claims import INTER_POD
@@ -88,6 +88,8 @@ class Ledgers:
         for claim in ledger.claims:
             if claim.id not in record.claims and (pod := self._scheduler.pods.get(claim.uid)) is not None:
                 share_names(claim, pod.fact)
+                if node == pod.fact.node:
+                    share_grants(pod.fact, claim)
         _, new = self._scheduler.claim(node, ledger.claims, ledger.evictions)
         if before or ledger.evictions or self.nominations.any or any(claim.waits_for for claim in new):
             self.nominations.enter(node, before, at)
