@@ -188,15 +188,9 @@ class Allocator(NodeTable):
         # Kernels that are not compiled count in numpy's types, which no message can have. Positions are quicker to
         # read than names.
         placement = Placement(
-            self._name(row),
-            grants,
-            pod_class.resources,
-            int(feasible),
-            score + bonus,
-            float(weighted),
-            pod_class.request.host_ports,
-            pod_class.counted,
-        )
+            self._name(row), grants, pod_class.resources, int(feasible), score + bonus, float(weighted),
+            pod_class.request.host_ports, pod_class.counted,
+        )  # fmt: skip
         if (inter_pod := pod_class.inter_pod) is None:
             return placement
         devices = inter_pod.devices(row)

@@ -74,10 +74,9 @@ class ClusterState(WaitingGroups):
 
     def ledger(self, node: str) -> LedgerRecord:
         """Return a node's ledger, an empty one if there is none."""
-        ledger = self.ledgers.get(node)
-        if ledger is None:
-            ledger = self.ledgers[node] = LedgerRecord(node)
-        return ledger
+        if node not in self.ledgers:
+            self.ledgers[node] = LedgerRecord(node)
+        return self.ledgers[node]
 
     def claims_of(self, uid: str) -> Placements:
         """Return the claims of a pod, whether or not it is known."""
@@ -105,8 +104,7 @@ class ClusterState(WaitingGroups):
         gone = [claim for claim in before.values() if claim.id not in record.claims]
         new = [claim for claim in record.claims.values() if claim.id not in before]
         for claim in gone:
-            known = self.claims_of(claim.uid)
-            self._set_claims(claim.uid, tuple(each for each in known if each != (claim.id, node)))
+            self._set_claims(claim.uid, tuple(each for each in self.claims_of(claim.uid) if each != (claim.id, node)))
         for claim in new:
             self._set_claims(claim.uid, (*self.claims_of(claim.uid), (claim.id, node)))
         changed = [
@@ -121,18 +119,16 @@ class ClusterState(WaitingGroups):
                 moved ^= self.going.change(node, claim.id, there)
         if evicted or record.evictions:
             self.going.set_evictions(node, evicted, record.evictions)
-        for uid in moved:
-            self.mark_moved((uid,))
-            if (pod := self.pods.get(uid)) is not None:
-                self.account(pod)
+        if moved:
+            self.mark_moved(moved)
+        for pod in filter(None, map(self.pods.get, moved)):
+            self.account(pod)
         return gone, new, changed
 
     def claim_on(self, node: str, uid: str) -> Claim | None:
         """Return a pod's claim on a node, or None."""
-        for claim, where in self.claims_of(uid):
-            if where == node:
-                return self.ledgers[node].claims[claim]
-        return None
+        found = (claim for claim, where in self.claims_of(uid) if where == node)
+        return None if (claim := next(found, None)) is None else self.ledgers[node].claims[claim]
 
     def charge(self, node: str, uid: str) -> None:
         """Update what a pod holds on a node, which may be nothing any more."""

@@ -13,7 +13,7 @@ def confirm(cluster: ClusterState, record: PodRecord, fact: PodFact) -> bool:
     Then the pod holds the same as before on the same node, and counts the same in its queue.
     """
     before, node = record.fact, fact.node
-    if before.node or list(record.claims.values()) != [node] or not cluster.groups[before.group].single:
+    if before.node or [where for _, where in record.claims] != [node] or not cluster.groups[before.group].single:
         return False
     bound = replace(before, revision=fact.revision, node=node, held=fact.held, signed=fact.signed)
     if bound != fact or before.ask.volumes or before.device_claims or cluster.classifier.outdated:
