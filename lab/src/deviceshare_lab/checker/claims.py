@@ -119,11 +119,15 @@ class Claims:
             self._report("claims fit their cards", f"{node['metadata']['name']} {problem}")
 
     def fit(self, node: str, claims: Iterable[Claim], pods: Iterable[Object]) -> bool:
-        """Return whether claims fit the cards of a node beside what pods have; False if there is no such node."""
+        """Return whether claims fit the cards of a node beside what pods have.
+
+        False if there is no such node, or it has replaced the one with the cards: what they request counts here, too.
+        """
         devices = [device for claim in claims for device in claim.devices]
         devices += [device for pod in pods for device in devices_of(pod, self._parts)]
         obj = self._node(node)
-        return obj is not None and not overfull(cards_of(obj, self._parts), devices)
+        cards = {} if obj is None else cards_of(obj, self._parts)
+        return all(device.card in cards for device in devices) and not overfull(cards, devices)
 
     def all(self) -> Iterable[Claim]:
         """Yield all claims of the ledger, by node."""
