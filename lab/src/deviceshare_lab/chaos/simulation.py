@@ -32,6 +32,8 @@ HEARTBEAT = 2.0
 """Seconds between two heartbeats of the simulated nats-server, unless the product looks as often as usual."""
 PREEMPTS = 0.5
 """The share of histories in which pods go for others."""
+BREAKS = 0.2
+"""The share of histories in which configurations cannot be used for a time."""
 LINGER = (0.0, 0.0, 5.0, 15.0)
 """Seconds for which a history goes on after the system has settled."""
 
@@ -71,6 +73,9 @@ def draw(
     preempts = priorities.random() < PREEMPTS
     if preempts:
         steps = workload.with_priorities(priorities, steps)
+    configurations = random.Random(f"{seed}/configurations")
+    if configurations.random() < BREAKS:
+        steps += workload.broken_configurations(configurations, bounds)
     return Scenario(seed, nodes, counts, tuple(sorted(steps, key=lambda step: step.at)), check, linger, preempts)
 
 

@@ -73,12 +73,15 @@ class System:
         if self.api.peek("Node", "", name) is None:
             self.families[name] = family
             self.api.create(self._node(name, family))
-            self._describe_chips()
+            self.configure()
 
-    def _describe_chips(self) -> None:
-        """Let ClusterD describe the chips of the nodes that there are."""
-        for config in manifests.configuration(list(self.api.objects("Node")), actions=self._actions):
-            data = config["data"]
+    def configure(self, broken: int | None = None) -> None:
+        """Write the ConfigMaps of the scheduler (0), of devices (1), and of ClusterD about the chips of the nodes.
+
+        ``broken``: the one that cannot be used.
+        """
+        for number, config in enumerate(manifests.configuration(list(self.api.objects("Node")), actions=self._actions)):
+            data = dict.fromkeys(config["data"], "{nothing: [that, parses") if number == broken else config["data"]
 
             def change(found: Object, data: object = data) -> bool:
                 changed = bool(found["data"] != data)

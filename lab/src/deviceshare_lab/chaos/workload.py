@@ -22,6 +22,8 @@ ENDS = 5.0, 25.0
 """Seconds that some of these pods take to end: pods of higher priority come while others wait for their room."""
 COPIES, SPREAD = (1, 8), 30.0
 """How many pods or gangs there are of each, and the seconds after the first one in which the others come."""
+BROKEN = (1, 3)
+"""How often a configuration is broken in a history where it is."""
 BURST = 3.0
 """Seconds from the beginning of an episode in which most of its requests are under way."""
 
@@ -100,6 +102,16 @@ def with_priorities(chance: random.Random, steps: Sequence[Step]) -> list[Step]:
     return prepared + drawn
 
 
+def broken_configurations(chance: random.Random, size: Size) -> list[Step]:
+    """Draw when the configuration of the scheduler or of the devices cannot be used, and when both can again."""
+    steps = []
+    for _ in range(chance.randint(*BROKEN)):
+        at = round(chance.uniform(0.0, size.span), 1)
+        steps.append(Step(at, "break-configuration", (chance.randrange(2),)))
+        steps.append(Step(round(at + chance.uniform(1.0, 60.0), 1), "repair-configurations"))
+    return steps
+
+
 def play(system: System, step: Step) -> bool:
     """Execute a step of the workload; return whether it is one. What does not apply any more does nothing."""
     arguments = step.arguments
@@ -126,6 +138,10 @@ def play(system: System, step: Step) -> bool:
         case "add-node":
             _collect_pods(system, str(arguments[0]))
             system.add_node(str(arguments[0]), str(arguments[1]))
+        case "break-configuration":
+            system.configure(broken=int(arguments[0]))
+        case "repair-configurations":
+            system.configure()
         case "unready-node" | "ready-node":
             _set_ready(system, str(arguments[0]), "True" if step.action == "ready-node" else "Unknown")
         case _:
