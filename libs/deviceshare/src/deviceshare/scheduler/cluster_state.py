@@ -33,7 +33,7 @@ from deviceshare.queueing.priority_classes import PriorityClasses
 from deviceshare.scheduler.claim_users import ClaimUsers, device_claims, volume_claims
 from deviceshare.scheduler.going_pods import GoingPods
 from deviceshare.scheduler.pod_classifier import PodClassifier
-from deviceshare.scheduler.records import GroupRecord, LedgerRecord, Placements, PodRecord, tenant_of
+from deviceshare.scheduler.records import ClaimNodes, GroupRecord, LedgerRecord, PodRecord, tenant_of
 from deviceshare.scheduler.waiting_groups import WaitingGroups
 from deviceshare.state import Holding, with_resized
 
@@ -57,7 +57,7 @@ class ClusterState(WaitingGroups):
         self.budgets_version = 0
         """Grows with every change of them."""
         self.ledgers: dict[str, LedgerRecord] = {}
-        self.unknown: dict[str, Placements] = {}
+        self.unknown_claims: dict[str, ClaimNodes] = {}
         """The claims of pods that are not known, by uid."""
         self.going = GoingPods()
         self.claim_users = ClaimUsers(volume_claims)
@@ -74,22 +74,22 @@ class ClusterState(WaitingGroups):
 
     def ledger(self, node: str) -> LedgerRecord:
         """Return a node's ledger, an empty one if there is none."""
-        if node not in self.ledgers:
-            self.ledgers[node] = LedgerRecord(node)
-        return self.ledgers[node]
+        if (ledger := self.ledgers.get(node)) is None:
+            ledger = self.ledgers[node] = LedgerRecord(node)
+        return ledger
 
-    def claims_of(self, uid: str) -> Placements:
+    def claims_of(self, uid: str) -> ClaimNodes:
         """Return the claims of a pod, whether or not it is known."""
         pod = self.pods.get(uid)
-        return self.unknown.get(uid, ()) if pod is None else pod.claims
+        return self.unknown_claims.get(uid, ()) if pod is None else pod.claims
 
-    def _set_claims(self, uid: str, claims: Placements) -> None:
+    def _set_claims(self, uid: str, claims: ClaimNodes) -> None:
         if (pod := self.pods.get(uid)) is not None:
             pod.claims = claims
         elif claims:
-            self.unknown[uid] = claims
+            self.unknown_claims[uid] = claims
         else:
-            self.unknown.pop(uid, None)
+            self.unknown_claims.pop(uid, None)
 
     def set_ledger(
         self, node: str, claims: Iterable[Claim], evictions: Iterable[Eviction]
@@ -127,8 +127,10 @@ class ClusterState(WaitingGroups):
 
     def claim_on(self, node: str, uid: str) -> Claim | None:
         """Return a pod's claim on a node, or None."""
-        found = (claim for claim, where in self.claims_of(uid) if where == node)
-        return None if (claim := next(found, None)) is None else self.ledgers[node].claims[claim]
+        for claim, where in self.claims_of(uid):
+            if where == node:
+                return self.ledgers[node].claims[claim]
+        return None
 
     def charge(self, node: str, uid: str) -> None:
         """Update what a pod holds on a node, which may be nothing any more."""
@@ -160,7 +162,7 @@ class ClusterState(WaitingGroups):
         else:
             self.allocator.release(node, uid)
         after = self.allocator.holding(node, uid)
-        if after is None and pod is None and not self.unknown.get(uid):
+        if after is None and pod is None and uid not in self.unknown_claims:
             self.accounts.drop(uid)
         elif after is not None:
             self._count(uid)

@@ -147,7 +147,7 @@ class Facts:
         fact, pod_class = self._cluster.classify(fact)
         before = fact if record is None else record.fact
         if record is None:
-            claims = self._cluster.unknown.pop(fact.uid, ())
+            claims = self._cluster.unknown_claims.pop(fact.uid, ())
             record = self._cluster.pods[fact.uid] = PodRecord(fact, pod_class, claims, seen_at=now.wall)
             count_arrival(self._cluster, fact)
         else:
@@ -210,7 +210,7 @@ class Facts:
         before = GroupRecord(group.key, group.fact or PodGroupFact(key=group.key, queue=queue))
         record = self._cluster.pods.pop(fact.uid)
         if record.claims:
-            self._cluster.unknown[fact.uid] = record.claims
+            self._cluster.unknown_claims[fact.uid] = record.claims
         self._cluster.claim_users.drop(fact.uid)
         self._cluster.device_users.drop(fact.uid)
         self._cluster.classifier.impose(record.fact, None)

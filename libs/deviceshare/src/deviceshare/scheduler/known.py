@@ -10,7 +10,7 @@ from deviceshare.scheduler.going_pods import Nomination
 from deviceshare.scheduler.holders import HolderOnNode
 from deviceshare.scheduler.nominated_groups import level_of
 from deviceshare.scheduler.readiness import queue_obstacle
-from deviceshare.scheduler.records import GroupRecord, LedgerRecord, Placements, PodRecord
+from deviceshare.scheduler.records import ClaimNodes, GroupRecord, LedgerRecord, PodRecord
 from deviceshare.state import Holding
 from deviceshare.volumes import Catalog
 
@@ -55,7 +55,7 @@ class Known:
         """Return a node's ledger, an empty one if there is none."""
         return self.cluster.ledger(node)
 
-    def claims_of(self, uid: str) -> Placements:
+    def claims_of(self, uid: str) -> ClaimNodes:
         """Return the id and the node of each claim of a pod, whether or not the pod is known."""
         return self.cluster.claims_of(uid)
 

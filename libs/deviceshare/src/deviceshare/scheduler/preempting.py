@@ -173,7 +173,7 @@ class Preempting:
             self._table = CandidateTable(cluster.allocator)
             self._budgets.forget_pods()
             self._outdated.clear()
-            cluster.moved = {*cluster.pods, *cluster.unknown, *self._spared, *self._late_at}
+            cluster.moved = {*cluster.pods, *cluster.unknown_claims, *self._spared, *self._late_at}
         table, moved, cluster.moved = self._table, cluster.moved, set()
         moved_budgets = self._read_budgets(moved)
         self._outdated |= moved

@@ -9,7 +9,7 @@ import msgspec
 from deviceshare.allocation import PodClass
 from deviceshare.model import Claim, Eviction, Explanation, GroupKey, PodFact, PodGroupFact, Tenant
 
-Placements: TypeAlias = tuple[tuple[str, str], ...]
+ClaimNodes: TypeAlias = tuple[tuple[str, str], ...]
 """The id and the node of each claim of a pod. Most pods have one: a dict would take twice as much memory."""
 Beside: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -30,7 +30,7 @@ class PodRecord:
     fact: PodFact
     pod_class: PodClass
     """All pods with the same request; ``fact.ask`` is the request object of the class."""
-    claims: Placements
+    claims: ClaimNodes
     seen_at: float
     refusals: int = 0
     refusal: str = ""
