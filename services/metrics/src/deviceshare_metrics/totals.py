@@ -30,7 +30,6 @@ AMOUNTS: tuple[tuple[str, str, Callable[[Device], float]], ...] = (
     ("card_slots", "Shares that the cards can be divided into", lambda card: card.slots_total),
     ("card_slots_allocated", "Shares that are allocated", lambda card: card.slots_used),
 )
-
 """What is summed up of cards: the end of the metric's name, its meaning, and the amount of a card."""
 
 

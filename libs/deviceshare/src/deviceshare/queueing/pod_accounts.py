@@ -145,9 +145,9 @@ class PodAccounts:
             self._forget_if_gone(entry.account)
 
     def forget(self, uid: str) -> None:
-        """Forget a placed pod, but not what it counts: for readers of sums, it takes most of the memory.
+        """Forget a placed pod, but not what it counts, for a reader of sums: the pods take most of the memory.
 
-        A pod with ResourceClaims is kept, since other pods may share them.
+        It cannot be changed or dropped any more. One with ResourceClaims is kept, since other pods may share them.
         """
         if not self._pods[uid].uses:
             entry = self._pods.pop(uid)

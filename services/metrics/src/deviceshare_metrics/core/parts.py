@@ -77,11 +77,16 @@ def parts(store: StateStore) -> Iterator[StateStore]:
     names: Iterable[str] = sorted(shared)
     while names or (names := [*islice(alone, NODES)]):
         here = some(store.pods, (subject for name in names for subject in bound.get(name, ())))
-        yield replace(part_of(store, names, here), device_classes={}, device_claims={}, nominations={}, going={})
+        yield _of_objects(store, names, here)
         names = ()
     while pods := some(store.pods, islice(waiting, WAITING)):
-        yield replace(part_of(store, (), pods), device_classes={}, device_claims={}, nominations={}, going={})
+        yield _of_objects(store, (), pods)
     yield replace(store, nodes={}, pods={}, groups={}, ledgers={}, outcomes={})
+
+
+def _of_objects(store: StateStore, names: Iterable[str], pods: dict[str, PodSeen]) -> StateStore:
+    """Return a part without what the last one has."""
+    return replace(part_of(store, names, pods), device_classes={}, device_claims={}, nominations={}, going={})
 
 
 def _places(store: StateStore) -> Iterator[tuple[str, str]]:
