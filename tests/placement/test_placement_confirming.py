@@ -122,3 +122,21 @@ def test_most_pods_are_bound_as_claimed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(facts, "confirm", lambda *what: confirmed.append(confirm(*what)) or confirmed[-1])
     play([(vgpu(1, 40), "", "as claimed"), (ask(container(cpu=2)), "", "as claimed")])
     assert confirmed == [True, False, True, False], "not a second fact of a bound pod"
+
+
+@pytest.mark.parametrize("pod_first", [False, True])
+def test_what_a_bound_pod_holds_is_one_object_with_the_grants_of_its_claim(pod_first: bool) -> None:
+    played = Played()
+    played.put(waiting := pod("p", vgpu(1, 40)))
+    out = played.tick(1.0)
+    (claim,) = out.claims
+    bound = replace(waiting, node="a", held=as_wire(claim.grants))
+    if pod_first:
+        played = Played(synced=False)
+        played.put(bound)
+        played.ledger("a", 1, claim)
+    else:
+        played.written(out)
+        played.put(bound)
+    scheduler = played.core.scheduler
+    assert scheduler.pods[bound.uid].fact.held is scheduler.ledgers["a"].claims[claim.id].grants

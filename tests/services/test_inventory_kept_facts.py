@@ -5,6 +5,7 @@ from deviceshare.model import PodFact
 from deviceshare_bus.cores.core import Write, Written
 from deviceshare_bus.messages.codec import encode
 from deviceshare_inventory.core.desired_state import DesiredState
+from support.inventory import started, vgpu_node, vgpu_pod
 
 POD = PodFact(uid="u", namespace="x", name="a", revision="7")
 SUBJECT = "cluster.pod.u"
@@ -33,3 +34,8 @@ def test_the_message_of_a_fact_that_is_kept_is_not() -> None:
     state = DesiredState()
     state.want(SUBJECT, POD, 7, kept=True)
     assert state._records[SUBJECT].message is POD
+
+
+def test_the_fact_of_a_bound_pod_with_devices_is_kept_once() -> None:
+    core = started([vgpu_node(), vgpu_pod()], 3)[0].core
+    assert core._desired._records["cluster.pod.u1"].message is core._builder._problems._pods["u1"]
