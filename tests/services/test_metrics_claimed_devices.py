@@ -194,3 +194,8 @@ def test_metrics_have_classes_that_exist_and_drivers():
         'deviceshare_deviceclass_devices_allocated{device_class="mig"} 0.0',
     ):
         assert line in lines
+
+
+def test_accounts_of_queues_keep_the_pods_that_wait_and_those_that_may_share_claims():
+    core = core_with(devices.claim("one"), more=[pod("a", node="n1"), pod("b"), using("c", "one", node="n1")])
+    assert queue_accounts(core.store)._pods.keys() == {"uid-b", "uid-c"}
