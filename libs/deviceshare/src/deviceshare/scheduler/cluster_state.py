@@ -37,8 +37,6 @@ from deviceshare.scheduler.records import ClaimNodes, GroupRecord, LedgerRecord,
 from deviceshare.scheduler.waiting_groups import WaitingGroups
 from deviceshare.state import Holding, with_resized
 
-MAX_MOVED = 10_000
-"""Pods that are gone and are remembered, besides two for each that there is, until victims are looked for again."""
 STARTED = ("Running", "Unknown", "Completed")
 """Phases of PodGroups whose pods were placed. A gang that is placed in the round that admits it is not signed."""
 
@@ -67,8 +65,6 @@ class ClusterState(WaitingGroups):
         self._counts_claims = False
         """Whether claims of unknown pods count in their queues; not while the streams are read for the first time."""
         self.classifier = PodClassifier(self.allocator)
-        self.moved: set[str] | None = None
-        """The pods that may have moved, or changed, since victims were looked for; None until they are."""
         self.crowded: set[str] = set()
         """Nodes that may be overcommitted: pods without a claim were bound there, or the node has changed."""
 
@@ -176,14 +172,6 @@ class ClusterState(WaitingGroups):
             self.accounts.release(uid)
         else:
             self.accounts.hold(uid)
-
-    def mark_moved(self, uids: Iterable[str]) -> None:
-        """Note that pods may have moved, or changed, for those who look for victims."""
-        self.changes += 1
-        if self.moved is not None:
-            self.moved.update(uids)
-            if len(self.moved) > MAX_MOVED + 2 * len(self.pods):
-                self.moved = None  # they are all read again
 
     def _of_holding_changed(self, before: Holding | None, after: Holding | None, *, bound: bool) -> None:
         """Retry the groups that may have room since a pod, ``bound`` or not, holds something else on a node."""

@@ -1,10 +1,15 @@
 """Pods in their groups, and which groups are to be checked: whether they can be decided."""
 
+from collections.abc import Iterable
+
 from deviceshare.allocation import Allocator
 from deviceshare.conf import SchedulerConf
 from deviceshare.model import GroupKey, PodFact
 from deviceshare.queueing import ROOM, Dispatcher, EnqueueAction, Queues
 from deviceshare.scheduler.records import GroupRecord, PodRecord
+
+MAX_MOVED = 10_000
+"""Pods that are gone and are remembered, besides two for each that there is, until victims are looked for again."""
 
 
 class WaitingGroups:
@@ -28,6 +33,8 @@ class WaitingGroups:
         """Namespaces whose groups to check in the next round: their labels have changed, by which queues select."""
         self.changes = 0
         """Grows with everything that may change for whom pods go."""
+        self.moved: set[str] | None = None
+        """The pods that may have moved, or changed, since victims were looked for; None until they are."""
 
     def group(self, key: GroupKey) -> GroupRecord:
         """Return a group, a new one if it was never seen."""
@@ -46,6 +53,14 @@ class WaitingGroups:
         if group.fact is not None:
             return group.fact.queue
         return self.pods[min(group.members)].fact.queue if group.members else ""
+
+    def mark_moved(self, uids: Iterable[str]) -> None:
+        """Note that pods may have moved, or changed, for those who look for victims."""
+        self.changes += 1
+        if self.moved is not None:
+            self.moved.update(uids)
+            if len(self.moved) > MAX_MOVED + 2 * len(self.pods):
+                self.moved = None  # they are all read again
 
     def reconsider(self, key: GroupKey) -> None:
         """Check a group in the next round."""
