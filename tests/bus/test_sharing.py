@@ -181,5 +181,5 @@ def test_the_claim_and_the_outcome_of_a_known_pod_have_its_names_and_stay_equal(
 def test_what_a_bound_pod_holds_is_one_object_with_the_equal_grants_of_its_claim(device, shared):
     held = (ContainerGrant("main", 0, "hami-core", (device,)),)
     bound = PodFact(uid="u1", namespace="space", name="p", node="n", held=held)
-    share_grants(bound, Claim(id="c1", uid="u1", namespace="space", name="p", grants=GRANTS))
+    share_grants(bound, GRANTS)
     assert bound.held is (GRANTS if shared else held)

@@ -130,10 +130,10 @@ def share_names(new: msgspec.Struct, known: msgspec.Struct) -> None:
             force_setattr(new, field, name)
 
 
-def share_grants(fact: PodFact, claim: Claim) -> None:
-    """Replace what a pod bound by a claim holds by the claim's grants if only indexes differ: annotations lack some."""
-    if fact.held and fact.held in (claim.grants, tuple(_unindexed(grant) for grant in claim.grants)):
-        force_setattr(fact, "held", claim.grants)
+def share_grants(fact: PodFact, grants: tuple[ContainerGrant, ...]) -> None:
+    """Replace what a bound pod holds by the grants of its claim if only indexes differ: annotations lack some."""
+    if fact.held and fact.held in (grants, tuple(_unindexed(grant) for grant in grants)):
+        force_setattr(fact, "held", grants)
 
 
 def _unindexed(grant: ContainerGrant) -> ContainerGrant:

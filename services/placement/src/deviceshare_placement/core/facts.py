@@ -42,7 +42,10 @@ class Facts:
                 known = self._scheduler.ledgers[on].claims[claim]
                 share_names(fact, known)
                 if on == fact.node:
-                    share_grants(fact, known)
+                    share_grants(fact, known.grants)
+            pod = self._scheduler.pods.get(fact.uid)
+            if pod is not None and pod.fact.node == fact.node and not pod.claims:
+                share_grants(fact, pod.fact.held)
         applied = self._scheduler.apply(subject, fact, now)
         if applied.moved is not None:
             self._work.group_moved(applied.moved, sequence)

@@ -89,7 +89,7 @@ class Ledgers:
             if claim.id not in record.claims and (pod := self._scheduler.pods.get(claim.uid)) is not None:
                 share_names(claim, pod.fact)
                 if node == pod.fact.node:
-                    share_grants(pod.fact, claim)
+                    share_grants(pod.fact, claim.grants)
         _, new = self._scheduler.claim(node, ledger.claims, ledger.evictions)
         if before or ledger.evictions or self.nominations.any or any(claim.waits_for for claim in new):
             self.nominations.enter(node, before, at)
