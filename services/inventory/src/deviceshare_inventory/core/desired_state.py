@@ -54,8 +54,6 @@ class _Record(msgspec.Struct, eq=False):
     wanted: _Content | None = None
     message: bytes | Fact = b""
     """The message of ``wanted``; a fact that others keep as well is encoded when it is written."""
-    by_others: bool = False
-    """Whether changes of other objects, later than its revision, have made the wanted fact what it is."""
     generation: int = 0
     """The list of the cluster that wanted the fact last."""
 
@@ -71,17 +69,16 @@ class _Record(msgspec.Struct, eq=False):
 
     @property
     def matches(self) -> bool:
-        """Whether the message may stay: it is the wanted one, or another writer's that is not older.
+        """Whether the message may stay: it is the wanted one, or another writer's of a later revision.
 
-        One of the same revision is older if other objects have changed the wanted fact since.
+        One of the same revision may not: other objects, such as the configuration, may have changed the fact since.
         """
         if self.wanted is None or self.newer:
             return True
         if self.published is None:
             return self.wanted.gone
-        if self.published.digest == self.wanted.digest:
-            return True
-        return self.foreign and self.published.revision >= self.wanted.revision + self.by_others
+        same = self.published.digest == self.wanted.digest
+        return same or (self.foreign and self.published.revision > self.wanted.revision)
 
 
 class DesiredState:
@@ -146,7 +143,6 @@ class DesiredState:
         record.generation = generation
         if record.wanted is None or record.wanted.digest != content.digest:
             self._refused.forget(subject)
-            record.by_others = revision > content.revision
         record.wanted = content
         record.message = fact if kept else data
         self._update(subject, record, revision)
