@@ -126,7 +126,9 @@ class Claims:
         devices = [device for claim in claims for device in claim.devices]
         devices += [device for pod in pods for device in devices_of(pod, self._parts)]
         obj = self._node(node)
-        cards = {} if obj is None else cards_of(obj, self._parts)
+        if obj is None:
+            return False
+        cards = cards_of(obj, self._parts)
         return all(device.card in cards for device in devices) and not overfull(cards, devices)
 
     def all(self) -> Iterable[Claim]:
