@@ -81,7 +81,7 @@ class System:
         ``broken``: the one that cannot be used.
         """
         for number, config in enumerate(manifests.configuration(list(self.api.objects("Node")), actions=self._actions)):
-            data = dict.fromkeys(config["data"], "{nothing: [that, parses") if number == broken else config["data"]
+            data = (manifests.broken(config) if number == broken else config)["data"]
 
             def change(found: Object, data: object = data) -> bool:
                 changed = bool(found["data"] != data)

@@ -142,6 +142,11 @@ def configuration(
     ]
 
 
+def broken(config: Object) -> Object:
+    """Return a ConfigMap with texts that cannot be used."""
+    return config | {"data": dict.fromkeys(config["data"], "{nothing: [that, parses")}
+
+
 def chips_of(nodes: Sequence[Object], cards: int) -> Object:
     """Return the ConfigMap of MindCluster's ClusterD about the chips of these nodes."""
     names = [each["metadata"]["name"] for each in nodes if "huawei.com/npu-core" in each["status"]["capacity"]]

@@ -367,8 +367,7 @@ class Workload:
         await self._cluster.apply(scheduler | {"data": {key: changed}})
 
     async def _break_configuration(self) -> None:
-        broken = self._chance.choice(self._configuration(())[:2])
-        await self._cluster.apply(broken | {"data": dict.fromkeys(broken["data"], "{nothing: [that, parses")})
+        await self._cluster.apply(manifests.broken(self._chance.choice(self._configuration(())[:2])))
 
 
 def _is_ours(pod: Object) -> bool:
